@@ -49,8 +49,8 @@ static const struct opt_row rows[] = {
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "Rows to predict, in the format of finetune's --train-file" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "File for predictions of the test rows. An existing file is replaced only if eval "
-              "--predict wrote it." },
+      .help = "File for predictions of the test rows, with each class's probability. An existing "
+              "file is replaced only if eval --predict wrote it." },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "Number of tokens per row of a classifier (default: 128, or the model's positions "
               "or the tokenizer's model_max_length if fewer). Longer rows are cut off." },

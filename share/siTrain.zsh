@@ -124,7 +124,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \
@@ -219,7 +219,7 @@ _siTrain() {
             '--task=[GLUE task of a classifier]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
             '--eval-file=[Evaluation rows of a classifier, in the format of finetune'\''s --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
-            '--predict=[File for predictions of the test rows. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
+            '--predict=[File for predictions of the test rows, with each class'\''s probability. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
             '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9% (default\: as in training, or 15%)]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
@@ -390,7 +390,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \
