@@ -2,7 +2,6 @@
 #include "report/svg.h"
 
 #include <math.h>
-#include <string.h>
 
 /* In a page, a picture's width may shrink to that of a phone or to LEAST of its size (below, one
  * scrolls), and grow to MOST. BETWEEN_X and BETWEEN_Y: least pixels between two figures of an
@@ -158,7 +157,7 @@ void svg_line(const struct svg *s, const char *cls, double xa, double ya, double
 
 void svg_dot(const struct svg *s, const char *colour, double x, double y, const char *tip)
 {
-    fprintf(s->out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"4\"><title>", colour,
+    fprintf(s->out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"3.5\"><title>", colour,
             svg_x(s, x), svg_y(s, y));
     svg_escape(s->out, tip);
     fputs("</title></circle>\n", s->out);

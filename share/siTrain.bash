@@ -420,10 +420,11 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     report)
-        options="--help --json --csv --html --sql --config --openmetrics --trace --trace-steps"
+        options="--help --by --json --csv --html --sql --config --openmetrics --trace --trace-steps"
         case "$before" in
+        --by) files=1 ;;
         --html) files=1 ;;
-        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list" ;;
+        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list" ;;
         --trace) files=1 ;;
         --trace-steps) files=1 ;;
         esac ;;
@@ -456,7 +457,7 @@ _siTrain() {
         options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --dir) files=1 ;;
-        --only) words="products memory kernels disk update topk steps" ;;
+        --only) words="products memory kernels disk steps" ;;
         --save) files=1 ;;
         --rounds) words=" " ;;
         --json) files=1 ;;

@@ -73,8 +73,7 @@ static void remove_dead(const char *dir, const char *name, int folder)
     if (fd >= 0 && !fstat(fd, &st) && is_this_users(&st, dir) &&
         (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
         file_remove_tree(path);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(path);
 }
 
@@ -89,8 +88,7 @@ void file_new_clear_left(const char *path, int folder)
     while (d && (e = readdir(d)))
         if (is_ours(e->d_name, base, strlen(base), folder))
             remove_dead(dir, e->d_name, folder);
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     free(dir);
 }
 
@@ -162,12 +160,10 @@ void file_new_like_folder(const struct file_new *f)
 
         if (fd >= 0 && old && !lstat(old, &st) && S_ISREG(st.st_mode))
             file_like(fd, old);
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         free(old);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     if (there)
         file_like(f->fd, f->path);
 }
@@ -337,8 +333,7 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     }
     rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(buf);
     return rc;
 }
@@ -359,6 +354,5 @@ void file_new_clean(const char *dir)
     while (d && (e = readdir(d)))
         if (is_new_name(e->d_name))
             remove_dead(dir, e->d_name, 0);
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }

@@ -33,8 +33,7 @@ static void unpack_free(struct unpack *u)
     if (u->gzip)
         inflateEnd(&u->z);
     ZSTD_freeDCtx(u->zstd);
-    if (u->fd >= 0)
-        close(u->fd);
+    file_close(u->fd);
     free(u->path);
     free(u);
 }

@@ -486,19 +486,21 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
         wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
                   (double)t->s->o.endurance);
-    if (!rc && t->evaluates && eval_due(t->s, step))
-        rc = run_eval(t, step, err);
-    return rc ? rc : live_answer(&t->live, t->s, t->stream, step + 1, err);
+    return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
 }
 
-/* Why training ends before this step, on all ranks alike (enum job_stop), or -errno. */
-static int stop_before(struct training *t, uint64_t step, struct err *err)
+/* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
+ * A model that another process asks for is given. */
+static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
-    int evaluates = t->evaluates && eval_due(t->s, step);
+    int      evaluates = t->evaluates && eval_due(t->s, step);
+    uint64_t readers = live_asked(&t->live, t->s);
+    int      rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
+                                     : ending_is_time(&t->ending, evaluates) ? JOB_TIME
+                                                                             : JOB_GOES_ON,
+                               &readers, err);
 
-    return job_run_stop(t->s, t->ending.over                             ? JOB_EARLY
-                              : ending_is_time(&t->ending, evaluates) ? JOB_TIME
-                                                                        : JOB_GOES_ON, err);
+    return rc || !readers ? rc : live_answer(&t->live, t->s, t->stream, step, err);
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
@@ -513,7 +515,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
-    for (; step < o->steps && !rc && !(rc = stop_before(t, step, err)); step++)
+    for (; step < o->steps && !rc && !(rc = between_steps(t, step, err)); step++)
         rc = one_step(t, step, err);
     int why = rc > 0 ? rc : 0;
     rc = why ? 0 : rc;
@@ -567,7 +569,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if ((rc = ending_open(&t.ending, s, next, err)))
         return rc;
     if (!missing && next < s->o.steps && s->o.early_stopping) // it may have been over before
-        rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, err);
+        rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, &(uint64_t){ 0 }, err);
     if (rc < 0 || rc == JOB_EARLY || (next == s->o.steps && !missing))
         return rc < 0 ? rc : nothing_left(&t, end, err);
     events_kill_costs(s->events, "--resume goes on from the last commit");

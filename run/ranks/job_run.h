@@ -72,5 +72,6 @@ int  job_run_patience(struct session *s, struct err *err);
 enum job_stop { JOB_GOES_ON, JOB_ASKED, JOB_EARLY, JOB_TIME };
 
 /* The reason for which any rank ends, or -errno. own: this rank's, unless it was asked to stop. All
- * ranks call this between the same steps, and get the same answer. */
-int  job_run_stop(struct session *s, enum job_stop own, struct err *err);
+ * ranks call this between the same steps, and get the same answer. *readers, how many processes
+ * wait for the model, becomes the sum over all ranks. */
+int  job_run_stop(struct session *s, enum job_stop own, uint64_t *readers, struct err *err);
