@@ -91,7 +91,7 @@ for script in $scripts; do
     PATH=$tmp/bin:$PATH sh "$examples/$script" >"$tmp/out" 2>"$tmp/err" </dev/null
     result $? "$script"
 done
-same "$(cd "$examples" && ls *.sh | sort | tr '\n' ' ')" "$(echo "$scripts" | sort | tr '\n' ' ')" "every script of examples/ was run"
+same "$(cd "$examples" && ls *.sh | grep -v "^job.sh$" | sort | tr '\n' ' ')" "$(echo "$scripts" | sort | tr '\n' ' ')" "every script of examples/ was run (habits.sh runs job.sh)"
 [ "$(tail -n +2 mine/predict_results_*.txt | wc -l)" = 60 ] && [ -s report.csv ] && [ -s report.html ] && [ -s sst2-hf/model.safetensors ] && python3 -m json.tool report.json >/dev/null
 result $? "what they leave is there"
 done_testing
