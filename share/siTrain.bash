@@ -176,7 +176,7 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     eval)
-        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
@@ -204,7 +204,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --seq) words=" " ;;

@@ -222,7 +222,6 @@ complete -c siTrain -n '__siTrain_command eval' -l prompt-column -r -F -d 'Colum
 complete -c siTrain -n '__siTrain_command eval' -l completion-column -r -F -d 'Column (JSON: key) of the completion (default: completion)'
 complete -c siTrain -n '__siTrain_command eval' -l loss -x -a 'sigmoid robust ipo' -d 'Loss of a pair of answers'
 complete -c siTrain -n '__siTrain_command eval' -l beta -x -d 'Strength with which the model stays close to the model that it began as'
-complete -c siTrain -n '__siTrain_command eval' -l label-smoothing -x -d 'Fraction of pairs whose answers are taken to be the wrong way round, below 0.5'
 complete -c siTrain -n '__siTrain_command eval' -l chosen-column -r -F -d 'Key of the chosen answer (default: chosen)'
 complete -c siTrain -n '__siTrain_command eval' -l rejected-column -r -F -d 'Key of the rejected answer (default: rejected)'
 complete -c siTrain -n '__siTrain_command eval' -l best -d 'Use the best model, kept by --keep-best in RUN/best (default: if there is one)'

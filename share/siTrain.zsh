@@ -242,7 +242,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
