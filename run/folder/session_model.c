@@ -124,7 +124,7 @@ int session_same_tokenizer(const struct session *s, const struct tokenizer *t, s
     uint32_t sum;
 
     if (!settings_scan(s->log, "%" SCNx32, &sum, "tokenizer.sum") || sum == tokenizer_sum(t))
-        return 0;
+        return runlog_unread(s->log, err);
     return err_set(err, -EBADMSG, "%s/tokenizer is not the tokenizer that this run was made with: "
                    "it has other words or merges; put that one back", s->dir);
 }
