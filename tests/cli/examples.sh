@@ -41,6 +41,11 @@ for command in prepare pretrain finetune export import eval generate plan report
         case $line in
         *path/to*) [ -d help/path/to ] || { mkdir help/path/to && "$bin" export help/first help/path/to/gpt2 >/dev/null; } ;;
         *" second "*) cp -r help/first help/second ;;
+        *" sw-"*) # runs that were evaluated
+            for i in 1 2; do
+                cp -r help/first help/sw-$i
+                "$bin" pretrain --resume help/sw-$i --eval-data held-out.txt --steps $((3 + i)) --schedule-steps $((3 + i)) --quiet >out 2>err
+            done ;;
         esac
         (cd help && echo "the ship" | eval "$line") >out 2>err
         result $? "$line"
