@@ -435,6 +435,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
+    rc = rc ? rc : session_keep_template(s, err);
     if (!rc && n->chat)
         rc = add_chat(s, n, tok, err);
     tokenizer_close(tok);

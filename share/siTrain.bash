@@ -176,13 +176,14 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     eval)
-        options="--help --data --data-format --tokenizer --task --eval-file --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
-        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli" ;;
+        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --eval-file) files=1 ;;
+        --reference) files=1 ;;
         --test-file) files=1 ;;
         --predict) files=1 ;;
         --max-seq) words=" " ;;
@@ -193,6 +194,18 @@ _siTrain() {
         --text-column) files=1 ;;
         --pair-column) files=1 ;;
         --label-column) files=1 ;;
+        --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --chat-template) files=1 ;;
+        --loss-on) words="answers last all" ;;
+        --date) files=1 ;;
+        --long-rows) words="cut drop refuse" ;;
+        --messages-column) files=1 ;;
+        --prompt-column) files=1 ;;
+        --completion-column) files=1 ;;
+        --loss) words="sigmoid robust ipo" ;;
+        --beta) words=" " ;;
+        --chosen-column) files=1 ;;
+        --rejected-column) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;

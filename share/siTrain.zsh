@@ -124,7 +124,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \
@@ -216,11 +216,12 @@ _siTrain() {
             '--data=[Token file or text to evaluate on. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s; must not differ from it)]:DIR:_files' \
-            '--task=[GLUE task of a classifier]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
-            '--eval-file=[Evaluation rows of a classifier, in the format of finetune'\''s --train-file]:FILE:_files' \
+            '--task=[GLUE task of a classifier; chat or dpo\: the rows of a language model (default\: as it was trained)]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
+            '*--eval-file=[Evaluation rows, in the format of finetune'\''s --train-file. Conversations may come from several files.]:FILE:_files' \
+            '--reference=[Model that a training on preferences began with, for rewards (--task dpo)]:RUN|HFDIR:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
-            '--predict=[File for predictions of the test rows. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
-            '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
+            '--predict=[File for predictions of the test rows, with each class'\''s probability. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
+            '--max-seq=[Number of tokens per row of --eval-file or --task (default\: the run'\''s of conversations; otherwise finetune'\''s). Longer rows are cut off.]:N: ' \
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9% (default\: as in training, or 15%)]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -228,6 +229,21 @@ _siTrain() {
             '--text-column=[Column (JSON\: key) of the text (default\: the run'\''s; otherwise a pair named as in GLUE, sentence, text, or the first two that are neither label nor id). GLUE'\''s pairs\: sentence1 and sentence2, premise and hypothesis, question and sentence, question1 and question2.]:NAME:_files' \
             '--pair-column=[Column of the second text, if rows are pairs]:NAME:_files' \
             '--label-column=[Column of the label (default\: label)]:NAME:_files' \
+            '--rows=[Form of the rows\: auto, messages, sharegpt, alpaca, completion, text, preference. With auto, the first row of each file decides.]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
+            '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
+            '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
+            '--group-by-length[Make batches of rows of similar length, which saves padding]' \
+            '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
+            '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
+            '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
+            '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
+            '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
+            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
+            '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
@@ -390,7 +406,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \

@@ -20,7 +20,7 @@
 int session_notice(struct session *s, const char *text, struct err *err)
 {
     events_notice(s->events, "%s", text);
-    return runlog_notice(s->log, text, err);
+    return s->log ? runlog_notice(s->log, text, err) : 0;
 }
 
 /* ---- the model ---- */
@@ -388,6 +388,8 @@ int session_load(struct session *s, struct err *err)
                                                      : SESSION_PADDED;
     settings_scan(s->log, "%zu", &s->ranks.size, "ranks");
     settings_scan(s->log, "%zu", &s->ranks.rank, "rank");
+    int unread = runlog_unread(s->log, err); // before what follows from it
+    rc = unread ? unread : rc;
     return rc ? rc : session_config(s, err);
 }
 
@@ -453,7 +455,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
-    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)))
+    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)) ||
+        (rc = runlog_unread(s->log, err)))
         return rc;
     // leftovers of killed processes
     file_new_clean(s->dir);

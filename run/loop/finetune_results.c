@@ -236,7 +236,8 @@ static int predict(struct finetune_results *o, struct err *err)
     size_t              n[TASK_SPLITS];
     int                 rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
 
-    rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
+    rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read,
+                                            &(struct evaluated){ .n = o->test_rows }, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i])
             rc = evaluate_predict(&e, o->test[i], &o->labelled.task, &text[i], &n[i], err);

@@ -63,6 +63,10 @@ sqlite3 sw-5e-5-3/run.db "UPDATE evals SET value = NULL; DELETE FROM runs WHERE 
 sqlite3 sw-2e-5-1/run.db "DELETE FROM evals; DELETE FROM runs WHERE key LIKE 'best.%'"
 agree "with NaN, by eval_loss" eval_loss sw-*
 agree "with NaN, by accuracy" accuracy sw-*
+agree "with NaN, the first run without evaluations" "" sw-*
+works "the same run twice" report sw-5e-5-1 sw-5e-5-1 sw-5e-5-2 --json
+same "1 None 1" "$(python3 -c 'import json, sys; print(*[r["comparison"].get("group") for r in json.load(sys.stdin)])' <"$tmp/out")" \
+    "is in its group of seeds once"
 works "and in the order of the loss" report sw-* --by loss --json
 same "sw-5e-5-3 sw-2e-5-1" "$(python3 -c 'import json, sys; print(*[r["run"] for r in json.load(sys.stdin)][-2:])' <"$tmp/out")" \
     "no number comes last, but before no evaluation"
