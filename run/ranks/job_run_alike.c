@@ -24,13 +24,13 @@ static void add(struct terms *t, const char *name, const char *value)
 }
 
 /* True if an option affects what is computed. Fixed options do, except those that only suit a
- * machine (own). Of the others, these do (also), or determine when ranks communicate or end. */
+ * machine (own). Of the others, these do (also), or they determine when ranks communicate. */
 static int decides(const struct opt_row *row)
 {
     static const char *const own[] = { "blas", "threads" },
                       *const also[] = { "optimizer", "dtype", "mode", "compress", "error-feedback",
                                         "speculate", "steps", "schedule-steps", "eval-every",
-                                        "max-skipped", "early-stopping", "time-limit" };
+                                        "max-skipped", "early-stopping" };
 
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(row->name, own[i]))

@@ -176,25 +176,4 @@ printf 'sentence,label\nthe ship loves,1.5\na storm fears,0.5\n' >"$tmp/values.c
 refuses 2 "--label-smoothing is for words and classes, and a regressor has neither" finetune --run "$tmp/none" --init "$tmp/hf" --train-file "$tmp/values.csv" --label-smoothing 0.1 --steps 1 --quiet
 result "$([ ! -e "$tmp/none" ]; echo $?)" "nothing was made"
 
-# ---- several ranks: the bits of one process, and one end, also where one of them lacks an evaluation, as after a kill
-by_ranks
-ranks() { # PROCESSES ARGUMENTS...
-    timeout 120 mpirun $more "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
-    got=$?
-}
-ranked="pretrain $data --eval-data $tmp/text.bin --n-layer 3 --n-head 4 --n-embd 64 --seq 16 --batch 2 --grad-accum 4 --groups 4 --csd-mem 1M --threads 1 --durability none
-    --label-smoothing 0.1 --neftune-alpha 5 --dropout 0.1 --schedule constant --lr 0 --steps 100 --eval-every 2 --early-stopping 2 --quiet"
-# shellcheck disable=SC2086
-run $ranked --run "$tmp/rank1"
-trained "$tmp/rank1" >"$tmp/want"
-# shellcheck disable=SC2086
-ranks -n 2 "$bin" $ranked --run "$tmp/rank2"
-for part in "" .rank1; do trained "$tmp/rank2$part" | cmp -s - "$tmp/want" && [ "$(setting "$tmp/rank2$part" finished)" = early ]; result $? "two ranks end early where one process does: rank2$part"; done
-sqlite3 "$tmp/rank2.rank1/run.db" "DELETE FROM evals WHERE step = 5"
-ranks -n 2 "$bin" pretrain --resume "$tmp/rank2" --quiet
-trained "$tmp/rank2.rank1" | cmp -s - "$tmp/want"
-result $((got || $?)) "they evaluate again, and train nothing"
-ranks -n 1 "$bin" pretrain --resume "$tmp/rank2" --quiet : -n 1 "$bin" pretrain --resume "$tmp/rank2" --quiet --time-limit 9s
-result "$([ "$got" != 0 ] && grep -q "rank 1: --time-limit is 9s here and none on rank 0" "$tmp/err"; echo $?)" "they have one time limit"
-
 done_testing
