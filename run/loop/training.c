@@ -489,28 +489,23 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
 }
 
-/* Why training ends before this step, on all ranks alike (enum job_stop), or -errno. */
-static int stops(struct training *t, uint64_t step, uint64_t *readers, struct err *err)
-{
-    int evaluates = t->evaluates && eval_due(t->s, step);
-
-    return job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
-                              : ending_is_time(&t->ending, evaluates) ? JOB_TIME
-                                                                      : JOB_GOES_ON,
-                        readers, err);
-}
-
-/* Between steps: whether training ends, as stops returns it. A model that another process asks for
- * is given. That may take a while, in which the end may have been asked for. */
+/* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
+ * A model that another process asks for is given, in which time the end may be asked for. */
 static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
+    int      evaluates = t->evaluates && eval_due(t->s, step), answers, rc;
     uint64_t readers = live_asked(&t->live, t->s);
-    int      rc = stops(t, step, &readers, err);
 
-    if (rc || !readers)
-        return rc;
-    rc = live_answer(&t->live, t->s, t->stream, step, err);
-    return rc ? rc : stops(t, step, &readers, err);
+    do {
+        rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
+                                : ending_is_time(&t->ending, evaluates) ? JOB_TIME
+                                                                        : JOB_GOES_ON,
+                          &readers, err);
+        answers = !rc && readers;
+        rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
+        readers = 0;
+    } while (answers && !rc);
+    return rc;
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
