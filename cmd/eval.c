@@ -168,7 +168,8 @@ static int open_masking(struct masking *out, const struct model_folder *r,
 
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
-    struct tokens   *data = NULL;
+    struct mixture_source one = { 0 };
+    struct mixture        data = { .source = &one, .n = 1 };
     struct evaluator e = { 0 };
     struct masking   masking;
     unsigned         width;
@@ -183,14 +184,14 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
     if (rc || (rc = tokenise_detect(o->data, (enum tokens_format)o->data_format, r->config.vocab,
                                     &width, &say_events, err)))
         return rc;
-    rc = width ? tokens_open(&data, o->data, width, err) : open_text(&data, r, o, err);
+    rc = width ? tokens_open(&one.tokens, o->data, width, err) : open_text(&one.tokens, r, o, err);
     rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, 0, err);
     e.masking = arch_is_masked(&r->config) ? &masking : NULL;
-    if (!rc && !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
+    if (!rc && !(rc = evaluate_tokens(&e, &data, 0, &loss, &tokens, err)) &&
         !(rc = check_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
-    tokens_close(data);
+    tokens_close(one.tokens);
     return rc;
 }
 

@@ -16,6 +16,7 @@
 #include "run/loop/training.h"
 #include "run/model_opts.h"
 #include "run/ranks/job_run.h"
+#include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
 #include "run/sources/tokenise.h"
@@ -24,8 +25,8 @@
 #include <unistd.h>
 
 struct plan_opts {
-    const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
-    int               data_format;
+    const char       *config, *run, *tokenizer, *machine, *json;
+    struct corpus_opts corpus;
     int               probe, compare, traffic;
     uint64_t          ranks, network_bw;
     double            network_latency;
@@ -69,13 +70,15 @@ static const struct opt_row rows[] = {
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "File for the prediction as JSON (-: stdout, instead of the plan). Only such a "
               "file is replaced." },
-    { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
+    { "data", OPT_FILES, AT(corpus.data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
               "refuses data that pretrain refuses." },
-    { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE",
+    { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
+      .help = "Weights of several --data. The plan does not depend on them." },
+    { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Evaluation data. The plan does not depend on it, but plan refuses data that "
               "pretrain refuses." },
-    OPT_DATA_FORMAT_ROW(AT(data_format)),
+    OPT_DATA_FORMAT_ROW(AT(corpus.format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder, which gives the vocabulary size" },
     { 0 }
@@ -234,8 +237,8 @@ static const char *first(const struct opt_strings *files)
 /* Checks where --json is to be written; with `found`, writes it. */
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
-    const char *const inputs[] = { o->config, o->run, o->data, o->eval_data, o->tokenizer,
-                                   o->machine, o->model.init, first(&o->tune.train_file),
+    const char *const inputs[] = { o->config, o->run, first(&o->corpus.data),
+                                   first(&o->corpus.eval_data), o->tokenizer, o->machine, o->model.init, first(&o->tune.train_file),
                                    first(&o->tune.eval_file), o->tune.test_file, o->train.topology,
                                    o->train.xclbin };
     const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };
@@ -292,13 +295,14 @@ static int plan_labels(struct session *s, uint64_t *evaluated, const struct opt_
     struct tune_opts  *t = &o->tune;
     const struct task *task = t->task ? task_find(t->task) : NULL;
     struct task       *own = NULL;
+    const char        *data = first(&o->corpus.data); // the task's folder
     uint64_t           rows_there;
 
     if (t->task && !task)
         return opt_words_refuse("task", t->task, tune_task_word, err);
     int rc = columns_check(&o->columns, t->train_file.n > 0, err);
-    for (size_t i = 0; !rc && task && o->data && i < TASK_SPLITS && task->dev[i]; i++) {
-        rc = count_rows(&rows_there, o, task, o->data, task->dev[i], 0, err);
+    for (size_t i = 0; !rc && task && data && i < TASK_SPLITS && task->dev[i]; i++) {
+        rc = count_rows(&rows_there, o, task, data, task->dev[i], 0, err);
         *evaluated = rows_there > *evaluated ? rows_there : *evaluated;
     }
     if (!rc && t->train_file.n)
@@ -309,8 +313,8 @@ static int plan_labels(struct session *s, uint64_t *evaluated, const struct opt_
     s->config.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
         train->batch = 32; // finetune's default
-    if (!opt_given(line, "steps") && (t->train_file.n || o->data)) {
-        rc = count_rows(&rows_there, o, task, t->train_file.n ? NULL : o->data,
+    if (!opt_given(line, "steps") && (t->train_file.n || data)) {
+        rc = count_rows(&rows_there, o, task, t->train_file.n ? NULL : data,
                         t->train_file.n ? first(&t->train_file) : TASK_TRAIN_FILE, t->max_train,
                         err);
         train->steps = t->epochs * labelled_epoch_steps(rows_there, train);
@@ -343,14 +347,15 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct chat_look *c
 /* Refuses data that pretrain would refuse, if the files exist. */
 static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
 {
-    const char *const files[] = { o->data, o->eval_data };
-    unsigned          width;
-    int               rc = 0;
+    const struct opt_strings *sets[] = { &o->corpus.data, &o->corpus.eval_data };
+    unsigned                  width;
+    int                       rc = 0;
 
-    for (int i = 0; i < 2 && !rc && !o->tune.task; i++)
-        if (files[i] && !access(files[i], F_OK))
-            rc = tokenise_detect(files[i], (enum tokens_format)o->data_format, vocab, &width,
-                                 &say_events, err);
+    for (int k = 0; k < 2 && !o->tune.task; k++)
+        for (size_t i = 0; i < sets[k]->n && !rc; i++)
+            if (!access(sets[k]->item[i], F_OK))
+                rc = tokenise_detect(sets[k]->item[i], (enum tokens_format)o->corpus.format, vocab,
+                                     &width, &say_events, err);
     return rc;
 }
 

@@ -371,7 +371,10 @@ static void make(const char *dir, const struct kind *k, struct model_config conf
 {
     struct train_opts o;
     struct err        err = { 0 };
-    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text, .config = config };
+    const char        *path = text;
+    struct corpus_opts corpus = { .data = { &path, 1 } };
+    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .corpus = &corpus,
+                            .config = config };
 
     assert_int_equal(train_opts_default(&o, &err), 0);
     o.mode = k->mode;
