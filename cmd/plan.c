@@ -238,7 +238,8 @@ static const char *first(const struct opt_strings *files)
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
     const char *const inputs[] = { o->config, o->run, first(&o->corpus.data),
-                                   first(&o->corpus.eval_data), o->tokenizer, o->machine, o->model.init, first(&o->tune.train_file),
+                                   first(&o->corpus.eval_data), o->tokenizer, o->machine,
+                                   o->model.init, first(&o->tune.train_file),
                                    first(&o->tune.eval_file), o->tune.test_file, o->train.topology,
                                    o->train.xclbin };
     const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };

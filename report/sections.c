@@ -400,6 +400,12 @@ const struct section sections_of_one[] = {
       .curves = { { "rewards_margins", "margin", "write", svg_plain, 180 },
                   { "rewards_accuracies", "accuracy", "update", svg_plain, 140,
                     .from_zero = 1 } } },
+    { "Sources", "What the run was trained on until its last step: rows and tokens of each source, "
+      "and how often it was read.", .rows = "sources",
+      .columns = { { "source", "source", NULL }, { "#tokens", "tokens", figure_count },
+                   { "#share", "share", figure_share }, { "#rows read", "rows_read", figure_whole },
+                   { "#tokens read", "tokens_read", figure_count },
+                   { "#epochs", "epochs", figure_exact } } },
     { "Settings", "What the run was made from, and every option that it has now: typed, from a "
       "file, or by default.", SECTION_WIDE | SECTION_PAGE, .list = list_settings },
     { "Time of a step", "Line: the mean of each piece of the run, evaluations apart. Band: the "

@@ -1,4 +1,5 @@
-/* test_tokens.c: token files as they are written, detected, refused and checked; and file.h beneath them. */
+/* test_tokens.c: token files as they are written, detected, refused and checked; and file.h
+ * beneath them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

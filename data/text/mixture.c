@@ -102,22 +102,24 @@ void mixture_find(const struct mixture *m, uint64_t number, size_t *source, uint
     (m->weighted ? weighted_find : pooled_find)(m, number, source, row);
 }
 
-uint64_t mixture_taken(const struct mixture *m, size_t source, uint64_t numbers)
+/* What was begun, a block or an epoch, is counted row by row. */
+void mixture_taken(const struct mixture *m, uint64_t numbers, uint64_t *taken)
 {
-    uint64_t each = m->weighted ? MIXTURE_BLOCK : m->rows, rest = each ? numbers % each : 0;
-    uint64_t whole = each ? numbers / each : 0, n = 0, row;
+    uint64_t each = m->weighted ? MIXTURE_BLOCK : m->rows, whole = each ? numbers / each : 0, row;
 
-    if (m->weighted)
-        return whole * m->source[source].part + block_taken(m, source, whole, rest);
+    for (size_t i = 0; i < m->n; i++)
+        taken[i] = whole * (m->weighted ? m->source[i].part : m->source[i].rows);
     if (m->n == 1)
-        return numbers;
-    for (uint64_t k = 0; k < rest; k++) {
-        size_t i;
+        *taken = numbers;
+    for (uint64_t k = whole * each; k < numbers && m->n > 1; k++) {
+        size_t i = 0;
 
-        pooled_find(m, whole * each + k, &i, &row);
-        n += i == source;
+        if (m->weighted)
+            i = block_source(m, whole, k % each);
+        else
+            pooled_find(m, k, &i, &row);
+        taken[i]++;
     }
-    return whole * m->source[source].rows + n;
 }
 
 int mixture_batch(const struct mixture *m, uint64_t first, size_t n, size_t seq, size_t vocab,

@@ -39,8 +39,8 @@ size_t mixture_divide(const double *weight, size_t n, uint64_t *part);
  * source. */
 void mixture_find(const struct mixture *m, uint64_t number, size_t *source, uint64_t *row);
 
-/* How many of the numbers below `numbers` are rows of this source. */
-uint64_t mixture_taken(const struct mixture *m, size_t source, uint64_t numbers);
+/* taken[0..m->n): how many of the numbers below `numbers` are rows of each source. */
+void mixture_taken(const struct mixture *m, uint64_t numbers, uint64_t *taken);
 
 /* Reads n rows of seq tokens, numbered from `first`, into x (n, seq), and their targets into y.
  * Misuse if there is no row. */

@@ -20,6 +20,7 @@
 #include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -506,6 +507,22 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     return rc;
 }
 
+/* Report that the first step begins, and what is trained on. */
+static int tell_begin(const struct training *t, struct err *err)
+{
+    struct session        *s = t->s;
+    struct training_begins told = { &s->o, &s->config, training_varies(s), &t->plan,
+                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0 };
+    struct training_source  *sources;
+    int rc = corpus_sources(&sources, &told.n_sources, s, 0, err);
+
+    told.sources = sources;
+    if (!rc && s->events && s->events->training)
+        s->events->training(s->events->ctx, &told);
+    corpus_sources_free(sources, told.n_sources);
+    return rc;
+}
+
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1 };
@@ -536,13 +553,8 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     rc = rc ? rc : job_run_patience(s, err);
     if (!rc) {
         tell_what_a_stop_does(&t, next);
-        if (s->events && s->events->training)
-            s->events->training(s->events->ctx,
-                                &(struct training_begins){ &s->o, &s->config,
-                                                           training_varies(s), &t.plan,
-                                                           trainer_engine(t.trainer), next,
-                                                           &t.mem });
-        rc = train_steps(&t, missing, end, err);
+        rc = tell_begin(&t, err);
+        rc = rc ? rc : train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {
         err_stopped(err, "stopped before a step was begun; go on with: %s",
                     session_resume_line(line, s));

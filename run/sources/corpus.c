@@ -1,60 +1,13 @@
-/* corpus.c: checks token files and texts before a run uses them, adds them to it, and opens them
- * again later. */
+/* corpus.c: checks token files and texts before a run uses them, adds them to it, and compares what
+ * a resume names with what the run has. */
 #include "run/sources/corpus.h"
 
-#include "data/base/number.h"
 #include "run/folder/settings.h"
 #include "run/sources/tokenise.h"
 
 enum { CHECK_IDS = 1 << 15 };
 
 static int is_input(const char *path) { return !strcmp(path, "-"); }
-
-/* ---- weights ---- */
-
-/* parts[0..n): rows of each source in a block, by the weights in `text`. */
-static int read_mix(uint64_t *parts, const char *text, size_t n, struct err *err)
-{
-    double      weight[CORPUS_MOST];
-    const char *at = text;
-    size_t      found = 0;
-
-    for (const char *end; ; at = end + 1) {
-        double w = 0;
-
-        end = number_decimal(at, &w);
-        if (!end || (*end && *end != ',') || !(w > 0) || !(w < 1e300))
-            return err_misuse(err, "--mix %s: a weight above 0 for each --data is expected, commas "
-                              "between, such as 0.7,0.3", text);
-        if (found < CORPUS_MOST)
-            weight[found] = w;
-        found++;
-        if (!*end)
-            break;
-    }
-    if (found != n)
-        return err_misuse(err, "--mix %s has %zu weight%s, and --data was given %zu time%s: give "
-                          "one weight for each", text, found, found == 1 ? "" : "s", n,
-                          n == 1 ? "" : "s");
-    size_t none = mixture_divide(weight, n, parts);
-    return none == n ? 0
-                     : err_misuse(err, "--mix %s: weight %zu is so small that not one of %d rows is "
-                                  "of its source: give a larger one, or leave the source out", text,
-                                  none + 1, MIXTURE_BLOCK);
-}
-
-/* The stored form of weights: the parts. As weights they give the same parts again. malloced. */
-static int mix_text(char **out, const char *mix, size_t n, struct err *err)
-{
-    uint64_t parts[CORPUS_MOST];
-    size_t   bytes;
-    int      rc = read_mix(parts, mix, n, err);
-    FILE    *f = rc ? NULL : open_memstream(out, &bytes);
-
-    for (size_t i = 0; i < n && f; i++)
-        fprintf(f, "%s%" PRIu64, i ? "," : "", parts[i]);
-    return rc || (f && !fclose(f)) ? rc : err_set(err, -ENOMEM, "out of memory for --mix");
-}
 
 /* ---- checks ---- */
 
@@ -123,9 +76,9 @@ static int check_opts(const struct corpus_opts *o, struct err *err)
     if (corpus_reads_input(o) > 1)
         return err_misuse(err, "- (standard input) was given twice as data: it can be read once");
     if (o->split > 0 && o->eval_data.n)
-        return err_misuse(err, "--eval-split takes a part of --data to evaluate on, and --eval-data "
-                          "names other data for that: give one of them");
-    return o->mix ? read_mix(parts, o->mix, o->data.n, err) : 0;
+        return err_misuse(err, "--eval-split takes a part of --data to evaluate on, and "
+                          "--eval-data names other data for that: give one of them");
+    return o->mix ? corpus_mix_read(parts, o->mix, o->data.n, err) : 0;
 }
 
 /* Check the sources of one set. *texts: how many are texts. */
@@ -249,12 +202,21 @@ static int add_set(struct session *s, const struct corpus_opts *o, const char *s
     return rc || !files->n ? rc : store_counts(s, set, &rows, err);
 }
 
+/* Whether 15 digits say all of a number. */
+static int is_short(double v)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.15g", v);
+    return strtod(text, NULL) == v;
+}
+
 /* Store what of the options decides the rows beside the files. */
 static int store_choices(struct session *s, const struct corpus_opts *o, struct err *err)
 {
     char    *mix = NULL;
     uint64_t rows = 0;
-    int      rc = o->mix ? mix_text(&mix, o->mix, o->data.n, err) : 0;
+    int      rc = o->mix ? corpus_mix_text(&mix, o->mix, o->data.n, err) : 0;
 
     if (!rc && mix)
         rc = settings_set(s->log, err, "data.mix=%s", mix);
@@ -263,11 +225,12 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
     free(mix);
     if (rc || !(o->split > 0))
         return rc;
-    rc = settings_set(s->log, err, "eval.split=%.17g", o->split);
+    rc = settings_set(s->log, err, "eval.split=%.*g", 15 + 2 * !is_short(o->split), o->split);
     rc = rc ? rc : store_counts(s, "eval", &rows, err);
     return rc || rows ? rc
-                      : err_misuse(err, "--eval-split %g%% of --data is not one row of --seq %" PRIu64
-                                   ": give a larger part, or more data", 100 * o->split, s->o.seq);
+                      : err_misuse(err, "--eval-split %g%% of --data is not one row of --seq "
+                                   "%" PRIu64 ": give a larger part, or more data", 100 * o->split,
+                                   s->o.seq);
 }
 
 int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err)
@@ -304,7 +267,8 @@ static int check_text(struct session *s, const char *set, const char *path,
     if (rc || !strcmp(found, k->text_sum))
         return rc;
     return err_misuse(err, "--%s %s: this file was changed after the run took its tokens, which a "
-                      "resume keeps: leave the option out, or make a new run", option_of(set), path);
+                      "resume keeps: leave the option out, or make a new run", option_of(set),
+                      path);
 }
 
 /* Accept another path of the run's own file, or another token file with the same checksums. */
@@ -376,12 +340,13 @@ static int resume_choices(struct session *s, const struct corpus_opts *o, struct
     char  *mix = settings_get(s->log, "data.mix"), *asked = NULL;
     char  *column = settings_get(s->log, "data.column");
     double split = 0;
-    int    rc = o->mix ? mix_text(&asked, o->mix, corpus_count(s->log, "data"), err) : 0;
+    int    rc = o->mix ? corpus_mix_text(&asked, o->mix, corpus_count(s->log, "data"), err) : 0;
 
     settings_scan(s->log, "%lf", &split, "eval.split");
     if (!rc && asked && (!mix || strcmp(mix, asked)))
         rc = err_misuse(err, "--mix %s: this run %s and a resume keeps it: leave the option out",
-                        o->mix, mix ? "has other weights" : "has one pool of rows, without weights,");
+                        o->mix,
+                        mix ? "has other weights" : "has one pool of rows, without weights,");
     if (!rc && o->column && o->data.n && strcmp(o->column, column ? column : "text"))
         rc = err_misuse(err, "--text-column %s: this run took its texts from %s and keeps them: "
                         "leave the option out", o->column, column ? column : "text");
@@ -418,142 +383,4 @@ int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *er
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     rc = corpus_check(&new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
     return rc ? rc : corpus_add(s, &new, err);
-}
-
-/* ---- opening ---- */
-
-int corpus_masking(struct masking *out, const struct session *s, struct err *err)
-{
-    char tokenizer[SESSION_PATH + 16];
-
-    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-    return masking_find(out, &s->config, &s->o.mask,
-                        tokenizer_is_there(tokenizer) ? tokenizer : NULL, err);
-}
-
-static int expect_sums(const struct session *s, const char *name, const char *text,
-                       struct tokens *t, struct err *err)
-{
-    size_t    n = text ? strlen(text) / 8 : 0;
-    uint32_t *sums = calloc(n + 1, sizeof *sums);
-
-    for (size_t i = 0; sums && i < n; i++)
-        sscanf(text + 8 * i, "%8" SCNx32, &sums[i]);
-    int rc = !sums   ? err_set(err, -ENOMEM, "%s: out of memory", s->dir)
-             : !text ? err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, name)
-                     : tokens_expect(t, sums, n, err);
-    free(sums);
-    return rc;
-}
-
-int corpus_open_source(struct tokens **out, struct session *s, const char *name, struct err *err)
-{
-    char               path[2 * SESSION_PATH];
-    struct corpus_kept k;
-    int                rc = corpus_kept_find(&k, s->log, name, err);
-
-    *out = NULL;
-    if (!rc && !k.path)
-        rc = err_set(err, -EBADMSG, "%s/run.db has no %s.path", s->dir, name);
-    if (!rc) {
-        snprintf(path, sizeof path, "%s%s%s", *k.path == '/' ? "" : s->dir,
-                 *k.path == '/' ? "" : "/", k.path);
-        rc = tokens_open(out, path, k.width, err);
-        if (!rc && (rc = expect_sums(s, name, k.sums, *out, err))) {
-            tokens_close(*out);
-            *out = NULL;
-        }
-    }
-    corpus_kept_release(&k);
-    return rc;
-}
-
-/* Memory for the sources of a set, and how a training orders their rows. */
-static int begin(struct mixture *out, struct session *s, const char *set, struct err *err)
-{
-    size_t    n = corpus_count(s->log, set);
-    char     *mix = strcmp(set, "data") ? NULL : settings_get(s->log, "data.mix");
-    uint64_t *parts = calloc(n + 1, sizeof *parts);
-    int       rc = 0;
-
-    *out = (struct mixture){ .source = calloc(n + 1, sizeof *out->source) };
-    if (!out->source || !parts)
-        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    out->n = rc ? 0 : n;
-    if (!strcmp(set, "data")) {
-        out->shuffled = s->o.order == TRAIN_SHUFFLED;
-        out->seed = s->o.seed;
-        out->weighted = mix != NULL;
-    }
-    if (!rc && mix && read_mix(parts, mix, n, err))
-        rc = err_set(err, -EBADMSG, "%s/run.db: data.mix is damaged: %s", s->dir, mix);
-    for (size_t i = 0; i < n && !rc; i++)
-        out->source[i].part = parts[i];
-    free(parts);
-    free(mix);
-    return rc;
-}
-
-int corpus_open(struct mixture *out, struct session *s, const char *set, struct err *err)
-{
-    char name[CORPUS_NAME];
-    int  rc = begin(out, s, set, err);
-
-    for (size_t i = 0; i < out->n && !rc; i++)
-        rc = corpus_open_source(&out->source[i].tokens, s, corpus_name(name, set, i), err);
-    if (rc)
-        mixture_close(out);
-    return rc;
-}
-
-/* ---- what was read ---- */
-
-void corpus_sources_free(struct corpus_source *all, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(all[i].name);
-    free(all);
-}
-
-/* Take the stored numbers of a source. 0: there are none. */
-static int counted(struct corpus_source *c, struct session *s, const char *name)
-{
-    c->name = settings_get(s->log, "%s.text", name);
-    if (!c->name)
-        c->name = settings_get(s->log, "%s.path", name);
-    return c->name && settings_scan(s->log, "%" SCNu64, &c->tokens, "%s.tokens", name) &&
-           settings_scan(s->log, "%" SCNu64, &c->rows, "%s.rows", name) && c->rows;
-}
-
-int corpus_sources(struct corpus_source **out, size_t *n, struct session *s, uint64_t steps,
-                   struct err *err)
-{
-    struct mixture m;
-    char           name[CORPUS_NAME];
-    int            rc = begin(&m, s, "data", err), known = 1;
-
-    *n = 0;
-    *out = rc ? NULL : calloc(m.n + 1, sizeof **out);
-    if (!rc && !*out)
-        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    for (size_t i = 0; i < m.n && !rc && known; i++) {
-        known = counted(&(*out)[i], s, corpus_name(name, "data", i));
-        m.source[i].rows = (*out)[i].rows;
-        m.rows += m.source[i].rows;
-    }
-    if (!rc && known)
-        *n = m.n;
-    else if (!rc) {
-        corpus_sources_free(*out, m.n);
-        *out = NULL;
-    }
-    for (size_t i = 0; i < *n; i++) {
-        struct corpus_source *c = &(*out)[i];
-
-        c->share = m.weighted ? (double)m.source[i].part / MIXTURE_BLOCK
-                              : (double)c->rows / (double)m.rows;
-        c->taken = mixture_taken(&m, i, steps * s->o.grad_accum * s->o.batch);
-    }
-    mixture_close(&m);
-    return rc;
 }

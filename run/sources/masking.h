@@ -39,7 +39,8 @@ uint64_t masking_chosen(double prob, uint64_t n);
 int masking_room(const struct masking *m, size_t seq);
 
 /* Set the rows of an epoch of each source: rows of seq tokens and a target, or, unless m is NULL,
- * rows with the special tokens around them. 0 for a source that is too short, or if these fill a row. */
+ * rows with the special tokens around them. A source that is too short has 0, and so has each if
+ * these tokens fill a row. */
 void masking_rows(const struct masking *m, struct mixture *from, size_t seq);
 
 /* Fill a micro-batch with masked rows, numbered from `first`. A row's number decides which tokens
