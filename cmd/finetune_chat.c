@@ -39,9 +39,12 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (!t->train_file.n)
         return err_misuse(err, "--train-file FILE is missing: a file of %s",
                           tune_pairs(t) ? "preferences" : "conversations");
-    if (o->train.eval_every && !t->eval_file.n)
+    if (t->split > 0 && t->eval_file.n)
+        return err_misuse(err, "--eval-split takes a part of --train-file to evaluate on, and "
+                               "--eval-file names other rows for that: give one of them");
+    if (o->train.eval_every && !t->eval_file.n && !(t->split > 0))
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
-                               "too");
+                               "or --eval-split PART too");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
@@ -108,6 +111,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     f->chat = m->chat;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
+    f->split = o->tune.split;
     f->host_mem = o->train.host_mem;
     f->epochs = o->tune.epochs;
     f->evaluates_epochs = !opt_given(line, "eval-every");

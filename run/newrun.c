@@ -121,7 +121,7 @@ static int has_data(const struct newrun *n) { return n->corpus && n->corpus->dat
 static int has_eval(const struct newrun *n)
 {
     return (n->corpus && (n->corpus->eval_data.n || n->corpus->split > 0)) || dev_rows(n) ||
-           (n->chat && n->chat->eval.n);
+           (n->chat && (n->chat->eval.n || n->chat->split > 0));
 }
 
 static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
@@ -152,8 +152,9 @@ static int check(const struct newrun *n, struct err *err)
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
         rc = tokenise_same(n->tokenizer, n->init, err);
     if (!rc && n->o->keep_best && !has_eval(n))
-        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
-                        n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
+        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s FILE or "
+                        "--eval-split PART",
+                        n->examples || n->chat ? "--eval-file" : "--eval-data");
     rc = rc ? rc : check_masking(n, seq, err);
     if (!rc && n->corpus && n->comm && corpus_reads_input(n->corpus))
         rc = err_misuse(err, "- (standard input) reaches one process alone, and %zu train: give a "

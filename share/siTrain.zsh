@@ -118,6 +118,7 @@ _siTrain() {
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
             '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file or several.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
@@ -207,7 +208,7 @@ _siTrain() {
     eval)
         _arguments \
             ':RUN|HFDIR:_files' \
-            '--data=[Token file or text to evaluate on. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
+            '*--data=[Token file, text, rows with a text, a folder of these, or - (standard input) to evaluate on. Repeated\: one after the other. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--task=[GLUE task of a classifier]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
@@ -376,6 +377,7 @@ _siTrain() {
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
             '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file or several.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \

@@ -339,6 +339,10 @@ const struct opt_row tune_rows[] = {
       .kept = OPT_SOURCE },
     { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
+    { "eval-split", OPT_RATIO, TUNE(split), .arg = "PART", .min = 0.0001, .max = 0.5,
+      .help = "Part of the rows of --train-file to evaluate on instead of training on them, such "
+              "as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.",
+      .kept = OPT_SOURCE },
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
       .help = "Rows to predict, in the format of --train-file. Labels are ignored.",
       .kept = OPT_SOURCE },

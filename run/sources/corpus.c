@@ -36,14 +36,17 @@ static int check_tokens(const char *path, unsigned width, size_t vocab, uint64_t
     return rc;
 }
 
-/* *width: as tokens_detect gives it; 0: texts. */
-static int detect(const char *path, const struct corpus_opts *o, size_t vocab, unsigned *width,
+int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct events *events, struct err *err)
 {
     *width = 0;
-    return is_input(path) ? 0
-                          : tokenise_detect(path, (enum tokens_format)o->format, vocab, width,
-                                            events, err);
+    return is_input(path) ? 0 : tokenise_detect(path, as, vocab, width, events, err);
+}
+
+static int detect(const char *path, const struct corpus_opts *o, size_t vocab, unsigned *width,
+                  const struct events *events, struct err *err)
+{
+    return corpus_detect(path, (enum tokens_format)o->format, vocab, width, events, err);
 }
 
 static int check_tokenizer(const char *path, const char *tokenizer, struct err *err)

@@ -21,6 +21,10 @@ struct corpus_opts {
 int corpus_check(const struct corpus_opts *o, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err);
 
+/* What a file of data is: *width gets the bytes of an id, or 0 for texts (tokenise_detect). */
+int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                  const struct events *events, struct err *err);
+
 /* How often standard input is among the data. */
 int corpus_reads_input(const struct corpus_opts *o);
 
