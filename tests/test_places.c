@@ -1,5 +1,5 @@
-/* test_places.c: where tokenizers of all kinds say that a text may be cut, the ids of both parts are
- * those of the whole text. The texts are made of whatever matters near a cut. */
+/* test_places.c: where tokenizers of all kinds say that a text may be cut, the ids of both parts
+ * are those of the whole text. The texts are made of whatever matters near a cut. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -32,7 +32,7 @@ void normalizer_close(struct normalizer *c);
 /* Opens another one with the same steps. */
 int  normalizer_copy(struct normalizer **out, const struct normalizer *c, struct err *err);
 
-/* Returns which texts are normalized the same when they are cut before a space, or behind a newline,
+/* Returns which texts are normalized the same if they are cut before a space, or behind a newline,
  * between characters that are not white space. Both parts are then normalized alone. */
 enum normalizer_cuts {
     NORMALIZER_CUTS_NONE,  // no text
