@@ -349,14 +349,19 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct chat_look *c
 static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
 {
     const struct opt_strings *sets[] = { &o->corpus.data, &o->corpus.eval_data };
+    struct corpus_opts        texts = o->corpus;
     unsigned                  width;
     int                       rc = 0;
 
+    texts.column = o->columns.text;
     for (int k = 0; k < 2 && !o->tune.task; k++)
         for (size_t i = 0; i < sets[k]->n && !rc; i++)
-            if (!access(sets[k]->item[i], F_OK))
-                rc = tokenise_detect(sets[k]->item[i], (enum tokens_format)o->corpus.format, vocab,
-                                     &width, &say_events, err);
+            if (!access(sets[k]->item[i], F_OK)) {
+                rc = corpus_detect(sets[k]->item[i], (enum tokens_format)o->corpus.format, vocab,
+                                   &width, &say_events, err);
+                if (!rc && !width)
+                    rc = corpus_check_text(sets[k]->item[i], &texts, err);
+            }
     return rc;
 }
 

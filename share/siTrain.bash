@@ -222,11 +222,15 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     prepare)
-        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --text-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
+        options="--help --out --tokenizer --train-tokenizer --data-format --text-column --eval-split --eval-out --threads --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
         case "$before" in
         --out) files=1 ;;
         --tokenizer) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
+        --text-column) files=1 ;;
+        --eval-split) words=" " ;;
+        --eval-out) files=1 ;;
+        --threads) words=" " ;;
         --vocab) words=" " ;;
         --show) words=" " ;;
         --init) files=1 ;;
@@ -235,7 +239,6 @@ _siTrain() {
         --messages-column) files=1 ;;
         --prompt-column) files=1 ;;
         --completion-column) files=1 ;;
-        --text-column) files=1 ;;
         --bos) files=1 ;;
         --eos) files=1 ;;
         --loss-on) words="answers last all" ;;

@@ -268,6 +268,10 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt]:DIR:_files' \
             '--train-tokenizer[Train a byte-level BPE tokenizer on the texts]' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
+            '--text-column=[Column (JSON\: key) of the text in rows (default\: text)]:NAME:_files' \
+            '--eval-split=[Part of the documents, such as 5%, that goes to --eval-out instead. A hash of a document decides, so it is always on the same side. A row is a document; a text is cut into some at line ends, of 4 KiB or more]:PART: ' \
+            '--eval-out=[Token file of the part that --eval-split chooses]:PATH:_files' \
+            '--threads=[Number of threads (default\: 0, all cores that the process may use; at most 32). The tokens do not depend on it]:N: ' \
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
             '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
             '--show=[Print the first N rows of each file as tokens, with those that count in the loss\: green on a terminal, otherwise lines of id, + or -, and text]:N: ' \
@@ -277,7 +281,6 @@ _siTrain() {
             '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
-            '--text-column=[Column (JSON\: key) of the text (default\: text)]:NAME:_files' \
             '--generation-prompt[Add what the template writes before an answer]' \
             '--bos=[Template'\''s bos_token (default\: the model'\''s)]:TEXT:_files' \
             '--eos=[Template'\''s eos_token (default\: the model'\''s)]:TEXT:_files' \

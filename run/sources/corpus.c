@@ -2,8 +2,16 @@
  * a resume names with what the run has. */
 #include "run/sources/corpus.h"
 
+#include "data/base/file.h"
+#include "data/base/file_kind.h"
+#include "data/base/round.h"
 #include "run/folder/settings.h"
+#include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
+
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { CHECK_IDS = 1 << 15 };
 
@@ -36,11 +44,47 @@ static int check_tokens(const char *path, unsigned width, size_t vocab, uint64_t
     return rc;
 }
 
+static int ends_in_bin(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && !strcasecmp(dot, ".bin");
+}
+
+/* The beginning of a text says that it is one; what may be ids is looked at as a whole. */
 int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct events *events, struct err *err)
 {
+    char             head[FILE_HEAD_BYTES];
+    struct file_look look;
+    struct stat      st;
+    uint64_t         size;
+    int              fd, rc;
+
     *width = 0;
-    return is_input(path) ? 0 : tokenise_detect(path, as, vocab, width, events, err);
+    if (is_input(path) || (!stat(path, &st) && S_ISDIR(st.st_mode)))
+        return 0;
+    if ((rc = file_open_read(path, &fd, &size, err)))
+        return rc;
+    rc = file_pread(fd, head, size_min(size, sizeof head), 0, path, err);
+    close(fd);
+    if (rc)
+        return rc;
+    file_kind_head(&look, head, size_min(size, sizeof head), size);
+    int ids = as == TOKENS_U16 || as == TOKENS_U32 || ends_in_bin(path) ||
+              look.kind == FILE_TOKENS || look.kind == FILE_BYTES || look.kind == FILE_EMPTY;
+    return ids ? tokenise_detect(path, as, vocab, width, events, err) : 0;
+}
+
+int corpus_check_text(const char *path, const struct corpus_opts *o, struct err *err)
+{
+    struct text_files   *t = NULL;
+    struct text_files_of of = { .texts = &path, .n = 1, .column = o->column,
+                                .plain = o->format == TOKENS_TEXT };
+    int                  rc = text_files_open(&t, &of, NULL, err);
+
+    text_files_close(t);
+    return rc;
 }
 
 static int detect(const char *path, const struct corpus_opts *o, size_t vocab, unsigned *width,
@@ -49,14 +93,18 @@ static int detect(const char *path, const struct corpus_opts *o, size_t vocab, u
     return corpus_detect(path, (enum tokens_format)o->format, vocab, width, events, err);
 }
 
-static int check_tokenizer(const char *path, const char *tokenizer, struct err *err)
+static int check_text(const char *path, const struct corpus_opts *o, const char *tokenizer,
+                      struct err *err)
 {
     struct tokenizer *tok = NULL;
+    int               rc = corpus_check_text(path, o, err);
 
+    if (rc)
+        return rc;
     if (!tokenizer || !tokenizer_is_there(tokenizer))
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
                           "--train-tokenizer makes one)", path);
-    int rc = tokenizer_open(&tok, tokenizer, err);
+    rc = tokenizer_open(&tok, tokenizer, err);
     tokenizer_close(tok);
     return rc;
 }
@@ -102,7 +150,7 @@ static int check_set(const struct corpus_opts *o, const struct opt_strings *file
                             "these no longer are: give the texts, or --eval-data FILE", path);
         if (!rc)
             rc = width ? check_tokens(path, width, vocab, seq, events, err)
-                       : check_tokenizer(path, tokenizer, err);
+                       : check_text(path, o, tokenizer, err);
     }
     return rc;
 }
@@ -145,7 +193,8 @@ static int add_text(struct session *s, const struct corpus_opts *o, const char *
     int rc = tokenizer_open(&tok, dir, err);
     struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab,
                                 .column = o->column, .as = (enum tokens_format)o->format,
-                                .split = o->split, .split_out = o->split > 0 ? held : NULL };
+                                .threads = s->o.threads, .split = o->split,
+                                .split_out = o->split > 0 ? held : NULL };
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", name, path)) ||
@@ -259,7 +308,7 @@ static int refuse_other(const char *set, const char *path, const struct corpus_k
 }
 
 /* Refuse a text that was changed since it was tokenised. */
-static int check_text(struct session *s, const char *set, const char *path,
+static int check_unchanged(struct session *s, const char *set, const char *path,
                       const struct corpus_kept *k, struct err *err)
 {
     char     found[16];
@@ -291,7 +340,7 @@ static int resume_other(struct session *s, const char *set, const char *name, co
     else if (!full || (!same && (k->text || !k->sums)))
         rc = refuse_other(set, path, k, full != NULL, err);
     else if (text && k->text_sum)
-        rc = check_text(s, set, full, k, err);
+        rc = check_unchanged(s, set, full, k, err);
     else if (!same && !(rc = corpus_sums(&there, full, k->width, s->events, err)))
         rc = strcmp(there, k->sums) ? refuse_other(set, path, k, 1, err)
                                     : corpus_keep_path(s, name, full, err);

@@ -25,6 +25,9 @@ int corpus_check(const struct corpus_opts *o, const char *tokenizer, size_t voca
 int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct events *events, struct err *err);
 
+/* Look at the beginning of a text, or of all texts in a folder. Misuse if one cannot be read. */
+int corpus_check_text(const char *path, const struct corpus_opts *o, struct err *err);
+
 /* How often standard input is among the data. */
 int corpus_reads_input(const struct corpus_opts *o);
 

@@ -6,10 +6,10 @@
 #include "data/base/hash.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
+#include "run/sources/text_cut.h"
 #include "run/sources/tokenise.h"
 
 #include <limits.h>
-#include <math.h>
 #include <strings.h>
 
 enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
@@ -37,7 +37,7 @@ static int row_label(const struct labelled_file *e, const struct task_row *row, 
 
 int labelled_is_held(uint64_t hash, double split)
 {
-    return hash < (split >= 1 ? UINT64_MAX : (uint64_t)ldexp(split, 64));
+    return hash < text_split_below(split);
 }
 
 struct side { const struct labelled_file *e; task_row_fn row; void *ctx; uint64_t n; };
