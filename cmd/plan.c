@@ -72,12 +72,11 @@ static const struct opt_row rows[] = {
               "file is replaced." },
     { "data", OPT_FILES, AT(corpus.data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
-              "refuses data that pretrain refuses." },
+              "refuses data that pretrain refuses by their beginning." },
     { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
       .help = "Weights of several --data. The plan does not depend on them." },
     { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
-      .help = "Evaluation data. The plan does not depend on it, but plan refuses data that "
-              "pretrain refuses." },
+      .help = "Evaluation data, of which the same holds" },
     OPT_DATA_FORMAT_ROW(AT(corpus.format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder, which gives the vocabulary size" },

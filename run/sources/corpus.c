@@ -56,6 +56,7 @@ int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
                   const struct events *events, struct err *err)
 {
     char             head[FILE_HEAD_BYTES];
+    size_t           n;
     struct file_look look;
     struct stat      st;
     uint64_t         size;
@@ -66,13 +67,15 @@ int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
         return 0;
     if ((rc = file_open_read(path, &fd, &size, err)))
         return rc;
-    rc = file_pread(fd, head, size_min(size, sizeof head), 0, path, err);
+    n = size_min(size, sizeof head);
+    rc = file_pread(fd, head, n, 0, path, err);
     close(fd);
     if (rc)
         return rc;
-    file_kind_head(&look, head, size_min(size, sizeof head), size);
+    file_kind_head(&look, head, n, size);
     int ids = as == TOKENS_U16 || as == TOKENS_U32 || ends_in_bin(path) ||
-              look.kind == FILE_TOKENS || look.kind == FILE_BYTES || look.kind == FILE_EMPTY;
+              look.kind == FILE_TOKENS || look.kind == FILE_EMPTY ||
+              (!look.format && memchr(head, 0, n));
     return ids ? tokenise_detect(path, as, vocab, width, events, err) : 0;
 }
 
