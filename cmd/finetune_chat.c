@@ -19,6 +19,7 @@ struct material {
     struct model_folder   init;
     struct chat_template *chat;
     struct chat_files     files;
+    struct text_list      list[2]; // their names
     struct newrun         n;
     json_t               *generation;
     char                  today[16];
@@ -103,8 +104,9 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
-    f->train = o->tune.train_file;
-    f->eval = o->tune.eval_file;
+    if ((rc = chat_files_named(&m->list[0], &f->train, &o->tune.train_file, err)) ||
+        (rc = chat_files_named(&m->list[1], &f->eval, &o->tune.eval_file, err)))
+        return rc;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
     f->names = pairs_opts_names(f->pairs, &o->chat, &o->columns);
@@ -193,6 +195,8 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
 
     rc = rc ? rc : newrun_create(&m.n, err);
     chat_template_close(m.chat);
+    chat_files_unname(&m.list[0], &m.files.train);
+    chat_files_unname(&m.list[1], &m.files.eval);
     model_folder_close(&m.init);
     json_decref(m.generation);
     return rc;

@@ -300,7 +300,11 @@ static int plan_labels(struct session *s, uint64_t *evaluated, const struct opt_
 
     if (t->task && !task)
         return opt_words_refuse("task", t->task, tune_task_word, err);
-    int rc = columns_check(&o->columns, t->train_file.n > 0, err);
+    struct task_names  columns = o->columns;
+
+    if (!t->task && o->corpus.data.n)
+        columns.text = NULL; // that of pretrain's rows
+    int rc = columns_check(&columns, t->train_file.n > 0, err);
     for (size_t i = 0; !rc && task && data && i < TASK_SPLITS && task->dev[i]; i++) {
         rc = count_rows(&rows_there, o, task, data, task->dev[i], 0, err);
         *evaluated = rows_there > *evaluated ? rows_there : *evaluated;

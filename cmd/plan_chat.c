@@ -11,14 +11,16 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
 {
     struct chat_template *chat = NULL;
     const struct tune_opts *t = p->tune;
-    struct chat_files     f = { .train = t->train_file, .eval = t->eval_file, .o = p->o,
-                                .pairs = p->pairs,
+    struct text_list      list[2] = { 0 };
+    struct chat_files     f = { .o = p->o, .pairs = p->pairs,
                                 .names = pairs_opts_names(p->pairs, p->o, p->columns),
                                 .host_mem = train->host_mem,
                                 .most_train = t->max_train, .most_eval = t->max_eval };
     const char           *dir = p->folder;
     int                   rc = p->o->date ? chat_date(&f.now, p->o->date, err) : 0;
 
+    rc = rc ? rc : chat_files_named(&list[0], &f.train, &t->train_file, err);
+    rc = rc ? rc : chat_files_named(&list[1], &f.eval, &t->eval_file, err);
     if (!p->o->date)
         f.now = time(NULL);
     if (!rc && dir && tokenizer_is_there(dir)) {
@@ -28,6 +30,8 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
     }
     rc = rc ? rc : chat_look(out, &f, dir, train, &say_events, err);
     chat_template_close(chat);
+    chat_files_unname(&list[0], &f.train);
+    chat_files_unname(&list[1], &f.eval);
     return rc;
 }
 

@@ -335,7 +335,8 @@ const struct opt_row tune_rows[] = {
       .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list). "
               "Columns: label, and sentence or sentence1 and sentence2, or as named by "
               "--text-column, --pair-column and --label-column. With --task chat or dpo: "
-              "conversations or pairs of answers (.csv, .json, .jsonl), in one file or several.",
+              "conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a "
+              "folder of them.",
       .kept = OPT_SOURCE },
     { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },

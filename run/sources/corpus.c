@@ -402,7 +402,8 @@ static int resume_choices(struct session *s, const struct corpus_opts *o, struct
         rc = err_misuse(err, "--mix %s: this run %s and a resume keeps it: leave the option out",
                         o->mix,
                         mix ? "has other weights" : "has one pool of rows, without weights,");
-    if (!rc && o->column && o->data.n && strcmp(o->column, column ? column : "text"))
+    if (!rc && o->column && (o->data.n || !o->eval_data.n) &&
+        strcmp(o->column, column ? column : "text"))
         rc = err_misuse(err, "--text-column %s: this run took its texts from %s and keeps them: "
                         "leave the option out", o->column, column ? column : "text");
     if (!rc && o->split > 0 && o->split != split)

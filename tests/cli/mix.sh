@@ -11,6 +11,8 @@ for name, letters, n in ("a", "abcdefgh", 4000), ("b", "pqrstuvw", 700), ("c", "
     with open(f"{sys.argv[1]}/{name}.txt", "w") as f:
         f.write(" ".join("".join(draw.choice(letters) for _ in range(5)) for _ in range(n)))
 PY
+printf '%s' "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}" >"$tmp/template.jinja"
+chat_template=$tmp/template.jinja
 cd "$tmp" || exit 1
 run prepare a.txt b.txt c.txt --train-tokenizer --vocab 280 --out tok
 run prepare c.txt --tokenizer tok --out c.bin
@@ -138,30 +140,132 @@ head -c 12 a.txt >short.txt
 refuses 2 "short.txt has" pretrain --run none --data a.txt --data short.txt --tokenizer tok $model $small --steps 1
 result "$([ ! -e none ]; echo $?)" "nothing is left of these"
 
-# ---- a part of one's own rows ----
+# ---- texts of every kind are the same source ----
+python3 - <<'PY'
+import gzip, json, os
+text = open("a.txt").read()
+docs = [text[i:i + 400] for i in range(0, 4000, 400)]
+os.makedirs("folder/below")
+for i, d in enumerate(docs):
+    open(f"folder/below/{i}.txt" if i > 4 else f"folder/{i}.txt", "w").write(d)
+rows = [json.dumps({"id": i, "story": d}) + "\n" for i, d in enumerate(docs[:5] + docs[5:])]
+open("rows.jsonl", "w").writelines(rows)
+open("rows.json", "w").write(json.dumps([json.loads(r) for r in rows], indent=1))
+open("rows.jsonl.gz", "wb").write(gzip.compress("".join(rows).encode()))
+open("rows.csv", "w").write("id,story\n" + "".join(f"{i},{d}\n" for i, d in enumerate(docs)))
+os.mkdir("files")
+for i, r in enumerate(rows):
+    open(f"files/{i}.jsonl", "w").write(r)
+PY
+command -v zstd >/dev/null && zstd -q rows.jsonl -o rows.jsonl.zst
+sum=
+for file in rows.jsonl rows.json rows.jsonl.gz rows.jsonl.zst rows.csv files folder -; do
+    [ -e "$file" ] || [ "$file" = - ] || { skip "--data $file" "no zstd here"; continue; }
+    column="--text-column story"
+    [ $file = folder ] && column=
+    rm -rf kind
+    "$bin" pretrain --run kind --data b.txt --data $file --mix 1,1 $column --tokenizer tok $model $small $machine --batch 4 --steps 2 <rows.jsonl >out 2>err
+    sum=${sum:-$(sha256sum <kind/data.1.bin)}
+    same "$sum" "$(sha256sum <kind/data.1.bin)" "--data $file: the same tokens"
+    [ "$file" = - ] && continue
+    works "  goes on by its name" pretrain --resume kind --data b.txt --data $file $column --steps 2 --quiet
+    run eval kind --data b.txt --data $file $column --seq 16
+    eval=${eval:-$(cat out)}
+    same "$eval" "$(cat out)" "  and is evaluated on"
+    works "  and planned with" plan $small --n-head 2 --vocab 280 --data b.txt --data $file --mix 1,1 $column --probe off
+done
+refuses 2 "--data -: a resume keeps the run's data" pretrain --resume kind --data b.txt --data -
+refuses 2 "--text-column other: this run took its texts from story" pretrain --resume kind --text-column other
+echo x >>folder/0.txt
+rm -rf kind
+run pretrain --run kind --data folder --tokenizer tok $model $small $machine --batch 4 --steps 2
+echo x >>folder/1.txt
+refuses 2 "/folder: this file was changed after the run took its tokens" pretrain --resume kind --data folder
+
+# ---- a part of the documents, or of one's own rows, to evaluate on ----
 python3 - <<'PY'
 import json
-with open("rows.csv", "w") as csv, open("chat.jsonl", "w") as chat:
+with open("docs.jsonl", "w") as docs, open("rows.csv", "w") as csv, open("chat.jsonl", "w") as chat:
     print("sentence,label", file=csv)
-    for i in range(300):
-        n = i % 200 # a hundred are there twice
-        print(f"row {n} of it,{i % 2 if i < 200 else (i + 1) % 2}", file=csv)
+    for i in range(600):
+        n = i % 400 # two hundred are there twice
+        print(json.dumps({"text": f"{n} abcdefg hgfedcba of {n}", "i": i}), file=docs)
+        print(f"row {n} of it,{i % 2 if i < 400 else (i + 1) % 2}", file=csv)
         turns = [{"role": "user", "content": f"row {n}"}, {"role": "assistant", "content": f"of {n}"}]
-        row = {"messages": turns, "id": i} if i % 3 else {"id": -i, "messages": [dict(reversed(t.items())) for t in turns]}
-        print(json.dumps(row, indent=None if i % 2 else 1, separators=(",", ":") if i % 2 else None).replace("\n", " "), file=chat)
+        row = {"messages": turns, "id": i} if i < 400 else {"id": -i, "messages": [dict(reversed(t.items())) for t in turns]}
+        print(json.dumps(row, separators=(",", ":") if i % 2 else None), file=chat)
 PY
-run export pool hf
-# texts FILE.ex: ids of each row, in order
-texts() {
+# sides RUN: every text is on one side, and all rows are there
+sides() {
     python3 - "$1" <<'PY'
-import struct, sys
-data = open(sys.argv[1], "rb").read()
-print(data[:8])
+import os, sqlite3, struct, sys
+run = sys.argv[1]
+settings = dict(sqlite3.connect(run + "/run.db").execute("SELECT key, value FROM runs"))
+def rows(side):
+    path = f"{run}/{side}.ex"
+    if os.path.exists(path):
+        data = open(path, "rb").read()
+        _, _, _, n, ids = struct.unpack_from("<8sIIQQ", data)
+        stored = struct.unpack_from(f"<{ids}i", data, 48)
+        for i in range(n):
+            first, length = struct.unpack_from("<QI", data, 48 + 4 * ids + 24 * i)
+            yield tuple(v if v >= 0 else ~v for v in stored[first:first + length])
+        return
+    data = open(f"{run}/{side}.bin", "rb").read()[1024:]
+    ids, doc = struct.unpack(f"<{len(data) // 2}H", data), []
+    for v in ids + (int(settings["endoftext"]),):
+        if v == int(settings["endoftext"]):
+            yield tuple(doc)
+            doc = []
+        else:
+            doc.append(v)
+train, held = (list(rows(s)) for s in (("train", "dev") if "task" in settings else ("data", "eval")))
+assert len(train) + len(held) == 600, (len(train), len(held))
+assert not set(train) & set(held) and len(set(train) | set(held)) == 400
+assert 70 <= len(held) <= 180, len(held) # of 120 that are expected
+print(len(held))
 PY
 }
-run finetune --run sides --init hf --train-file rows.csv --eval-split 20% --steps 2 --max-seq 16 --mode mem --durability none --quiet
-result "$got" "labelled rows: --eval-split"
-rows=$(sqlite3 sides/run.db "SELECT value FROM runs WHERE key IN ('train.rows', 'dev.rows') ORDER BY key DESC" | tr '\n' ' ')
-set -- $rows
-result "$([ $(($1 + $2)) = 300 ] && [ "$2" -gt 25 ] && [ "$2" -lt 100 ]; echo $?)" "  has each row on one side ($rows)"
+tune="--steps 2 --eval-every 1 --keep-best --max-seq 32 --mode mem --durability none --quiet"
+run pretrain --run lm --data a.txt --tokenizer tok $small --n-head 2 --seq 64 --batch 2 --steps 1 $machine
+run export lm hf
+run pretrain --run documents --data docs.jsonl --tokenizer tok --eval-split 20% $model $small $machine --batch 4 --steps 2 --eval-every 1 --keep-best
+result "$got" "pretrain --eval-split"
+result "$(sides documents >out; echo $?)" "  has every document on one side"
+held=$(cat out)
+printf '{"_": 0, "text": "one more"}\n' | cat - docs.jsonl >more.jsonl
+rm -rf other
+run pretrain --run other --data more.jsonl --tokenizer tok --eval-split 20% $model $small $machine --batch 4 --steps 2
+result "$(python3 - <<'PY'
+a, b = (open(f"{run}/eval.bin", "rb").read()[1024:] for run in ("documents", "other"))
+assert a in b, "another document moves others"
+PY
+echo $?)" "  the same ones, whatever else is there"
+works "  goes on" pretrain --resume documents --eval-split 0.2 --steps 4 --schedule-steps 4 --quiet
+refuses 2 "--eval-split: this run has another part to evaluate on" pretrain --resume documents --eval-split 10%
+run report documents --config
+cp out config
+result "$(grep -q '^eval-split = 0.2$' config && ! grep -q '^eval-data' config; echo $?)" "  report --config has it"
+run finetune --run labelled --init hf --train-file rows.csv --eval-split 20% $tune
+result "$got" "finetune --eval-split, labelled rows"
+result "$(sides labelled >out; echo $?)" "  has every row on one side"
+run finetune --run talk --task chat --init hf --chat-template "$chat_template" --train-file chat.jsonl --eval-split 20% $tune
+result "$got" "finetune --eval-split, conversations"
+result "$(sides talk >out; echo $?)" "  has every row on one side"
+refuses 2 "--eval-split takes a part of --train-file" finetune --run none --task chat --init hf --train-file chat.jsonl --eval-file chat.jsonl --eval-split 20% $tune
+refuses 2 "--eval-split takes a part of --train-file" finetune --run none --init hf --train-file rows.csv --eval-file rows.csv --eval-split 20% $tune
+refuses 2 "--eval-split is for your own rows" finetune --run none --init hf --task sst2 --data . --eval-split 20% $tune
+refuses 2 "--resume keeps the run's model, task and rows" finetune --resume labelled --eval-split 20%
+head -n 3 rows.csv >few.csv
+head -n 1 chat.jsonl >few.jsonl
+refuses 2 "leaves none to evaluate on" finetune --run none --init hf --train-file few.csv --eval-split 0.01% $tune
+refuses 2 "leaves none to" finetune --run none --task chat --init hf --chat-template "$chat_template" --train-file few.jsonl --eval-split 20% $tune
+mkdir talks talks/more
+head -n 300 chat.jsonl >talks/more/1.jsonl
+tail -n 300 chat.jsonl >talks/z.jsonl
+run finetune --run folder-of --task chat --init hf --chat-template "$chat_template" --train-file talks --eval-split 20% $tune
+result "$(cmp talk/train.ex folder-of/train.ex && cmp talk/dev.ex folder-of/dev.ex; echo $?)" "--train-file takes a folder of conversations, in byte order"
+works "  and so does plan" plan --init hf --task chat --train-file talks --chat-template "$chat_template" --probe off
+result "$([ ! -e none ]; echo $?)" "nothing is left of what was refused"
+
 done_testing
