@@ -11,6 +11,7 @@
 #include "run/folder/settings.h"
 #include "run/loop/model_folder.h"
 #include "run/newrun.h"
+#include "run/sources/chat_folder.h"
 
 #include <math.h>
 
@@ -104,8 +105,8 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
-    if ((rc = chat_files_named(&m->list[0], &f->train, &o->tune.train_file, err)) ||
-        (rc = chat_files_named(&m->list[1], &f->eval, &o->tune.eval_file, err)))
+    if ((rc = chat_folder_open(&m->list[0], &f->train, &o->tune.train_file, err)) ||
+        (rc = chat_folder_open(&m->list[1], &f->eval, &o->tune.eval_file, err)))
         return rc;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
@@ -195,8 +196,8 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
 
     rc = rc ? rc : newrun_create(&m.n, err);
     chat_template_close(m.chat);
-    chat_files_unname(&m.list[0], &m.files.train);
-    chat_files_unname(&m.list[1], &m.files.eval);
+    chat_folder_close(&m.list[0], &m.files.train);
+    chat_folder_close(&m.list[1], &m.files.eval);
     model_folder_close(&m.init);
     json_decref(m.generation);
     return rc;

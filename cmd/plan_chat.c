@@ -3,6 +3,7 @@
 #include "cmd/plan_chat.h"
 
 #include "cmd/terminal/say.h"
+#include "run/sources/chat_folder.h"
 #include "run/sources/labelled.h"
 
 /* The first row of each file, and then all. */
@@ -19,8 +20,8 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
     const char           *dir = p->folder;
     int                   rc = p->o->date ? chat_date(&f.now, p->o->date, err) : 0;
 
-    rc = rc ? rc : chat_files_named(&list[0], &f.train, &t->train_file, err);
-    rc = rc ? rc : chat_files_named(&list[1], &f.eval, &t->eval_file, err);
+    rc = rc ? rc : chat_folder_open(&list[0], &f.train, &t->train_file, err);
+    rc = rc ? rc : chat_folder_open(&list[1], &f.eval, &t->eval_file, err);
     if (!p->o->date)
         f.now = time(NULL);
     if (!rc && dir && tokenizer_is_there(dir)) {
@@ -30,8 +31,8 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
     }
     rc = rc ? rc : chat_look(out, &f, dir, train, &say_events, err);
     chat_template_close(chat);
-    chat_files_unname(&list[0], &f.train);
-    chat_files_unname(&list[1], &f.eval);
+    chat_folder_close(&list[0], &f.train);
+    chat_folder_close(&list[1], &f.eval);
     return rc;
 }
 

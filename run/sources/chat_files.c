@@ -471,27 +471,6 @@ static int add_set(struct encoder *e, const char *name, const char *held,
     return rc;
 }
 
-/* ---- names ---- */
-
-int chat_files_named(struct text_list *list, struct opt_strings *names,
-                     const struct opt_strings *given, struct err *err)
-{
-    int rc = text_list_make(list, given->item, given->n, NULL, err);
-
-    *names = (struct opt_strings){ rc ? NULL : calloc(list->n + 1, sizeof *names->item), 0 };
-    if (!rc && !names->item)
-        rc = err_set(err, -ENOMEM, "out of memory for the names of files");
-    for (size_t i = 0; i < list->n && !rc; i++)
-        names->item[names->n++] = list->file[i].path;
-    return rc;
-}
-
-void chat_files_unname(struct text_list *list, struct opt_strings *names)
-{
-    text_list_free(list);
-    free(names->item);
-}
-
 /* ---- the run ---- */
 
 int chat_files_check(const struct chat_files *f, struct err *err)

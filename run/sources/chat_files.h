@@ -8,10 +8,9 @@
 #include "data/text/tokenizer.h"
 #include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
-#include "run/sources/text_list.h"
 
 struct chat_files {
-    struct opt_strings          train, eval; // the files (chat_files_named), borrowed
+    struct opt_strings          train, eval; // the files, borrowed
     const struct chat_opts     *o;
     const struct pairs_opts    *pairs;       // NULL: conversations, and no preferences
     struct chat_names           names;
@@ -24,12 +23,6 @@ struct chat_files {
     uint64_t                    epochs;      // decides the steps, unless steps were given
     int                         evaluates_epochs; // --eval-every becomes an epoch
 };
-
-/* The files that names stand for: a folder stands for all files below it (text_list.h). *names
- * borrows from *list; free both after use, also after an error. */
-int  chat_files_named(struct text_list *list, struct opt_strings *names,
-                      const struct opt_strings *given, struct err *err);
-void chat_files_unname(struct text_list *list, struct opt_strings *names);
 
 /* How a row is encoded, by a thread that has this tokenizer. */
 struct chat_encoding chat_files_encoding(const struct chat_files *f, struct tokenizer *tok);
