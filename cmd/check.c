@@ -177,8 +177,8 @@ static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_
 /* Each source is a part of its own: one that is gone does not hide what the others are. */
 static int check_sources(struct check *c, const char *set, struct err *err)
 {
-    size_t n = corpus_count(c->s.log, set);
-    int    rc = 0;
+    size_t n;
+    int    rc = corpus_count(&n, c->s.log, set, err);
 
     for (size_t i = 0; i < n && !rc; i++)
         rc = part_over(c, check_tokens(c, set, i, err), err);

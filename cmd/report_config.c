@@ -152,9 +152,9 @@ static int print_data(struct printing *p, const struct opt_row *row, int *rc, st
         }
     if (strcmp(row->name, "data") && strcmp(row->name, "eval-data"))
         return 0;
-    size_t n = !strcmp(set, "eval") && settings_has(p->log, "eval.split")
-                   ? 0 // a part of the training data
-                   : corpus_count(p->log, set);
+    size_t n = 0;
+    if (strcmp(set, "eval") || !settings_has(p->log, "eval.split")) // a part of the training data
+        *rc = corpus_count(&n, p->log, set, err);
     for (size_t i = 0; i < n && !*rc; i++) // the text that it comes from, or its place
         *rc = print_stored(p, corpus_name(name, set, i),
                            settings_has(p->log, "%s.text", corpus_name(name, set, i)) ? "text"

@@ -1,5 +1,5 @@
-/* chat_folder.h: the files of conversations that names stand for. A folder stands for all files below
- * it, in byte order of their paths. */
+/* chat_folder.h: the files of conversations that names stand for. A folder stands for all files
+ * below it, in byte order of their paths. */
 #pragma once
 
 #include "data/opt/opt_row.h"

@@ -370,9 +370,11 @@ static int check_format(const struct corpus_kept *k, const char *path, enum toke
 static int resume_set(struct session *s, const struct corpus_opts *o, const char *set,
                       const struct opt_strings *files, struct err *err)
 {
-    size_t n = corpus_count(s->log, set);
-    int    rc = 0;
+    size_t n;
+    int    rc = corpus_count(&n, s->log, set, err);
 
+    if (rc)
+        return rc;
     if (files->n && files->n != n)
         return err_misuse(err, "--%s was given %zu time%s, and this run has %zu source%s, which a "
                           "resume keeps: leave the option out", option_of(set), files->n,
@@ -389,19 +391,32 @@ static int resume_set(struct session *s, const struct corpus_opts *o, const char
     return rc;
 }
 
-/* Refuse weights, a column or a split that differ from the run's. */
-static int resume_choices(struct session *s, const struct corpus_opts *o, struct err *err)
+/* The same rows by the same weights. */
+static int resume_mix(struct session *s, const char *asked, size_t n, struct err *err)
 {
-    char  *mix = settings_get(s->log, "data.mix"), *asked = NULL;
-    char  *column = settings_get(s->log, "data.column");
-    double split = 0;
-    int    rc = o->mix ? corpus_mix_text(&asked, o->mix, corpus_count(s->log, "data"), err) : 0;
+    char *mix = NULL, *parts = NULL;
+    int   rc = settings_find(&mix, s->log, err, "data.mix");
 
-    settings_scan(s->log, "%lf", &split, "eval.split");
-    if (!rc && asked && (!mix || strcmp(mix, asked)))
+    rc = rc ? rc : corpus_mix_text(&parts, asked, n, err);
+    if (!rc && (!mix || strcmp(mix, parts)))
         rc = err_misuse(err, "--mix %s: this run %s and a resume keeps it: leave the option out",
-                        o->mix,
+                        asked,
                         mix ? "has other weights" : "has one pool of rows, without weights,");
+    free(mix);
+    free(parts);
+    return rc;
+}
+
+/* Refuse weights, a column or a split that differ from the run's. */
+static int resume_choices(struct session *s, const struct corpus_opts *o, size_t n,
+                          struct err *err)
+{
+    char  *column = NULL;
+    double split = 0;
+    int    rc = o->mix ? resume_mix(s, o->mix, n, err) : 0;
+
+    rc = rc ? rc : settings_find(&column, s->log, err, "data.column");
+    settings_scan(s->log, "%lf", &split, "eval.split");
     if (!rc && o->column && (o->data.n || !o->eval_data.n) &&
         strcmp(o->column, column ? column : "text"))
         rc = err_misuse(err, "--text-column %s: this run took its texts from %s and keeps them: "
@@ -410,8 +425,6 @@ static int resume_choices(struct session *s, const struct corpus_opts *o, struct
         rc = err_misuse(err, "--eval-split: this run %s and a resume keeps it: leave the option "
                         "out", split > 0 ? "has another part to evaluate on"
                                          : "took all of its documents to train on");
-    free(mix);
-    free(asked);
     free(column);
     return rc;
 }
@@ -419,13 +432,14 @@ static int resume_choices(struct session *s, const struct corpus_opts *o, struct
 int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *err)
 {
     char   tokenizer[SESSION_PATH + 16];
-    int    has_data = corpus_count(s->log, "data") > 0, has_eval = corpus_count(s->log, "eval") > 0;
+    size_t has_data, has_eval;
     struct corpus_opts new = *o;
-    int    rc = 0;
+    int    rc = corpus_count(&has_data, s->log, "data", err);
 
-    if (has_data) { // what is not new was checked when it was added
+    rc = rc ? rc : corpus_count(&has_eval, s->log, "eval", err);
+    if (!rc && has_data) {
         rc = resume_set(s, o, "data", &o->data, err);
-        rc = rc ? rc : resume_choices(s, o, err);
+        rc = rc ? rc : resume_choices(s, o, has_data, err);
         new.data.n = 0;
         new.mix = NULL;
         new.split = 0;

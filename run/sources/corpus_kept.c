@@ -15,14 +15,17 @@ const char *corpus_name(char out[CORPUS_NAME], const char *set, size_t i)
     return out;
 }
 
-size_t corpus_count(struct runlog *log, const char *set)
+int corpus_count(size_t *n, struct runlog *log, const char *set, struct err *err)
 {
-    char   name[CORPUS_NAME];
-    size_t n = 0;
+    char name[CORPUS_NAME], *path = NULL;
+    int  rc = 0, more = 1;
 
-    while (n < CORPUS_MOST && settings_has(log, "%s.path", corpus_name(name, set, n)))
-        n++;
-    return n;
+    for (*n = 0; !rc && more && *n <= CORPUS_MOST; *n += (size_t)more) {
+        rc = settings_find(&path, log, err, "%s.path", corpus_name(name, set, *n));
+        more = !rc && path && *path;
+        free(path);
+    }
+    return rc;
 }
 
 void corpus_kept_release(struct corpus_kept *k)

@@ -11,8 +11,8 @@ enum { CORPUS_NAME = 32, CORPUS_MOST = 1024 }; // bytes of a name; sources of a 
  * "eval", "eval.1", ... */
 const char *corpus_name(char out[CORPUS_NAME], const char *set, size_t i);
 
-/* The number of sources of a set ("data" or "eval"). */
-size_t corpus_count(struct runlog *log, const char *set);
+/* *n: the number of sources of a set ("data" or "eval"). */
+int corpus_count(size_t *n, struct runlog *log, const char *set, struct err *err);
 
 /* The stored settings of a source; all NULL: there is none. */
 struct corpus_kept {

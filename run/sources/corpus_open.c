@@ -52,30 +52,38 @@ int corpus_open_source(struct tokens **out, struct session *s, const char *name,
     return rc;
 }
 
-/* Memory for the sources of a set, and how a training orders their rows. */
-static int begin(struct mixture *out, struct session *s, const char *set, struct err *err)
+/* How a training orders the rows of its sources. */
+static int begin_order(struct mixture *out, struct session *s, struct err *err)
 {
-    size_t    n = corpus_count(s->log, set);
-    char     *mix = strcmp(set, "data") ? NULL : settings_get(s->log, "data.mix");
-    uint64_t *parts = calloc(n + 1, sizeof *parts);
-    int       rc = 0;
+    char     *mix = NULL;
+    uint64_t *parts = calloc(out->n + 1, sizeof *parts);
+    int       rc = parts ? settings_find(&mix, s->log, err, "data.mix")
+                         : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
 
-    *out = (struct mixture){ .source = calloc(n + 1, sizeof *out->source) };
-    if (!out->source || !parts)
-        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    out->n = rc ? 0 : n;
-    if (!strcmp(set, "data")) {
-        out->shuffled = s->o.order == TRAIN_SHUFFLED;
-        out->seed = s->o.seed;
-        out->weighted = mix != NULL;
-    }
-    if (!rc && mix && corpus_mix_read(parts, mix, n, err))
+    out->shuffled = s->o.order == TRAIN_SHUFFLED;
+    out->seed = s->o.seed;
+    out->weighted = mix != NULL;
+    if (!rc && mix && corpus_mix_read(parts, mix, out->n, err))
         rc = err_set(err, -EBADMSG, "%s/run.db: data.mix is damaged: %s", s->dir, mix);
-    for (size_t i = 0; i < n && !rc; i++)
+    for (size_t i = 0; i < out->n && !rc; i++)
         out->source[i].part = parts[i];
     free(parts);
     free(mix);
     return rc;
+}
+
+/* Memory for the sources of a set, and how they are ordered. mixture_close frees it, also after a
+ * failure. */
+static int begin(struct mixture *out, struct session *s, const char *set, struct err *err)
+{
+    size_t n;
+    int    rc = corpus_count(&n, s->log, set, err);
+
+    *out = (struct mixture){ .source = rc ? NULL : calloc(n + 1, sizeof *out->source) };
+    if (!rc && !out->source)
+        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    out->n = rc ? 0 : n;
+    return rc || strcmp(set, "data") ? rc : begin_order(out, s, err);
 }
 
 int corpus_open(struct mixture *out, struct session *s, const char *set, struct err *err)
