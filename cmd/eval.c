@@ -136,7 +136,8 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     uint64_t          seq = o->read.seq ? o->read.seq : arch_usual_seq(&r->config);
     int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
 
-    struct tokenise_files f = { .tok = tok, .texts = &o->data, .n = 1, .vocab = r->config.vocab };
+    struct tokenise_files f = { .tok = tok, .texts = &o->data, .n = 1, .vocab = r->config.vocab,
+                                .as = (enum tokens_format)o->data_format };
     if (!rc && !(rc = scratch_open(&scratch, path, sizeof path, err)) &&
         !(rc = tokenise_files(&f, path, &say_events, err)))
         rc = f.count > seq ? tokens_open(out, path, 2, err)

@@ -133,7 +133,7 @@ static int store(struct session *s, const char *what, const char *path, unsigned
 
 /* Tokenise a text into RUN. */
 static int add_text(struct session *s, const char *what, const char *path, const char *named,
-                    struct err *err)
+                    enum tokens_format as, struct err *err)
 {
     char              out[SESSION_PATH + 16], dir[SESSION_PATH + 16];
     struct tokenizer *tok = NULL;
@@ -141,7 +141,8 @@ static int add_text(struct session *s, const char *what, const char *path, const
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     snprintf(out, sizeof out, "%s/%s.bin", s->dir, what);
     int rc = tokenizer_open(&tok, dir, err);
-    struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab };
+    struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab,
+                                .as = as };
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
@@ -160,7 +161,7 @@ int corpus_add(struct session *s, const char *what, struct corpus_file file, str
                        : err_set(err, -errno, "%s: %s", file.path, strerror(errno));
 
     if (!rc)
-        rc = width ? store(s, what, full, width, err) : add_text(s, what, full, file.path, err);
+        rc = width ? store(s, what, full, width, err) : add_text(s, what, full, file.path, file.as, err);
     free(full);
     return rc;
 }
