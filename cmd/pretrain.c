@@ -65,7 +65,8 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     if (o->train.eval_every && !o->eval_data)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE "
                                "too");
-    rc = model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
+    rc = model_folder_only(&o->model, err);
+    rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
     if (arch_classifies(&n.config) && n.config.untied)

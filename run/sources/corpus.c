@@ -161,7 +161,8 @@ int corpus_add(struct session *s, const char *what, struct corpus_file file, str
                        : err_set(err, -errno, "%s: %s", file.path, strerror(errno));
 
     if (!rc)
-        rc = width ? store(s, what, full, width, err) : add_text(s, what, full, file.path, file.as, err);
+        rc = width ? store(s, what, full, width, err)
+                   : add_text(s, what, full, file.path, file.as, err);
     free(full);
     return rc;
 }

@@ -76,7 +76,7 @@ with() {
         set -- "$@" "$arg"
     done
     shift $((with_n - 1))
-    timeout 20 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    timeout 60 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
     got=$?
 }
 
