@@ -28,7 +28,7 @@
 /* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
-    &bench_update, &bench_topk, &bench_steps, &bench_save, &bench_network};
+    &bench_steps, &bench_save, &bench_network};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 /* `save` and `network` are not part of all: other options ask for them. */
@@ -137,7 +137,7 @@ static int train_check(const struct bench_opts *o, struct err *err)
         return err_misuse(err, "--csd %s: bench runs steps with devices and without by itself; "
                                "leave it out", csd_name((size_t)o->train.csd));
     if (disk_at((size_t)o->train.disk)->flags & DISK_FAKE &&
-        o->only & (BENCH_DISK | BENCH_UPDATE | BENCH_SAVE))
+        o->only & (BENCH_DISK | BENCH_SAVE))
         return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it "
                                "out, or name other sections with --only");
     if (o->train.steps > BENCH_MOST_STEPS)
@@ -257,8 +257,7 @@ static int holds_run(const char *dir, const char *id, int depth)
         free(own);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return found;
 }
 
@@ -522,11 +521,10 @@ const struct opt_command bench_command = {
     .usage = "[machine|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
              "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
-    .text = "Measures products, memory, kernels, disk, update path, Top-K and whole steps at the "
-            "model's own sizes (GPT-2 124M by default) in one run. Results are medians of "
-            "interleaved repetitions. --steps steps are measured for each kind of run. --device "
-            "names folders or block devices that are measured in turn; block devices are "
-            "overwritten.",
+    .text = "Measures products, memory, kernels, disk and whole steps at the model's own sizes "
+            "(GPT-2 124M by default) in one run. Results are medians of interleaved repetitions. "
+            "--steps steps are measured for each kind of run. --device names folders or block "
+            "devices that are measured in turn; block devices are overwritten.",
     .parts = parts,
     .size = sizeof(struct bench_opts),
     .killed = 1, .by_ranks = 1, .run = run,

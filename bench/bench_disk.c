@@ -1,5 +1,5 @@
-/* bench_disk.c: measures the disk under each device: reads, writes, the update's mix of both,
- * evenly and in bursts, and the time of a flush.
+/* bench_disk.c: measures the disk under each device: reads, writes, the update's mix of both, and
+ * the time of a flush.
  *
  * A place is the file or block device that is measured, through csd/disk/disk.h as devices use it
  * (64 MiB in flight in pieces of 1 MiB). The file is first written once: what was never written is
@@ -9,21 +9,18 @@
 #include "csd/disk/disk.h"
 #include "data/base/clock.h"
 
-#include <math.h>
 #include <unistd.h>
 
 enum { REQUEST_BYTES = 4 << 20, REQUESTS = 16, DEPTH = 64, ALIGN = 4096, FLUSHES = 20 };
 
-/* A mix of reads and writes. burst: bytes that each moves in turn; 0: both at the same time. An
- * update reads 16 bytes per parameter (states and gradient) and writes 14 (states and bf16). */
+/* Reads and writes at the same time. An update reads 16 bytes per parameter (states and gradient)
+ * and writes 14 (states and bf16). */
 static const struct pattern {
     const char *name;
     unsigned    reads, writes;
-    size_t      burst;
-} patterns[BENCH_PATTERNS] = {[BENCH_READ] = {"read", 1, 0, 0},
-                              [BENCH_WRITE] = {"write", 0, 1, 0},
-                              [BENCH_MIXED] = {"update's mix, even", 16, 14, 0},
-                              [BENCH_BURSTS] = {"update's mix, bursts", 16, 14, 240 << 20}};
+} patterns[BENCH_PATTERNS] = {[BENCH_READ] = {"read", 1, 0},
+                              [BENCH_WRITE] = {"write", 0, 1},
+                              [BENCH_MIXED] = {"update's mix", 16, 14}};
 
 struct pattern_run {
     struct bench_place   *place;
@@ -95,18 +92,13 @@ static int pattern_measure(void *ctx, double *rate, struct err *err)
 {
     struct bench_place   *p = ((struct pattern_run *)ctx)->place;
     const struct pattern *pattern = ((struct pattern_run *)ctx)->pattern;
-    uint64_t amount = p->bytes / 2, parts = pattern->reads + pattern->writes, moved = 0,
-             burst = pattern->burst && pattern->burst < amount ? pattern->burst : amount,
-             reads = burst / parts * pattern->reads, writes = burst / parts * pattern->writes,
-             start_ns = clock_ns();
+    uint64_t part = p->bytes / 2 / (pattern->reads + pattern->writes), start_ns = clock_ns(),
+             reads = part * pattern->reads / REQUEST_BYTES * REQUEST_BYTES,
+             writes = part * pattern->writes / REQUEST_BYTES * REQUEST_BYTES, moved = 0;
     int rc = 0;
 
-    while (moved < amount && !rc) {
-        rc = move(p, reads, pattern->burst ? 0 : writes, err);
-        if (!rc && pattern->burst)
-            rc = move(p, 0, writes, err);
-        moved += (reads / REQUEST_BYTES + writes / REQUEST_BYTES) * REQUEST_BYTES;
-    }
+    for (; moved < p->bytes / 2 && !rc; moved += reads + writes)
+        rc = move(p, reads, writes, err);
     *rate = (double)moved / ((double)(clock_ns() - start_ns) * 1e-9);
     if (pattern->writes)
         p->written = !p->written;
@@ -231,16 +223,10 @@ static void disk_print(const json_t *rows)
     size_t        i;
 
     json_array_foreach(rows, i, section) {
-        const json_t *patterns_of = json_object_get(section, "patterns");
-        double even = json_num(json_array_get(patterns_of, BENCH_MIXED), "bytes_per_second");
-        double bursts = json_num(json_array_get(patterns_of, BENCH_BURSTS), "bytes_per_second");
-
         printf("%sDisk under a device (%s, pieces of 1 MiB, 64 in flight; reads and writes "
                "together)\n", i ? "\n" : "", json_str(section, "disk"));
-        bench_table(patterns_of, columns, NULL);
-        printf("=> a flush takes %.2f ms; reads and writes in bursts move %.2f times what an even "
-               "mix does\n",
-               1e3 * json_num(section, "flush_seconds"), even > 0 ? bursts / even : 0);
+        bench_table(json_object_get(section, "patterns"), columns, NULL);
+        printf("=> a flush takes %.2f ms\n", 1e3 * json_num(section, "flush_seconds"));
     }
 }
 

@@ -1,7 +1,6 @@
 /* bench_kernels.c: measures every kernel at the model's sizes, as a share of its bound. The bound
  * is the longer of two times: its bytes over the bandwidth that bench_memory.c measured, and its
- * arithmetic over the best product (bench_products.c). Also measures Top-K at the sizes of the
- * model's blocks, with one thread and with all.
+ * arithmetic over the best product (bench_products.c).
  *
  * A kernel is a row of bench_kernel_rows.c: what it takes and does, and a call on memory laid out
  * for it. Each call gets memory that the one before did not have, so it comes from RAM, not from a
@@ -12,7 +11,6 @@
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/optim.h"
 #include "kernels/reduce.h"
 #include "kernels/rng.h"
 #include "kernels/rope.h"
@@ -30,11 +28,6 @@ enum { MOST_KERNELS = 128, PAGE = 4096 };
 #define THREAD_BYTES 25e9 // the most that a thread moves in a second
 
 /* ---- sizes ---- */
-
-static double ratio_of(const struct bench *b)
-{
-    return b->o->train.compress > 0 ? b->o->train.compress : TRAIN_COMPRESS;
-}
 
 /* The number of heads of keys and values if they are shared: the model's or, if it shares none, a
  * divisor of its heads. */
@@ -64,11 +57,11 @@ static void scratch_set(struct sizes *s)
     of['x'] = topk_scratch(of['L'], of['k']);
 }
 
-static struct sizes sizes_of(const struct bench *b, size_t block)
+static struct sizes sizes_of(const struct bench *b)
 {
     const struct train_opts *o = &b->o->train;
     const struct model_config *g = &b->config;
-    size_t tokens = o->batch * o->seq, layer = arch_block_size(g, block);
+    size_t tokens = o->batch * o->seq, layer = arch_block_size(g, arch_layer_block(g, 1));
     struct sizes s = { .B = o->batch, .T = o->seq, .C = g->n_embd, .H = g->n_head,
                        .D = g->head_dim, .KV = g->n_kv_head, .F = g->n_inner,
                        .Q = arch_dim(g, DIM_HEADS), .V = arch_words(g, 0).n,
@@ -91,7 +84,7 @@ static struct sizes sizes_of(const struct bench *b, size_t block)
     of['m'] = (s.H + s.KV) * s.head;
     of['y'] = s.B * s.length;
     of['L'] = layer;
-    of['k'] = topk_count(layer, ratio_of(b));
+    of['k'] = topk_count(layer, o->compress > 0 ? o->compress : TRAIN_COMPRESS);
     of['p'] = sizeof(struct topk_pair);
     of['f'] = sizeof(struct softmax_so_far);
     of['U'] = UPDATE_PARAMS;
@@ -238,7 +231,7 @@ static int words_fill(struct sizes *s, struct arena *words, struct err *err)
 
 static int kernels_run(struct bench *b, json_t *rows, struct err *err)
 {
-    struct sizes s = sizes_of(b, arch_layer_block(&b->config, 1));
+    struct sizes s = sizes_of(b);
     struct arena memory = {0}, words = {0};
     long         cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     size_t       bytes = (size_t)(b->o->quick ? 64 : 256) << 20;
@@ -255,42 +248,6 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     for (const struct kernel *k = bench_kernel_rows; k->name && !rc; k++)
         rc = kernel_measure(b, k, &s, &memory, rows, err);
     arena_free(&words);
-    arena_free(&memory);
-    return rc;
-}
-
-/* ---- Top-K, with one thread and with all ---- */
-
-static int topk_measure(struct bench *b, json_t *rows, struct err *err)
-{
-    static const char *const names[] = {"embeddings", "a layer"};
-    double                   reads = bench_bandwidth(json_object_get(b->report, "memory"), 1, 0);
-    struct sizes             s[2] = {sizes_of(b, 0), sizes_of(b, arch_layer_block(&b->config, 1))};
-    const struct kernel     *k = bench_kernel_rows;
-    struct arena             memory = {0};
-
-    while (strcmp(k->name, "Top-K"))
-        k++;
-    struct kernel_run run[2] = {run_of(k, &s[0]), run_of(k, &s[1])};
-    arena_take(&memory, run[0].taken + run[1].taken);
-    int rc = arena_map(&memory, "gradients", err);
-    if (rc)
-        return rc;
-    struct bench_item items[2];
-    for (size_t i = 0; i < 2; i++) {
-        size_t elements = s[i].of['L'];
-
-        run[i].memory = memory.base + i * run[0].taken;
-        items[i] = (struct bench_item){.run = kernel_call, .ctx = &run[i],
-                                       .bytes = 4 * (double)elements};
-        json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "block", names[i], "elements",
-                                              (double)elements, "ratio", ratio_of(b)));
-        rng_normal((float *)(void *)run[i].memory, elements, 1, 1, 0, 0);
-    }
-    rc = bench_ways(b, items, 2, rows, err);
-    for (size_t i = 0; i < 2 && !rc; i++)
-        bench_put(json_array_get(rows, i), "share",
-                  reads > 0 ? json_num(json_array_get(rows, i), "all_threads") / reads : 0);
     arena_free(&memory);
     return rc;
 }
@@ -328,22 +285,6 @@ static void kernels_print(const json_t *rows)
     printf("\n");
 }
 
-static void topk_print(const json_t *rows)
-{
-    static const struct bench_column columns[] = {
-        {"block", "Top-K", NULL, 0}, {"elements", "elements", "%.0f", 1},
-        {"one_thread", "1 thread", "%.1f", 1e-9}, {"all_threads", "all threads", "%.1f", 1e-9},
-        {"share", "of reading", "%.0f %%", 100}, {0}};
-
-    printf("Top-K of %g %% of the bytes, GB of gradient a second\n",
-           100 * json_num(json_array_get(rows, 0), "ratio"));
-    bench_table(rows, columns, NULL);
-    printf("=> %.1f GB/s of a layer's gradient\n",
-           1e-9 * json_num(json_array_get(rows, 1), "all_threads"));
-}
-
 const struct bench_section bench_kernels = {
     .name = "kernels", .is_rows = 1, .needs = BENCH_PRODUCTS | BENCH_MEMORY, .run = kernels_run,
     .print = kernels_print};
-const struct bench_section bench_topk = {
-    .name = "topk", .is_rows = 1, .needs = BENCH_MEMORY, .run = topk_measure, .print = topk_print};

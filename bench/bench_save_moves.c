@@ -136,7 +136,7 @@ int bench_save_drives(struct machine_file *m, const struct bench *b, struct err 
         .n_positions = o.train.seq, .norm_eps = 1e-5f });
     for (size_t i = 0; i < (b->n_devices ? b->n_devices : 1) && !rc; i++)
         rc = drive_measure(m, &quick, i, err);
-    rc = rc ? rc : bench_update_arithmetic(&quick, &seconds, err);
+    rc = rc ? rc : bench_update_path(&quick, &disk_null, &seconds, err);
     if (rc)
         return rc;
     m->update.engine = 1 / seconds;

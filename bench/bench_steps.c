@@ -15,6 +15,7 @@
  * B + w0 + u0, U + W + h). */
 #include "bench/bench.h"
 
+#include "csd/disk/disk.h"
 #include "data/base/round.h"
 #include "offload/estimate/step_time.h"
 
@@ -268,7 +269,7 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
     struct bench_item drive = {0};
     int               rc = measure(b, runs, &drive, err);
     if (!rc && mode != RUN_MEM)
-        rc = bench_update_arithmetic(b, &arithmetic, err);
+        rc = bench_update_path(b, &disk_null, &arithmetic, err);
     if (rc)
         return rc;
     struct bench_figures f = figures_of(b, runs, arithmetic);

@@ -416,10 +416,9 @@ static int open_model(struct evaluation *v, struct err *err)
     struct model_folder ordered = *v->r;
     struct read_opts    read = v->e->read;
     uint64_t            most = 0;
-    int                 rc = labelled_seq(&read.seq, v->e->max_seq ? v->e->max_seq : read.seq,
-                                          v->r->config.n_positions,
-                                          v->e->tokenizer ? v->e->tokenizer : v->r->tokenizer,
-                                          err);
+    int                 rc = tune_seq(&read.seq, v->e->max_seq ? v->e->max_seq : read.seq,
+                                      TUNE_SEQ, v->r->config.n_positions,
+                                      v->e->tokenizer ? v->e->tokenizer : v->r->tokenizer, err);
 
     v->seq = read.seq;
     ordered.source = classes_source(&v->classes);

@@ -23,7 +23,6 @@
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/source.h"
-#include "run/sources/tokenise.h"
 
 #define AT(field) offsetof(struct finetune_opts, field)
 
@@ -259,8 +258,8 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     if (opt_given(line, "dropout"))
         arch_drop(g, (float)o->train.dropout);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
-    if ((rc = labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
-                           g->n_positions, m->n.tokenizer, err)) ||
+    if ((rc = tune_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, TUNE_SEQ,
+                       g->n_positions, m->n.tokenizer, err)) ||
         (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
         return rc;
     m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,

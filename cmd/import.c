@@ -6,7 +6,6 @@
 #include "cmd/terminal/say.h"
 #include "model/hf.h"
 #include "run/newrun.h"
-#include "run/sources/tokenise.h"
 
 struct import_opts {
     const char       *dir, *run;

@@ -1,6 +1,5 @@
 /* main.c: starts the program: prepares libraries and streams, answers --help and the like, and
  * calls the command that was named. */
-#include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/job.h"

@@ -2,7 +2,7 @@
  * functions that the run itself uses. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/plan_chat.h"
+#include "cmd/plan_rows.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
 #include "offload/estimate/traffic.h"
@@ -209,7 +209,7 @@ static void load_note(const struct session *s)
 
 /* Predicts a step's time. *out stays NULL if that could not be measured. */
 static int time_find(json_t **out, const struct session *s, const struct plan_opts *o,
-                     const struct mem_choice *mem, const struct chat_look *chat, struct err *err)
+                     const struct mem_choice *mem, const struct rows_look *look, struct err *err)
 {
     struct machine_file    *file = calloc(1, sizeof *file);
     struct forecast_machine m = { .m = file, .network = (double)o->network_bw,
@@ -221,8 +221,8 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
         m.sharers = drives_look(s, &disk);
         rc = prediction_of(out, s, &m, o->compare, err);
         rc = rc || o->compare ? rc : prediction_add_step(*out, s, &m, mem, disk, err);
-        if (!rc && !o->compare && chat->filled > 0)
-            rc = prediction_add_rows(*out, s, &m, chat->computed, chat->filled, err);
+        if (!rc && !o->compare && look->filled > 0)
+            rc = prediction_add_rows(*out, s, &m, look->computed, look->filled, err);
     }
     free(file);
     return rc > 0 ? 0 : rc;
@@ -270,82 +270,6 @@ static int time_say(const json_t *found, const struct session *s, const struct p
     if (!o->machine)
         load_note(s);
     return json_file(o, found, err);
-}
-
-/* Counts a file's rows as finetune does: those of a task's folder or, if dir is NULL, own rows. */
-static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task *task,
-                      const char *dir, const char *file, uint64_t most, struct err *err)
-{
-    struct labelled_file e = { .task = task, .own = !dir, .labels = 1, .most = most,
-                               .asked = o->columns, .events = &say_events };
-    int                  rc = labelled_check(&e, dir, file, err);
-
-    *n = e.rows;
-    task_names_free(&e.read);
-    return rc;
-}
-
-/* Plans a fine-tuning on labelled rows: the classes of its head, finetune's defaults, its epochs
- * unless --steps is given, and if known the rows of the larger development set. */
-static int plan_labels(struct session *s, uint64_t *evaluated, const struct opt_line *line,
-                       struct err *err)
-{
-    struct plan_opts  *o = line->options;
-    struct train_opts *train = &o->train;
-    struct tune_opts  *t = &o->tune;
-    const struct task *task = t->task ? task_find(t->task) : NULL;
-    struct task       *own = NULL;
-    const char        *data = first(&o->corpus.data); // the task's folder
-    uint64_t           rows_there;
-
-    if (t->task && !task)
-        return opt_words_refuse("task", t->task, tune_task_word, err);
-    struct task_names  columns = o->columns;
-
-    if (!t->task && o->corpus.data.n)
-        columns.text = NULL; // that of pretrain's rows
-    int rc = columns_check(&columns, t->train_file.n > 0, err);
-    for (size_t i = 0; !rc && task && data && i < TASK_SPLITS && task->dev[i]; i++) {
-        rc = count_rows(&rows_there, o, task, data, task->dev[i], 0, err);
-        *evaluated = rows_there > *evaluated ? rows_there : *evaluated;
-    }
-    if (!rc && t->train_file.n)
-        rc = task_own(&own, first(&t->train_file), &o->columns, t->regression, err);
-    if (rc || (!task && !own))
-        return rc;
-    task = task ? task : own;
-    s->config.n_labels = task->n_labels;
-    if (!opt_given(line, "batch"))
-        train->batch = 32; // finetune's default
-    if (!opt_given(line, "steps") && (t->train_file.n || data)) {
-        rc = count_rows(&rows_there, o, task, t->train_file.n ? NULL : data,
-                        t->train_file.n ? first(&t->train_file) : TASK_TRAIN_FILE, t->max_train,
-                        err);
-        train->steps = t->epochs * labelled_epoch_steps(rows_there, train);
-    }
-    task_own_free(own);
-    if (opt_given(line, "dropout"))
-        arch_drop(&s->config, (float)train->dropout);
-    return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
-                                  s->config.n_positions,
-                                  o->tokenizer ? o->tokenizer : o->model.init, err);
-}
-
-/* Plans a fine-tuning of either kind. */
-static int plan_task(struct session *s, uint64_t *evaluated, struct chat_look *chat,
-                     struct opt_line *line, struct err *err)
-{
-    struct plan_opts      *o = line->options;
-    const struct plan_chat p = { .o = &o->chat, .tune = &o->tune, .columns = &o->columns,
-                                 .pairs = tune_pairs(&o->tune) ? &o->pairs : NULL,
-                                 .folder = o->tokenizer ? o->tokenizer : o->model.init };
-
-    if (!tune_chats(&o->tune))
-        return plan_labels(s, evaluated, line, err);
-    int rc = plan_chat(chat, s, &p, line, &o->train, err);
-
-    *evaluated = chat->rows;
-    return rc;
 }
 
 /* Refuses data that pretrain would refuse, if the files exist. */
@@ -432,16 +356,19 @@ static int run(struct opt_line *line, struct err *err)
     struct budget     b = { .n_items = 0 };
     struct mem_choice mem = { 0 };
     json_t           *found = NULL;
-    uint64_t          evaluated = 0;
-    struct chat_look  chat = { 0 };
+    struct rows_look  look = { 0 };
     int               here = o->probe == PROBE_ON && !o->machine; // the run will be made here
     int               rc = machine_check(o, err);
 
     rc = rc ? rc : train_opts_check(&o->train, err);
+    if (!o->tune.task && !o->tune.train_file.n) // the plan of a pretraining
+        rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
+    struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs, first(&o->corpus.data),
+                                 o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);
-    rc = rc ? rc : plan_task(&s, &evaluated, &chat, line, err);
+    rc = rc ? rc : plan_rows(&look, &s, &of_rows, line, &o->train, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;
@@ -450,14 +377,14 @@ static int run(struct opt_line *line, struct err *err)
     if (rc || (rc = job_run_groups(&s, err)) || (rc = session_config(&s, err)))
         goto out;
     int only_json = o->json && !strcmp(o->json, "-");
-    int refused = training_plan(&b, &s, evaluated, err);
+    int refused = training_plan(&b, &s, look.rows, err);
     if (!refused && (refused = spares_choose(&s, here, err)) > 0)
-        refused = training_plan(&b, &s, evaluated, err);
+        refused = training_plan(&b, &s, look.rows, err);
     if (!refused)
-        mem_choice_make(&mem, &s, &b, evaluated);
+        mem_choice_make(&mem, &s, &b, look.rows);
     // refuse files before anything is printed
     if (!refused && (o->machine || o->probe == PROBE_ON))
-        rc = time_find(&found, &s, o, &mem, &chat, err);
+        rc = time_find(&found, &s, o, &mem, &look, err);
     int predicted = acts_take(&s, found);
     if (!rc && only_json && found)
         rc = time_say(found, &s, o, err);
@@ -477,7 +404,7 @@ out:
 
 const struct opt_command plan_command = {
     .name = "plan",
-    .usage = "(--init HFDIR | --model NAME [sizes] | --n-layer N --n-head N --n-embd N) "
+    .usage = "(--init HFDIR|RUN | --model NAME [sizes] | --n-layer N --n-head N --n-embd N) "
              "[pretrain's or finetune's options]",
     .summary = "predict memory, traffic, disk space and time of a run before it is made",
     .text = "With --task or --train-file, the plan is of a fine-tuning, with finetune's rows and "

@@ -14,6 +14,7 @@ static void time_line(const struct session *s, const json_t *found)
 {
     const json_t *step = json_object_get(found, "step"), *rows = json_object_get(found, "rows");
     double        steps = json_num(step, "steps");
+    int           varies = training_varies(s);
     char          all[SIZE];
 
     if (rows)
@@ -23,9 +24,9 @@ static void time_line(const struct session *s, const json_t *found)
                opt_time_text(all, sizeof all, json_num(rows, "run_seconds")));
     else if (step)
         printf("Time: %.3g s a step, %.0f tokens/s%s; %.0f step%s: %s\n",
-               json_num(step, "seconds"), json_num(step, "tokens_per_second"),
-               training_varies(s) ? " with padding, at most" : "", steps,
-               steps > 1 ? "s" : "",
+               json_num(step, "seconds"),
+               json_num(step, varies ? "padded_tokens_per_second" : "tokens_per_second"),
+               varies ? " with padding, at most" : "", steps, steps > 1 ? "s" : "",
                opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
 }
 

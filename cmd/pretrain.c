@@ -72,7 +72,8 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     if (o->train.eval_every && !o->corpus.eval_data.n && !(o->corpus.split > 0))
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE "
                                "or --eval-split PART too");
-    rc = model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
+    rc = model_folder_only(&o->model, err);
+    rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
     if (arch_classifies(&n.config) && n.config.untied)

@@ -1,7 +1,7 @@
 /* csd.h: a computational storage device: an SSD with memory and an update engine behind a link of
  * its own. Kinds (csd/devices): emu (a worker thread with a disk, memory limited to csd-mem,
  * updates by the host's kernels), xrt (a worker with an FPGA), opencl (a worker with an OpenCL
- * device), null (answers at once); csd_skeleton.c is a template for a new kind.
+ * device), null (answers at once); tests/csd_skeleton.c is a template for a new kind.
  *
  * The host sees jobs over byte ranges of one flat device address space, and alone decides the
  * layout (offload/layout/store.h). A device reads host state only through jobs.
@@ -133,7 +133,7 @@ struct csd_caps {
     int      on_card;  // true: csd_ops.memory is not memory of the host
 };
 
-/* csd_skeleton.c says what each call must do, and what a new kind can leave out. */
+/* tests/csd_skeleton.c says what each call must do, and what a new kind can leave out. */
 struct csd_ops {
     const char *name;  // what --csd takes
     const char *about; // a short description
@@ -159,7 +159,6 @@ struct csd_ops {
 };
 
 extern const struct csd_ops csd_emu, csd_null, csd_xrt, csd_opencl;
-extern const struct csd_ops csd_skeleton; // not found by name
 const struct csd_ops *csd_at(size_t i); // the i-th kind; NULL past the last
 const char           *csd_name(size_t i);
 

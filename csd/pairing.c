@@ -9,7 +9,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <libgen.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -158,8 +157,7 @@ static void card_ask(struct card *c)
             free(path);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }
 
 /* Adds the function `name` to p's cards if it is a card's. p has room for it. */
@@ -211,8 +209,7 @@ static char *controller_place(const char *sys, const char *name, char address[PC
             free(at);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     free(place);
     if (n == 1)
         return found;

@@ -1,5 +1,5 @@
 /* matmul_engine.h: the engines of matmul.h: one table of functions for each library. Private to
- * matmul*.c and their test. kernels/matmul_skeleton.c is a template of an engine. */
+ * matmul*.c and their test. tests/matmul_skeleton.c is a template of an engine. */
 #pragma once
 
 #include "kernels/matmul.h"
@@ -18,7 +18,6 @@ struct matmul_ops {
 /* Without oneDNN in the build, this symbol is undefined (weak). */
 extern const struct matmul_ops matmul_onednn __attribute__((weak));
 extern const struct matmul_ops matmul_openblas;
-extern const struct matmul_ops matmul_skeleton; // offered by no option
 
 /* matmul_open with any engine. */
 int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,

@@ -2,8 +2,6 @@
  * transformers would compute something differently, the key is named and refused. */
 #include "model/bert.h"
 
-#include <math.h>
-
 void bert_settle(struct model_config *g)
 {
     g->n_kv_head = g->n_head;

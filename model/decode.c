@@ -359,8 +359,8 @@ static void logits_of(const struct decode *d, float *out, size_t n, const void *
                                          .scratch = d->buf.work.matvec });
 }
 
-/* Streams the head's pieces in the order of blocks, and computes each one's logits. */
-static int head_pieces(struct decode *d, size_t n, int wanted, struct err *err)
+/* Streams the head, or its pieces in the order of blocks, and computes each one's logits. */
+static int head_logits(struct decode *d, size_t n, int wanted, struct err *err)
 {
     const struct model_config *g = &d->o.config;
     size_t                     pieces = arch_pieces(g);
@@ -374,28 +374,15 @@ static int head_pieces(struct decode *d, size_t n, int wanted, struct err *err)
 
         if (rc)
             return rc;
-        if (wanted)
+        if (wanted && pieces == 1)
+            logits_of(d, d->buf.logits, n, model_wire(&d->model, wire, arch_head(g)), w.n);
+        else if (wanted)
             logits_of(d, d->buf.piece, n, wire, w.n);
-        for (size_t i = 0; wanted && i < n; i++)
+        for (size_t i = 0; wanted && pieces > 1 && i < n; i++)
             memcpy(d->buf.logits + i * g->vocab + w.first, d->buf.piece + i * w.n,
                    w.n * sizeof(float));
         stream_release(d->stream, b);
     }
-    return 0;
-}
-
-static int head_whole(struct decode *d, size_t n, int wanted, struct err *err)
-{
-    const struct model_config *g = &d->o.config;
-    size_t                     b = arch_head_block(g);
-    const void                *wire;
-    int                        rc = stream_acquire(d->stream, b, &wire, err);
-
-    if (rc)
-        return rc;
-    if (wanted)
-        logits_of(d, d->buf.logits, n, model_wire(&d->model, wire, arch_head(g)), g->vocab);
-    stream_release(d->stream, b);
     return 0;
 }
 
@@ -413,7 +400,7 @@ static int head(struct decode *d, int wanted, struct err *err)
         norm_forward(d->buf.work.ln, &(struct norm){
             .m = &d->model, .wire = wire, .n = n, .x = d->buf.last, .mean = d->buf.mean,
             .rstd = d->buf.rstd });
-    rc = arch_pieces(g) > 1 ? head_pieces(d, n, wanted, err) : head_whole(d, n, wanted, err);
+    rc = head_logits(d, n, wanted, err);
     if (rc)
         return rc;
     for (size_t b = d->o.batch; wanted && b-- > 0;)

@@ -115,6 +115,12 @@ static const struct arch *family_of(const char *type, const char *class)
     return NULL;
 }
 
+/* The class that config.json names, or NULL. */
+static const char *class_of(const json_t *config)
+{
+    return json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+}
+
 /* Finds the family. This comes before other keys are read: another family has other keys, and one
  * of these would be reported as missing. */
 static int config_family(const struct arch **out, const json_t *config, const char *path,
@@ -122,9 +128,8 @@ static int config_family(const struct arch **out, const json_t *config, const ch
 {
     const json_t *said = json_object_get(config, "model_type");
     const char   *type = said && !json_is_string(said) ? "?" : json_string_value(said);
-    const char *class =
-        json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
-    char known[HF_HINT];
+    const char   *class = class_of(config);
+    char          known[HF_HINT];
 
     *out = family_of(type, class);
     if (*out)
@@ -135,36 +140,33 @@ static int config_family(const struct arch **out, const json_t *config, const ch
                       type && class ? ")" : "", known_families(known));
 }
 
+/* Whether the files have this tensor, or -1 if they cannot be read, which hf_open will report. */
+static int has_tensor(const char *dir, const char *name)
+{
+    struct safetensors *st = NULL;
+    struct err          unreadable;
+    int has = safetensors_open(&st, dir, &unreadable) ? -1 : safetensors_find(st, name) != NULL;
+
+    safetensors_close(st);
+    return has;
+}
+
 /* Whether the model is a classifier. If config.json names no architecture, the tensors decide. */
 static int is_classifier(const struct arch *arch, const json_t *config, const char *dir)
 {
-    const json_t       *list = json_object_get(config, "architectures");
-    const char         *name = json_string_value(json_array_get(list, 0));
-    struct safetensors *st = NULL;
-    struct err          unreadable; // hf_open will report it
+    const char *name = class_of(config);
 
-    if (name)
-        return !strcmp(name, arch->classifier);
-    int found = safetensors_open(&st, dir, &unreadable) == 0 &&
-                safetensors_find(st, arch->params[arch->score].name);
-    safetensors_close(st);
-    return found;
+    return name ? !strcmp(name, arch->classifier)
+                : has_tensor(dir, arch->params[arch->score].name) == 1;
 }
 
 /* Whether an encoder's files have no masked head. */
 static int is_headless(const struct arch *arch, const json_t *config, const char *dir)
 {
-    const json_t       *list = json_object_get(config, "architectures");
-    const char         *name = json_string_value(json_array_get(list, 0));
-    struct safetensors *st = NULL;
-    struct err          unreadable; // hf_open will report it
+    const char *name = class_of(config);
 
-    if (!arch->encoder || (name && !strcmp(name, arch->class)))
-        return 0;
-    int none = safetensors_open(&st, dir, &unreadable) == 0 &&
-               !safetensors_find(st, arch->params[arch->masked].name);
-    safetensors_close(st);
-    return none;
+    return arch->encoder && !(name && !strcmp(name, arch->class)) &&
+           has_tensor(dir, arch->params[arch->masked].name) == 0;
 }
 
 const char *hf_class(const struct model_config *g)

@@ -393,8 +393,7 @@ int hf_export_check(const char *path, struct err *err)
     if (!d) {
         int rc = err_name(err, errno, "%s: %s: export needs a folder that does not exist or is "
                           "empty", dir, strerror(errno));
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         return rc;
     }
     while ((e = readdir(d)))

@@ -31,8 +31,7 @@ static void gguf_find(char name[NAME_MAX + 1], const char *dir)
         if (dot && !strcasecmp(dot, ".gguf"))
             snprintf(name, NAME_MAX + 1, "%s", e->d_name);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }
 
 static int refuse_gguf(const char *path, const char *name, struct err *err)

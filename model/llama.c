@@ -15,14 +15,11 @@
  * attention only needs them turned. Backward turns their gradients back. */
 #include "model/llama.h"
 
-#include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/swiglu.h"
 #include "model/layer.h"
 #include "model/llama_config.h"
-
-#include <assert.h>
 
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
 #define MATRIX(text, kind, rows, cols) { text, kind, rows, cols, ARCH_INIT_NORMAL, 1, 0 }

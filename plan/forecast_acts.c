@@ -3,7 +3,6 @@
 #include "plan/forecast_acts.h"
 
 #include "model/acts_choice.h"
-#include "offload/layout/act_rule.h"
 
 #include <math.h>
 

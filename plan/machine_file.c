@@ -2,7 +2,6 @@
  * numbers, and each number has its place in the struct. */
 #include "plan/machine_file.h"
 
-#include "data/base/file.h"
 #include "data/base/number.h"
 #include "data/base/visible.h"
 #include "data/opt/opt_file.h"

@@ -12,7 +12,6 @@
 #include "data/base/round.h"
 #include "kernels/matmul.h"
 #include "offload/estimate/step_work.h"
-#include "offload/layout/act_rule.h"
 #include "offload/stream/stream_open.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/packing.h"

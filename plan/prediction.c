@@ -26,7 +26,7 @@ static const char *const pace_names[] = {
     [FORECAST_UPDATES] = "updates' arithmetic" };
 
 /* Times of a step: computing alone, and the rest of both halves. The rest is waits, and the cores
- * that emulated devices use. */
+ * that emulated devices use. Where rows vary in length, this step is of full ones. */
 static json_t *step_of(const struct session *s, const struct forecast *f)
 {
     double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
@@ -34,8 +34,10 @@ static json_t *step_of(const struct session *s, const struct forecast *f)
 
     return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:f,"
                      " s:I}",
-                     "seconds", f->own.step, "tokens_per_second", tokens / f->own.step, "steps",
-                     (json_int_t)s->o.steps, "run_seconds", f->own.step * (double)s->o.steps,
+                     "seconds", f->own.step,
+                     training_varies(s) ? "padded_tokens_per_second" : "tokens_per_second",
+                     tokens / f->own.step, "steps", (json_int_t)s->o.steps,
+                     "run_seconds", f->own.step * (double)s->o.steps,
                      "forward", f->F, "head", f->head, "backward", f->B - f->head - f->norm,
                      "gradients", f->norm, "update",
                      s->o.mode == RUN_MEM ? f->host_update : f->update, "images", f->image,

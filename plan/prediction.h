@@ -11,7 +11,7 @@ int prediction_of(json_t **out, const struct session *s, const struct forecast_m
                   int compare, struct err *err);
 
 /* Adds "rows" to *found, for rows that do not fill micro-batches: the seconds of a step and of
- * the run, and tokens a second without padding. computed, filled: as in chat_look.h. */
+ * the run, and tokens a second without padding. computed, filled: as in rows_look.h. */
 int prediction_add_rows(json_t *found, const struct session *s, const struct forecast_machine *m,
                         double computed, double filled, struct err *err);
 

@@ -19,8 +19,7 @@ int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struc
 
     if (!out) {
         rc = err_set(err, -errno, "write %s: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
     } else {
         rc = print(out, ctx, err);
         errno = 0;

@@ -2,7 +2,6 @@
 #include "report/svg.h"
 
 #include <math.h>
-#include <string.h>
 
 /* In a page, a picture's width may shrink to that of a phone or to LEAST of its size (below, one
  * scrolls), and grow to MOST. BETWEEN_X and BETWEEN_Y: least pixels between two figures of an

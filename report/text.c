@@ -1,7 +1,6 @@
 /* text.c: renders tables, lists, bars and the loss curve as text. */
 #include "report/text.h"
 
-#include "report/report.h"
 #include "report/table.h"
 
 enum { WIDTH = 79, LEAST = 20, BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };

@@ -3,11 +3,11 @@
  * number of positions, and --seq may be smaller. */
 #include "run/model_opts.h"
 
+#include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/text/tokenizer.h"
 #include "model/hf.h"
 #include "run/folder/session.h"
-#include "run/sources/tokenise.h"
 
 #include <unistd.h>
 
@@ -82,6 +82,39 @@ static int pick_vocab(struct model_config *config, const char *tokenizer, uint64
     return rc;
 }
 
+int model_folder_only(const struct model_opts *o, struct err *err)
+{
+    return !o->init || !session_is_run(o->init)
+               ? 0
+               : err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to "
+                            "begin with", o->init, o->init);
+}
+
+/* The model of a run, which another process may be training. */
+static int take_run(struct model_config *config, const char *run, struct err *err)
+{
+    struct session s;
+    int            rc = session_open(&s, run, SESSION_LIVE, NULL, err);
+
+    *config = s.config;
+    session_close(&s);
+    return rc;
+}
+
+/* The tokenizer of the folder or run to begin with, if it has one. */
+static int take_tokenizer(const char **tokenizer, const char *init, struct err *err)
+{
+    char *dir = file_path(err, "%s%s", init, session_is_run(init) ? "/tokenizer" : "");
+
+    if (!dir)
+        return -ENOMEM;
+    if (tokenizer_is_there(dir))
+        *tokenizer = dir; // opt_release frees the string with the options
+    else
+        free(dir);
+    return 0;
+}
+
 int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err)
 {
@@ -92,8 +125,7 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     if (rc)
         return rc;
     if (m->init && session_is_run(m->init))
-        rc = err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to begin "
-                        "with", m->init, m->init);
+        rc = take_run(config, m->init, err);
     else if (m->init)
         rc = hf_config(config, m->init, err);
     else if (!m->model)
@@ -113,11 +145,8 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     rc = rc ? rc : arch_check(config, err);
     if (rc)
         return rc;
-    if (m->init && !*tokenizer && tokenizer_is_there(m->init)) {
-        *tokenizer = strdup(m->init); // opt_release frees the string with the options
-        if (!*tokenizer)
-            return err_set(err, -ENOMEM, "out of memory");
-    }
+    if (m->init && !*tokenizer && (rc = take_tokenizer(tokenizer, m->init, err)))
+        return rc;
     if (!o->seq)
         o->seq = arch_usual_seq(config);
     if (o->seq > config->n_positions)

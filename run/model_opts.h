@@ -1,5 +1,5 @@
-/* model_opts.h: derives a model's configuration from the options of pretrain and plan. It fills
- * in every size that no option gives. */
+/* model_opts.h: derives a model's configuration from the options of pretrain, plan and bench. It
+ * fills in every size that no option gives. */
 #pragma once
 
 #include "model/arch.h"
@@ -8,8 +8,10 @@
 /* True if any size option except --vocab is given. --vocab is compatible with every way to choose a
  * model. */
 int model_has_sizes(const struct model_opts *o);
-/* Fill *config, o->seq and o->threads. If *tokenizer is NULL and the --init folder has a tokenizer,
- * *tokenizer becomes a malloced copy of --init. Returns misuse if options contradict each other.
- * Nothing is created on disk. */
+/* Misuse: --init is a run, which pretrain does not begin with. */
+int model_folder_only(const struct model_opts *o, struct err *err);
+/* Fill *config, o->seq and o->threads. --init may be a run. If *tokenizer is NULL and --init has a
+ * tokenizer, *tokenizer becomes a malloced path of it. Returns misuse if options contradict each
+ * other. Nothing is created on disk. */
 int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err);

@@ -252,6 +252,7 @@ static void subgroup_check(struct rig *r, const struct subgroup *g, const struct
     free(got);
 }
 
+extern const struct csd_ops csd_skeleton; // csd_skeleton.c
 // the backends, each of which goes through the same tests
 #define WITH(name, f) { #name ": " #f, f, NULL, NULL, (void *)(uintptr_t)&csd_##name }
 #define EACH(f)       WITH(emu, f), WITH(xrt, f), WITH(opencl, f), WITH(skeleton, f)

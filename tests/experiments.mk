@@ -63,7 +63,7 @@ bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan
 bench-cores: $(TARGET) ## OpenBLAS with each of its kernels that this processor can run (PARTS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cores.py $(PARTS)
 
-bench-fio: $(TARGET) ## the disk and the update path beside fio (PARTS=)
+bench-fio: $(TARGET) ## the disk beside fio (PARTS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/fio.py $(PARTS)
 
 # PARTS="--batch 4 --seq 1024": bench's options for model and training

@@ -123,7 +123,7 @@ static void pop(struct toy *t, struct stream *s, size_t piece)
 static void until(const unsigned *came, unsigned want)
 {
     for (int ms = 0; __atomic_load_n(came, __ATOMIC_SEQ_CST) != want; ms++) {
-        if (ms > 20000)
+        if (ms > 60000)
             fail_msg("came %#x, not %#x", *came, want);
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     }

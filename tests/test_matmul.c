@@ -14,6 +14,8 @@
 #include "data/opt/opt_row.h"
 #include "kernels/matmul_engine.h"
 
+extern const struct matmul_ops matmul_skeleton; // matmul_skeleton.c
+
 static uint32_t state = 1;
 
 static float noise(void) // about uniform in [-1, 1]

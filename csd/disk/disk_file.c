@@ -54,8 +54,7 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
         int own = file_open_device(cfg->path, O_RDWR); // O_DIRECT off, to allocate
         rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
                      : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
-        if (own >= 0)
-            close(own);
+        file_close(own);
         return rc;
     }
     if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
@@ -88,8 +87,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
         rc = file_check(fd, cfg, err);
     if (!rc)
         return fd;
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     if (made)
         unlink(cfg->path);
     return rc;

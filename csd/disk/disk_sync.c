@@ -54,8 +54,7 @@ static int file_flush(struct sync *d)
 
 static void sync_free(struct sync *d)
 {
-    if (d->fd >= 0)
-        close(d->fd);
+    file_close(d->fd);
     pthread_cond_destroy(&d->work);
     disk_queue_release(&d->q);
     free(d);

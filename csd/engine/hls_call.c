@@ -2,7 +2,6 @@
 #include "csd/engine/hls_call.h"
 
 #include <assert.h>
-#include <math.h>
 
 static uint32_t bits_of(float f)
 {

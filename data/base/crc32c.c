@@ -4,7 +4,6 @@
 #include "data/base/crc32c.h"
 
 #include <isa-l/crc.h>
-#include <limits.h>
 
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 {

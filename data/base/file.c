@@ -18,6 +18,18 @@ enum { LOCK_TRIES = 100 }; // 2 seconds
 
 #define FILE_PART_BYTES ((size_t)1 << 30) // Linux moves at most 2 GiB - 4 KiB in one call
 
+void file_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void file_close_dir(DIR *d)
+{
+    if (d)
+        closedir(d);
+}
+
 char *file_path(struct err *err, const char *fmt, ...)
 {
     char   *path = NULL;
@@ -146,8 +158,9 @@ static int is_mounted(const char *path)
 {
     struct statx x;
 
-    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x) ||
-           (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
+        return errno != ENOENT; // it was removed just now
+    return (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 /* In a sticky folder only the owner of a file, or of the folder, renames it. */
@@ -199,8 +212,7 @@ void file_remove_tree(const char *path)
             file_remove_tree(inner);
         free(inner);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     remove(path);
 }
 
@@ -234,8 +246,7 @@ char *file_mounted(const char *path)
         found = inner ? file_mounted(inner) : NULL;
         free(inner);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return found;
 }
 

@@ -10,7 +10,12 @@
 
 #include "data/base/err.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
+
+/* Close what may not be open: a descriptor below 0, a folder that is NULL. */
+void file_close(int fd);
+void file_close_dir(DIR *d);
 
 /* Returns a path formatted as by printf ("%s/%s", dir, name), malloced. Returns NULL with a
  * sentence if there is no memory. */

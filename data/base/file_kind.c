@@ -292,6 +292,12 @@ static int head_read(struct file_look *out, unsigned char *head, size_t *n, int 
     return rc;
 }
 
+/* gzip and zstd are the first two of the formats. */
+int file_kind_is_packed(const struct file_look *look)
+{
+    return look->kind == FILE_FORMAT && (look->format == formats || look->format == formats + 1);
+}
+
 void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size)
 {
     n = size_min(n, HEAD_BYTES);
@@ -431,20 +437,18 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
 int file_kind_refuse_packed(const struct file_look *look, const char *path, const char *format,
                             enum file_want want, struct err *err)
 {
-    static const struct file_format of[] = { { .name = "", UNPACK("zcat") },
-                                             { .name = "", UNPACK("zstdcat") } };
-    char       inner[400], words[2][408];
-    struct err why;
+    const struct file_format *f = &formats[!strcmp(format, "zstd")];
+    char                      inner[400], words[2][408];
+    struct err                why;
 
     if (strlen(path) > 300) // a message has room for this much
         return file_kind_refuse(look, path, want, err);
-    name_made(inner, sizeof inner, path, &of[!strcmp(format, "zstd")], ".unpacked");
+    name_made(inner, sizeof inner, path, f, ".unpacked");
     file_kind_refuse(look, inner, want, &why);
     machine_word(words[0], sizeof words[0], path);
     machine_word(words[1], sizeof words[1], inner);
-    return err_misuse(err, "%s is a %s file, which is unpacked, but %s. First: %s %s >%s", path,
-                      format, why.text, strcmp(format, "zstd") ? "zcat" : "zstdcat", words[0],
-                      words[1]);
+    return err_misuse(err, "%s is %s, which is unpacked, but %s. First: %s %s >%s", path, f->name,
+                      why.text, f == formats ? "zcat" : "zstdcat", words[0], words[1]);
 }
 
 int file_kind_check_bytes(const char *bytes, size_t n, const char *path, enum file_want want,

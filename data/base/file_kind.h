@@ -42,6 +42,9 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
 void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size);
 enum { FILE_HEAD_BYTES = 4096 }; // as many are looked at
 
+/* Returns whether it is a packed file that unpack.h reads. */
+int file_kind_is_packed(const struct file_look *look);
+
 /* Refuses the file for the use `want`, whatever its kind. Always returns misuse. */
 int file_kind_refuse(const struct file_look *look, const char *path, enum file_want want,
                      struct err *err);

@@ -71,8 +71,7 @@ static int open_dead(const char *path, const char *dir, int folder, int flags)
     if (fd >= 0 && !fstat(fd, &st) && is_this_users(&st, dir) &&
         (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
         return fd;
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return -1;
 }
 
@@ -81,10 +80,9 @@ static void remove_dead(const char *dir, const char *name, int folder)
     char *path = file_path(NULL, "%s/%s", dir, name);
     int   fd = path ? open_dead(path, dir, folder, O_RDONLY) : -1;
 
-    if (fd >= 0) {
+    if (fd >= 0)
         file_remove_tree(path);
-        close(fd);
-    }
+    file_close(fd);
     free(path);
 }
 
@@ -107,8 +105,7 @@ void file_new_clear_left(const char *path, int folder)
     while (d && (e = readdir(d)))
         if (is_ours(e->d_name, base, strlen(base), folder))
             remove_dead(dir, e->d_name, folder);
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     free(dir);
 }
 
@@ -180,12 +177,10 @@ void file_new_like_folder(const struct file_new *f)
 
         if (fd >= 0 && old && !lstat(old, &st) && S_ISREG(st.st_mode))
             file_like(fd, old);
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         free(old);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     if (there)
         file_like(f->fd, f->path);
 }
@@ -228,8 +223,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         if (f->fd < 0)
             free(f->temp);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     free(dir);
     if (f->fd < 0)
         return *f = (struct file_new){ .fd = -1 }, 0;
@@ -393,8 +387,7 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     }
     rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(buf);
     return rc;
 }
@@ -415,6 +408,5 @@ void file_new_clean(const char *dir)
     while (d && (e = readdir(d)))
         if (is_new_name(e->d_name))
             remove_dead(dir, e->d_name, 0);
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }

@@ -37,8 +37,7 @@ void unpack_end(struct unpack *u)
     if (u->kind == GZIP)
         inflateEnd(&u->z);
     ZSTD_freeDCtx(u->zstd);
-    if (u->fd >= 0)
-        close(u->fd);
+    file_close(u->fd);
     free(u->path);
     free(u);
 }

@@ -2,7 +2,6 @@
 #include "data/chat/encode.h"
 
 #include "data/base/grow.h"
-#include "data/base/round.h"
 #include "data/chat/pieces.h"
 #include "data/chat/signs.h"
 

@@ -300,12 +300,34 @@ static int cannot_write(struct db *db, int rc)
     }
 }
 
+/* Refuses a rollback journal. A run's database has a log instead, so another program left it, or it
+ * was copied here. SQLite would write its pages into the database, whosever they are, and remove
+ * it. One whose first byte is 0 is not used. */
+static int journal_check(const struct db *db, struct err *err)
+{
+    char *path = file_path(err, "%s-journal", db->path), first = 0;
+    int   fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    int   rc = path ? 0 : -ENOMEM;
+
+    if (fd >= 0 && pread(fd, &first, 1, 0) == 1 && first)
+        rc = err_misuse(err, "%s is not of siTrain, and SQLite would write it into %s: if a program "
+                        "was killed while it changed that one, open that with sqlite3 once; "
+                        "otherwise move the file elsewhere", path, db->path);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return rc;
+}
+
 /* Opens it. A reader, too, opens for writing if the file allows it: a read-only connection would
  * leave -shm and -wal behind. */
 int db_open(struct db *db, int read_only, struct err *err)
 {
-    int rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = journal_check(db, err);
 
+    if (rc)
+        return rc;
+    rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     db->wait.path = db->path;
     if (!rc) {
         sqlite3_busy_handler(db->sql, db_wait_busy, &db->wait);

@@ -38,8 +38,7 @@ static void numbers_read(struct run_lock *l, int fd)
     int         now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     text_read(now, l->boot, RUN_LOCK_BOOT);
-    if (now >= 0)
-        close(now);
+    file_close(now);
     text_read(fd, text, sizeof text);
     const char *line = strchr(text, '\n');
     l->known = line &&
@@ -59,8 +58,7 @@ static uint64_t begun(long pid)
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     text_read(fd, text, sizeof text);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     const char *rest = strrchr(text, ')'); // its name may hold anything
     if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
                         "%*d %*d %*d %" SCNu64, &state, &ticks) != 2 || strchr("ZXx", state))
@@ -311,8 +309,7 @@ int run_lock_is_taken(struct run_lock *l, struct err *err)
     int taken, fd = open_shared(l, &taken), rc = taken ? 1 : hidden_check(l, fd, err);
 
     numbers_read(l, fd);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return rc;
 }
 
@@ -322,8 +319,7 @@ int run_lock_holder(const struct run_lock *l, char *who, size_t size)
 
     text_read(fd, who, size);
     who[strcspn(who, "\n")] = '\0';
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return taken;
 }
 
@@ -333,7 +329,6 @@ void run_lock_release(struct run_lock *l)
         l->writes = 0;
         run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
     }
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     l->fd = -1;
 }

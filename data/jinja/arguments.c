@@ -1,7 +1,6 @@
-/* arguments.c: the arguments of a call, by their place or name. */
+/* arguments.c: finds the arguments of a call by their position or name. */
 #include "data/jinja/calls.h"
 
-/* Argument `at`, or the one of this name; NULL where neither is given. */
 const struct value *argument(const struct arguments *a, size_t at, const char *name)
 {
     if (at < a->n)
@@ -12,7 +11,6 @@ const struct value *argument(const struct arguments *a, size_t at, const char *n
     return NULL;
 }
 
-/* The same, which must be a string; `missing` where it is not given. */
 struct value argument_string(struct run *r, const struct arguments *a, size_t at,
                                     const char *name, const char *missing)
 {

@@ -1,9 +1,9 @@
-/* eval.c: expressions give values.
+/* eval.c: evaluates expressions.
  *
- * Names stand in scopes. The template has one, each round of a loop, each call of a macro and each
- * {% with %} its own; a name is set in the innermost scope, and looked for from there outwards, so
- * what a loop's body sets is gone with its round, as in jinja2. A macro sees the template's scope,
- * not its caller's. After a failure (struct run) everything gives an undefined value at once. */
+ * Names belong to scopes. The template, each round of a loop, each call of a macro and each
+ * {% with %} have one. A name is set in the innermost scope and looked up from there outwards, so a
+ * name that a loop's body sets is gone with its round, as in jinja2. A macro sees the template's
+ * scope, not its caller's. After a failure (struct run), everything gives an undefined value. */
 #include "data/jinja/calls.h"
 #include "data/jinja/scope.h"
 
@@ -22,18 +22,8 @@ void scope_set(const struct place *at, const char *name, struct value v)
             s->var[i].value = v;
             return;
         }
-    if (s->n == s->room) {
-        size_t           room = s->room ? 2 * s->room : 8;
-        struct variable *var = run_take(at->r, room * sizeof *var);
-
-        if (!var)
-            return;
-        if (s->n)
-            memcpy(var, s->var, s->n * sizeof *var);
-        s->var = var;
-        s->room = room;
-    }
-    s->var[s->n++] = (struct variable){ name, v };
+    if (run_grow(at->r, &s->var, s->n, &s->room, sizeof *s->var))
+        s->var[s->n++] = (struct variable){ name, v };
 }
 
 struct value scope_find(const struct place *at, const char *name)
@@ -53,7 +43,6 @@ struct value scope_find(const struct place *at, const char *name)
                         : (struct value){ .kind = VALUE_FUNCTION, .function = function };
 }
 
-/* A value into one name, or its items into several. */
 void scope_unpack(const struct place *at, const struct node *n, struct value v)
 {
     struct value items;
@@ -125,10 +114,8 @@ static struct value whole_arithmetic(struct run *r, int op, long long x, long lo
             over = __builtin_mul_overflow(out, x, &out);
         break;
     default:
-        if (!y) {
-            run_fails(r, "a division by zero");
-            return undefined;
-        }
+        if (!y)
+            return run_fails(r, "a division by zero");
         if (op == '/')
             return value_real((double)x / (double)y);
         if (x == LLONG_MIN && y == -1) {
@@ -153,10 +140,8 @@ static struct value real_arithmetic(struct run *r, int op, double x, double y)
     case '*':      return value_real(x * y);
     case OP_POWER: return value_real(pow(x, y));
     default:
-        if (fpclassify(y) == FP_ZERO) {
-            run_fails(r, "a division by zero");
-            return undefined;
-        }
+        if (fpclassify(y) == FP_ZERO)
+            return run_fails(r, "a division by zero");
         rest = fmod(x, y);
         rest += (rest < 0 || rest > 0) && (rest < 0) != (y < 0) ? y : 0;
         return value_real(op == '/' ? x / y : op == '%' ? rest : floor((x - rest) / y + 0.5));
@@ -250,13 +235,11 @@ static struct value compare(const struct place *at, const struct node *n)
 
 /* ---- parts of values ---- */
 
-/* a.name: of a dict methods come first, as Python's attributes do; then what it holds. */
+/* a.name: a method of a dict comes before its items, as Python's attributes do. */
 static struct value member(struct run *r, struct value of, const char *name)
 {
-    if (of.kind == VALUE_UNDEFINED) {
-        run_fails(r, "%.60s is not defined, so it has no %.60s", of.name, name);
-        return undefined;
-    }
+    if (of.kind == VALUE_UNDEFINED)
+        return run_fails(r, "%.60s is not defined, so it has no %.60s", of.name, name);
     if (method_has(of, name)) {
         struct value         v = { .kind = VALUE_METHOD };
         struct value_method *m = run_take(r, sizeof *m);
@@ -277,10 +260,8 @@ static struct value subscript(struct run *r, struct value of, struct value key)
     char        *name;
     struct value v;
 
-    if (of.kind == VALUE_UNDEFINED) {
-        run_fails(r, "%.60s is not defined, so it has no items", of.name);
-        return undefined;
-    }
+    if (of.kind == VALUE_UNDEFINED)
+        return run_fails(r, "%.60s is not defined, so it has no items", of.name);
     v = value_item(r, of, key);
     if (v.kind != VALUE_UNDEFINED || key.kind != VALUE_STRING || r->rc)
         return v;
@@ -290,7 +271,7 @@ static struct value subscript(struct run *r, struct value of, struct value key)
     return method_has(of, name) ? member(r, of, name) : value_undefined(name);
 }
 
-/* One end of a slice as Python has it, within [low, high]. */
+/* One end of a slice, as in Python, within the range. */
 static long long slice_end(struct run *r, struct value v, long long n, long long missing,
                            const long long range[2])
 {
@@ -419,11 +400,9 @@ static struct value call(const struct place *at, const struct node *n)
     case VALUE_FUNCTION: return function_call(at->r, what.function, &a);
     case VALUE_METHOD:   return method_call(at->r, what.method->of, what.method->name, &a);
     case VALUE_UNDEFINED:
-        run_fails(at->r, "%.60s is not defined, so it cannot be called", what.name);
-        return undefined;
+        return run_fails(at->r, "%.60s is not defined, so it cannot be called", what.name);
     default:
-        run_fails(at->r, "a %s cannot be called", value_kind_name(what));
-        return undefined;
+        return run_fails(at->r, "a %s cannot be called", value_kind_name(what));
     }
 }
 

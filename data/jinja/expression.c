@@ -1,10 +1,10 @@
-/* expression.c: jinja2's grammar of expressions. A filter or a test that is not known is refused
- * by its name. */
+/* expression.c: parses expressions by jinja2's grammar. An unknown filter or test is refused by its
+ * name. */
 #include "data/jinja/expression.h"
 
 static int unary(struct parser *p, struct node **out, int filters);
 
-/* What stands in the brackets of a call, up to the closing one. */
+/* Parses the arguments of a call, up to the closing bracket. */
 static int arguments(struct parser *p, struct node *call)
 {
     int named = 0;
@@ -55,7 +55,7 @@ int expression_filter(struct parser *p, struct node **out, struct node *of)
 static int postfix(struct parser *p, struct node **out);
 static int primary(struct parser *p, struct node **out);
 
-/* A test takes one argument without brackets. */
+/* Whether the argument of a test follows, which needs no brackets. */
 static int argument_follows(const struct parser *p)
 {
     static const char *const others[] = { "else", "or", "and", "if", "is", "in", "not" };
@@ -125,7 +125,7 @@ static int subscript(struct parser *p, struct node **out)
     return 0;
 }
 
-/* Behind *out: .name, [index], (arguments). */
+/* Parses .name, [index] and (arguments) behind *out. */
 static int postfix(struct parser *p, struct node **out)
 {
     struct node *n;
@@ -157,7 +157,7 @@ static int postfix(struct parser *p, struct node **out)
         }
 }
 
-/* Items up to `close`, which is passed. *comma: one stood there. */
+/* Parses items up to `close`, which is passed. *comma: there was a comma. */
 static int items(struct parser *p, struct node *n, const char *close, int *comma)
 {
     struct node *item;
@@ -201,7 +201,7 @@ static int name(struct parser *p, struct node **out)
     return parser_advance(p);
 }
 
-/* Strings next to each other are one. */
+/* Joins strings that follow each other. */
 static int strings(struct parser *p, struct node **out)
 {
     const char *s = "";
@@ -276,10 +276,12 @@ static int unary(struct parser *p, struct node **out, int filters)
 
 /* The operators of each level, the loosest first, with what they become. */
 struct operator { const char *text; int op; };
-static const struct operator sums[] = { { "+", '+' }, { "-", '-' }, { 0 } };
-static const struct operator products[] = { { "*", '*' }, { "/", '/' }, { "//", OP_FLOOR },
-                                            { "%", '%' }, { 0 } };
-static const struct operator powers[] = { { "**", OP_POWER }, { 0 } };
+enum { SUMS, CONCATS, PRODUCTS, POWERS, LEVELS };
+static const struct operator levels[LEVELS][5] = {
+    [SUMS] = { { "+", '+' }, { "-", '-' } },
+    [PRODUCTS] = { { "*", '*' }, { "/", '/' }, { "//", OP_FLOOR }, { "%", '%' } },
+    [POWERS] = { { "**", OP_POWER } },
+};
 static const struct operator comparisons[] = { { "==", OP_EQ }, { "!=", OP_NE }, { "<", OP_LT },
                                                { "<=", OP_LE }, { ">", OP_GT }, { ">=", OP_GE },
                                                { 0 } };
@@ -292,61 +294,53 @@ static int operator_at(const struct parser *p, const struct operator *list)
     return 0;
 }
 
-static int power(struct parser *p, struct node **out);
-static int product(struct parser *p, struct node **out);
-static int concat(struct parser *p, struct node **out);
-
-static int binary(struct parser *p, struct node **out, const struct operator *list,
-                  int (*operand)(struct parser *p, struct node **out))
-{
-    struct node *n;
-    int          op;
-
-    TRY(operand(p, out));
-    while ((op = operator_at(p, list))) {
-        TRY(parser_node_around(p, &n, NODE_BINARY, *out));
-        n->line = p->at.line;
-        n->op = op;
-        TRY(parser_advance(p));
-        TRY(operand(p, &n->b));
-        *out = n;
-    }
-    return 0;
-}
-
-static int unary_filtered(struct parser *p, struct node **out) { return unary(p, out, 1); }
-static int power(struct parser *p, struct node **out)
-{
-    return binary(p, out, powers, unary_filtered);
-}
-static int product(struct parser *p, struct node **out) { return binary(p, out, products, power); }
+static int binary(struct parser *p, struct node **out, int level);
 
 static int concat(struct parser *p, struct node **out)
 {
     struct node *n, *item;
 
-    TRY(product(p, out));
+    TRY(binary(p, out, PRODUCTS));
     if (!parser_is_operator(p, "~"))
         return 0;
     TRY(parser_node_new(p, &n, NODE_CONCAT));
     TRY(parser_item_add(p, n, *out));
     while (parser_is_operator(p, "~")) {
         TRY(parser_advance(p));
-        TRY(product(p, &item));
+        TRY(binary(p, &item, PRODUCTS));
         TRY(parser_item_add(p, n, item));
     }
     *out = n;
     return 0;
 }
 
-static int sum(struct parser *p, struct node **out) { return binary(p, out, sums, concat); }
+static int binary(struct parser *p, struct node **out, int level)
+{
+    struct node *n;
+    int          op;
+
+    if (level == CONCATS)
+        return concat(p, out);
+    if (level == LEVELS)
+        return unary(p, out, 1);
+    TRY(binary(p, out, level + 1));
+    while ((op = operator_at(p, levels[level]))) {
+        TRY(parser_node_around(p, &n, NODE_BINARY, *out));
+        n->line = p->at.line;
+        n->op = op;
+        TRY(parser_advance(p));
+        TRY(binary(p, &n->b, level + 1));
+        *out = n;
+    }
+    return 0;
+}
 
 static int compare(struct parser *p, struct node **out)
 {
     struct node *n = NULL, *operand;
     int          op;
 
-    TRY(sum(p, out));
+    TRY(binary(p, out, SUMS));
     for (;;) {
         op = operator_at(p, comparisons);
         op = parser_is_name(p, "in") ? OP_IN : op;
@@ -366,7 +360,7 @@ static int compare(struct parser *p, struct node **out)
                 return parser_refuse(p, "in is expected behind not, not %.60s", parser_found(p));
             TRY(parser_advance(p));
         }
-        TRY(sum(p, &operand->a));
+        TRY(binary(p, &operand->a, SUMS));
         TRY(parser_item_add(p, n, operand));
     }
 }
@@ -428,7 +422,6 @@ int expression(struct parser *p, struct node **out)
     return 0;
 }
 
-/* One expression, or several with commas between: then a tuple. */
 int expression_tuple(struct parser *p, struct node **out,
                        int (*one)(struct parser *p, struct node **out))
 {

@@ -1,12 +1,11 @@
-/* expression.h: expressions. Each function reads what it is named after, and leaves the parser
- * at the token behind it. */
+/* expression.h: parses expressions. Each function leaves the parser at the token that follows. */
 #pragma once
 
 #include "data/jinja/parser.h"
 
 int expression(struct parser *p, struct node **out);    // with "a if b else c"
 int expression_plain(struct parser *p, struct node **out); // without
-/* One expression, or several with commas between: then a tuple. */
+/* Parses one expression, or several with commas between them, which are a tuple. */
 int expression_tuple(struct parser *p, struct node **out,
                        int (*one)(struct parser *p, struct node **out));
 int expression_filter(struct parser *p, struct node **out, struct node *of); // | name(arguments)

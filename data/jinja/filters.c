@@ -19,14 +19,8 @@ static struct value filter_tojson(struct run *r, struct value v, const struct ar
                                   value_truth(*sorted));
 }
 
-static struct value filter_trim(struct run *r, struct value v, const struct arguments *a)
+static struct value filter_length(struct run *r, struct value v)
 {
-    return text_strip_call(r, value_str(r, v), LEFT | RIGHT, a);
-}
-
-static struct value filter_length(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
     if (v.kind == VALUE_STRING)
         return run_goes_on(r, 1 + v.text.n / 64) ? value_int((long long)value_length(v)) : v;
     if (v.kind == VALUE_DICT)
@@ -36,28 +30,18 @@ static struct value filter_length(struct run *r, struct value v, const struct ar
     return value_int(value_is_list(v) ? (long long)v.list.n : 0);
 }
 
-static struct value filter_string(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
-    return value_str(r, v);
-}
-
-static struct value filter_same(struct run *r, struct value v, const struct arguments *a)
+static struct value filter_same(struct run *r, struct value v)
 {
     (void)r;
-    (void)a;
     return v;
 }
 
-static struct value filter_items(struct run *r, struct value v, const struct arguments *a)
+static struct value filter_items(struct run *r, struct value v)
 {
-    (void)a;
     if (v.kind == VALUE_UNDEFINED)
         return value_list(r, 0);
-    if (v.kind != VALUE_DICT) {
-        run_fails(r, "items wants a dict, not %s", value_kind_name(v));
-        return undefined;
-    }
+    if (v.kind != VALUE_DICT)
+        return run_fails(r, "items wants a dict, not %s", value_kind_name(v));
     return pairs_list(r, v.pairs, PAIRS_ITEMS);
 }
 
@@ -78,60 +62,25 @@ static struct value filter_join(struct run *r, struct value v, const struct argu
     return r->rc ? v : text_join(r, between, v, argument(a, 1, "attribute"), 0);
 }
 
-static struct value filter_list(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
-    return value_items(r, v);
-}
-
-static struct value filter_upper(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
-    return text_recase(r, value_str(r, v), case_upper);
-}
-static struct value filter_lower(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
-    return text_recase(r, value_str(r, v), case_lower);
-}
-static struct value filter_title(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
-    return text_recase(r, value_str(r, v), case_title);
-}
-static struct value filter_capitalize(struct run *r, struct value v, const struct arguments *a)
-{
-    (void)a;
-    return text_capitalize(r, value_str(r, v));
-}
-
-static struct value filter_replace(struct run *r, struct value v, const struct arguments *a)
-{
-    return text_replace(r, value_str(r, v), a);
-}
-
-static struct value filter_first(struct run *r, struct value v, const struct arguments *a)
+static struct value filter_first(struct run *r, struct value v)
 {
     struct value items = value_items(r, v);
 
-    (void)a;
     return items.list.n ? items.list.item[0] : value_undefined("the first item");
 }
 
-static struct value filter_last(struct run *r, struct value v, const struct arguments *a)
+static struct value filter_last(struct run *r, struct value v)
 {
     struct value items = value_items(r, v);
 
-    (void)a;
     return items.list.n ? items.list.item[items.list.n - 1] : value_undefined("the last item");
 }
 
-static struct value filter_reverse(struct run *r, struct value v, const struct arguments *a)
+static struct value filter_reverse(struct run *r, struct value v)
 {
     struct value items = value_items(r, v), out = value_list(r, items.list.n);
     struct text  t = { .r = r };
 
-    (void)a;
     for (size_t i = 0; i < out.list.n; i++)
         out.list.item[i] = items.list.item[out.list.n - 1 - i];
     if (v.kind != VALUE_STRING)
@@ -141,7 +90,7 @@ static struct value filter_reverse(struct run *r, struct value v, const struct a
     return text_end(&t);
 }
 
-/* "a.b", 0: of an item what stands there. */
+/* Finds "a.b", or index 0, in an item. */
 static struct value attribute_of(struct run *r, struct value of, struct value path)
 {
     struct arguments    a = { 0 };
@@ -160,7 +109,7 @@ static struct value attribute_of(struct run *r, struct value of, struct value pa
     return of;
 }
 
-/* The rest of a call's arguments: of the filter or test that it names. */
+/* The arguments from `from` on, which are those of the filter or test that is named. */
 static struct arguments rest_of(const struct arguments *a, size_t from)
 {
     struct arguments rest = *a;
@@ -182,12 +131,14 @@ static const char *name_argument(struct run *r, const struct arguments *a, size_
     return name;
 }
 
-/* select, reject, selectattr, rejectattr: with the test that is named, or by truth. */
-static struct value chosen(struct run *r, struct value v, const struct arguments *a, int attribute,
-                           int wanted)
+enum { CHOOSES = 1, BY_ATTRIBUTE = 2, REJECTS = 4 };
+
+/* Chooses items by the test that is named, or by truth. */
+static struct value chosen(struct run *r, struct value v, const struct arguments *a, int how)
 {
-    struct items   g = { .r = r };
+    struct items     g = { .r = r };
     struct value     items = value_items(r, v);
+    int              attribute = how & BY_ATTRIBUTE, wanted = !(how & REJECTS);
     size_t           test_at = attribute ? 1 : 0;
     const char      *name = a->n > test_at ? name_argument(r, a, test_at) : NULL;
     int              test = name ? test_find(name) : -1;
@@ -206,23 +157,6 @@ static struct value chosen(struct run *r, struct value v, const struct arguments
             items_add(&g, item);
     }
     return items_end(&g);
-}
-
-static struct value filter_select(struct run *r, struct value v, const struct arguments *a)
-{
-    return chosen(r, v, a, 0, 1);
-}
-static struct value filter_reject(struct run *r, struct value v, const struct arguments *a)
-{
-    return chosen(r, v, a, 0, 0);
-}
-static struct value filter_selectattr(struct run *r, struct value v, const struct arguments *a)
-{
-    return chosen(r, v, a, 1, 1);
-}
-static struct value filter_rejectattr(struct run *r, struct value v, const struct arguments *a)
-{
-    return chosen(r, v, a, 1, 0);
 }
 
 static struct value filter_map(struct run *r, struct value v, const struct arguments *a)
@@ -245,7 +179,7 @@ static struct value filter_map(struct run *r, struct value v, const struct argum
     return out;
 }
 
-/* Stable, by merging: values are ordered as Python orders them, which may fail. */
+/* Sorts by merging, which is stable, in Python's order, which may fail. */
 static void sort(struct run *r, struct value *item, struct value *key, size_t n)
 {
     struct value *items = run_take(r, n * sizeof *items), *keys = run_take(r, n * sizeof *keys);
@@ -268,23 +202,21 @@ static void sort(struct run *r, struct value *item, struct value *key, size_t n)
     }
 }
 
-/* by: the key of each item; without case_sensitive, strings are ordered in lower case. */
+/* Sorts a list by keys. Without case_sensitive, strings are compared in lower case. */
 static struct value sorted_by(struct run *r, struct value list, struct value keys,
                               const struct value *exact, const struct value *backwards)
 {
-    struct arguments none = { 0 };
-
     for (size_t i = 0; i < keys.list.n && !r->rc && !(exact && value_truth(*exact)); i++)
         if (keys.list.item[i].kind == VALUE_STRING)
-            keys.list.item[i] = filter_lower(r, keys.list.item[i], &none);
+            keys.list.item[i] = text_recase(r, keys.list.item[i], case_lower);
     sort(r, list.list.item, keys.list.item, list.list.n);
-    return backwards && value_truth(*backwards) ? filter_reverse(r, list, &none) : list;
+    return backwards && value_truth(*backwards) ? filter_reverse(r, list) : list;
 }
 
 static struct value filter_dictsort(struct run *r, struct value v, const struct arguments *a)
 {
     const struct value *by = argument(a, 1, "by");
-    struct value        pairs = filter_items(r, v, a), keys = value_list(r, pairs.list.n);
+    struct value        pairs = filter_items(r, v), keys = value_list(r, pairs.list.n);
     int values = by && by->kind == VALUE_STRING && text_begins(*by, value_string("value", 5), 0);
 
     for (size_t i = 0; i < keys.list.n && !r->rc; i++)
@@ -316,17 +248,27 @@ static struct value filter_int(struct run *r, struct value v, const struct argum
     return value_int(*text && !*end && real > -9e18 && real < 9e18 ? (long long)real : missing);
 }
 
-typedef struct value filter(struct run *r, struct value v, const struct arguments *a);
-static const struct { const char *name; filter *call; } filters[] = {
-    { "tojson", filter_tojson }, { "trim", filter_trim }, { "length", filter_length },
-    { "count", filter_length }, { "string", filter_string }, { "safe", filter_same },
-    { "items", filter_items }, { "default", filter_default }, { "d", filter_default },
-    { "join", filter_join }, { "list", filter_list }, { "upper", filter_upper },
-    { "lower", filter_lower }, { "title", filter_title }, { "capitalize", filter_capitalize },
-    { "replace", filter_replace }, { "first", filter_first }, { "last", filter_last },
-    { "reverse", filter_reverse }, { "select", filter_select }, { "reject", filter_reject },
-    { "selectattr", filter_selectattr }, { "rejectattr", filter_rejectattr },
-    { "map", filter_map }, { "dictsort", filter_dictsort }, { "int", filter_int },
+/* A filter is a function, or the method of str of this name, on the value as a str. */
+static const struct filter {
+    const char  *name;
+    struct value (*plain)(struct run *r, struct value v); // takes no arguments
+    struct value (*call)(struct run *r, struct value v, const struct arguments *a);
+    int          chooses; // CHOOSES and so on
+    const char  *method;
+} filters[] = {
+    { "tojson", .call = filter_tojson }, { "trim", .method = "strip" },
+    { "length", .plain = filter_length }, { "count", .plain = filter_length },
+    { "string", .plain = value_str }, { "safe", .plain = filter_same },
+    { "items", .plain = filter_items }, { "default", .call = filter_default },
+    { "d", .call = filter_default }, { "join", .call = filter_join },
+    { "list", .plain = value_items }, { "upper", .method = "upper" },
+    { "lower", .method = "lower" }, { "title", .method = "title" },
+    { "capitalize", .method = "capitalize" }, { "replace", .method = "replace" },
+    { "first", .plain = filter_first }, { "last", .plain = filter_last },
+    { "reverse", .plain = filter_reverse }, { "select", .chooses = CHOOSES },
+    { "reject", .chooses = CHOOSES | REJECTS }, { "selectattr", .chooses = CHOOSES | BY_ATTRIBUTE },
+    { "rejectattr", .chooses = CHOOSES | BY_ATTRIBUTE | REJECTS }, { "map", .call = filter_map },
+    { "dictsort", .call = filter_dictsort }, { "int", .call = filter_int },
 };
 
 int filter_find(const char *name)
@@ -339,5 +281,12 @@ int filter_find(const char *name)
 
 struct value filter_call(struct run *r, int which, struct value of, const struct arguments *a)
 {
-    return r->rc ? undefined : filters[which].call(r, of, a);
+    const struct filter *f = &filters[which];
+
+    if (r->rc)
+        return undefined;
+    return f->plain     ? f->plain(r, of)
+           : f->call    ? f->call(r, of, a)
+           : f->chooses ? chosen(r, of, a, f->chooses)
+                        : method_call(r, value_str(r, of), f->method, a);
 }

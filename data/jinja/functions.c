@@ -1,26 +1,32 @@
-/* functions.c: the tests (x is NAME) and the functions, as rows of tables. */
+/* functions.c: the tests (x is NAME) and the functions, as tables. */
 #include "data/jinja/calls.h"
 
 /* ---- tests ---- */
 
 enum test {
-    TEST_DEFINED, TEST_UNDEFINED, TEST_NONE, TEST_STRING, TEST_MAPPING, TEST_ITERABLE,
-    TEST_SEQUENCE, TEST_TRUE, TEST_FALSE, TEST_BOOLEAN, TEST_NUMBER, TEST_INTEGER, TEST_FLOAT,
-    TEST_CALLABLE, TEST_ODD, TEST_EVEN, TEST_EQ, TEST_NE, TEST_LT, TEST_LE, TEST_GT, TEST_GE,
-    TEST_IN, TEST_DIVISIBLE,
+    TEST_KIND, TEST_TRUE, TEST_FALSE, TEST_ODD, TEST_EVEN, TEST_EQ, TEST_NE, TEST_LT, TEST_LE,
+    TEST_GT, TEST_GE, TEST_IN, TEST_DIVISIBLE,
 };
 
-static const struct { const char *name; enum test test; int arguments; } tests[] = {
-    { "defined", TEST_DEFINED, 0 }, { "undefined", TEST_UNDEFINED, 0 }, { "none", TEST_NONE, 0 },
-    { "string", TEST_STRING, 0 }, { "mapping", TEST_MAPPING, 0 },
-    { "iterable", TEST_ITERABLE, 0 }, { "sequence", TEST_SEQUENCE, 0 }, { "true", TEST_TRUE, 0 },
-    { "false", TEST_FALSE, 0 }, { "boolean", TEST_BOOLEAN, 0 }, { "number", TEST_NUMBER, 0 },
-    { "integer", TEST_INTEGER, 0 }, { "float", TEST_FLOAT, 0 }, { "callable", TEST_CALLABLE, 0 },
-    { "odd", TEST_ODD, 0 }, { "even", TEST_EVEN, 0 }, { "equalto", TEST_EQ, 1 },
-    { "eq", TEST_EQ, 1 }, { "==", TEST_EQ, 1 }, { "ne", TEST_NE, 1 }, { "!=", TEST_NE, 1 },
-    { "lt", TEST_LT, 1 }, { "lessthan", TEST_LT, 1 }, { "le", TEST_LE, 1 }, { "gt", TEST_GT, 1 },
-    { "greaterthan", TEST_GT, 1 }, { "ge", TEST_GE, 1 }, { "in", TEST_IN, 1 },
-    { "divisibleby", TEST_DIVISIBLE, 1 },
+#define KIND(kind) (1u << VALUE_##kind)
+#define CALLABLE   (KIND(MACRO) | KIND(FUNCTION) | KIND(METHOD) | KIND(UNDEFINED))
+#define NUMBER     (KIND(BOOL) | KIND(INT) | KIND(FLOAT))
+#define SEQUENCE   /* an undefined value has a length, 0 */                                        \
+    (KIND(STRING) | KIND(DICT) | KIND(LIST) | KIND(TUPLE) | KIND(UNDEFINED))
+
+static const struct { const char *name; enum test test; unsigned kinds; int arguments; } tests[] = {
+    { "defined", TEST_KIND, ~KIND(UNDEFINED), 0 }, { "undefined", TEST_KIND, KIND(UNDEFINED), 0 },
+    { "none", TEST_KIND, KIND(NONE), 0 }, { "string", TEST_KIND, KIND(STRING), 0 },
+    { "mapping", TEST_KIND, KIND(DICT), 0 }, { "iterable", TEST_KIND, SEQUENCE | KIND(LOOP), 0 },
+    { "sequence", TEST_KIND, SEQUENCE, 0 }, { "true", TEST_TRUE, 0, 0 },
+    { "false", TEST_FALSE, 0, 0 }, { "boolean", TEST_KIND, KIND(BOOL), 0 },
+    { "number", TEST_KIND, NUMBER, 0 }, { "integer", TEST_KIND, KIND(INT), 0 },
+    { "float", TEST_KIND, KIND(FLOAT), 0 }, { "callable", TEST_KIND, CALLABLE, 0 },
+    { "odd", TEST_ODD, 0, 0 }, { "even", TEST_EVEN, 0, 0 }, { "equalto", TEST_EQ, 0, 1 },
+    { "eq", TEST_EQ, 0, 1 }, { "==", TEST_EQ, 0, 1 }, { "ne", TEST_NE, 0, 1 },
+    { "!=", TEST_NE, 0, 1 }, { "lt", TEST_LT, 0, 1 }, { "lessthan", TEST_LT, 0, 1 },
+    { "le", TEST_LE, 0, 1 }, { "gt", TEST_GT, 0, 1 }, { "greaterthan", TEST_GT, 0, 1 },
+    { "ge", TEST_GE, 0, 1 }, { "in", TEST_IN, 0, 1 }, { "divisibleby", TEST_DIVISIBLE, 0, 1 },
 };
 
 int test_find(const char *name)
@@ -29,30 +35,6 @@ int test_find(const char *name)
         if (!strcmp(tests[i].name, name))
             return (int)i;
     return -1;
-}
-
-static int is_kind(enum test test, struct value v)
-{
-    switch (test) {
-    case TEST_DEFINED:   return v.kind != VALUE_UNDEFINED;
-    case TEST_UNDEFINED: return v.kind == VALUE_UNDEFINED;
-    case TEST_NONE:      return v.kind == VALUE_NONE;
-    case TEST_STRING:    return v.kind == VALUE_STRING;
-    case TEST_MAPPING:   return v.kind == VALUE_DICT;
-    case TEST_SEQUENCE:
-        return v.kind == VALUE_STRING || v.kind == VALUE_DICT || value_is_list(v) ||
-               v.kind == VALUE_UNDEFINED; // it has a length, 0
-    case TEST_ITERABLE:
-        return v.kind == VALUE_STRING || v.kind == VALUE_DICT || value_is_list(v) ||
-               v.kind == VALUE_UNDEFINED || v.kind == VALUE_LOOP;
-    case TEST_TRUE:      return v.kind == VALUE_BOOL && v.i;
-    case TEST_FALSE:     return v.kind == VALUE_BOOL && !v.i;
-    case TEST_BOOLEAN:   return v.kind == VALUE_BOOL;
-    case TEST_NUMBER:    return value_is_number(v);
-    case TEST_INTEGER:   return v.kind == VALUE_INT;
-    case TEST_FLOAT:     return v.kind == VALUE_FLOAT;
-    default:             return v.kind >= VALUE_MACRO || v.kind == VALUE_UNDEFINED;
-    }
 }
 
 int test_call(struct run *r, int which, struct value v, const struct arguments *a)
@@ -68,8 +50,6 @@ int test_call(struct run *r, int which, struct value v, const struct arguments *
                   tests[which].arguments, a->n + a->n_named);
         return 0;
     }
-    if (test < TEST_ODD)
-        return is_kind(test, v);
     if (test == TEST_ODD || test == TEST_EVEN || test == TEST_DIVISIBLE) {
         by = test == TEST_DIVISIBLE ? argument_int(r, a, 0, "num", 0) : 2;
         if (v.kind != VALUE_INT && v.kind != VALUE_BOOL)
@@ -80,6 +60,9 @@ int test_call(struct run *r, int which, struct value v, const struct arguments *
         return !r->rc && by != -1 ? (v.i % by != 0) == (test == TEST_ODD) : test != TEST_ODD;
     }
     switch (test) {
+    case TEST_KIND:  return tests[which].kinds >> v.kind & 1;
+    case TEST_TRUE:  return v.kind == VALUE_BOOL && v.i;
+    case TEST_FALSE: return v.kind == VALUE_BOOL && !v.i;
     case TEST_EQ: return value_equal(r, v, *other);
     case TEST_NE: return !value_equal(r, v, *other);
     case TEST_IN:
@@ -125,7 +108,7 @@ static struct value function_range(struct run *r, const struct arguments *a)
     return out;
 }
 
-/* namespace(a=1) and dict(a=1), or of another dict. */
+/* namespace(a=1) and dict(a=1), or a copy of another dict. */
 static struct value pairs_made(struct run *r, const struct arguments *a, enum value_kind kind)
 {
     struct value out = value_dict(r, kind);
@@ -140,23 +123,12 @@ static struct value pairs_made(struct run *r, const struct arguments *a, enum va
     return out;
 }
 
-static struct value function_namespace(struct run *r, const struct arguments *a)
-{
-    return pairs_made(r, a, VALUE_NAMESPACE);
-}
-
-static struct value function_dict(struct run *r, const struct arguments *a)
-{
-    return pairs_made(r, a, VALUE_DICT);
-}
-
 static struct value function_raise(struct run *r, const struct arguments *a)
 {
     struct value what = argument_string(r, a, 0, "message", NULL);
 
-    run_fails(r, "the template refuses this: %.*s", (int)(what.text.n < 500 ? what.text.n : 500),
-              what.text.s);
-    return undefined;
+    return run_fails(r, "the template refuses this: %.*s",
+                     (int)(what.text.n < 500 ? what.text.n : 500), what.text.s);
 }
 
 /* In the C locale, as Python's datetime has it. */
@@ -179,10 +151,14 @@ static struct value function_now(struct run *r, const struct arguments *a)
     return value_string(out, n);
 }
 
-typedef struct value function(struct run *r, const struct arguments *a);
-static const struct { const char *name; function *call; } functions[] = {
-    { "range", function_range }, { "namespace", function_namespace }, { "dict", function_dict },
-    { "raise_exception", function_raise }, { "strftime_now", function_now },
+static const struct {
+    const char     *name;
+    struct value  (*call)(struct run *r, const struct arguments *a);
+    enum value_kind makes; // call NULL: pairs of this kind
+} functions[] = {
+    { "range", function_range, 0 }, { "namespace", NULL, VALUE_NAMESPACE },
+    { "dict", NULL, VALUE_DICT }, { "raise_exception", function_raise, 0 },
+    { "strftime_now", function_now, 0 },
 };
 
 int function_find(const char *name)
@@ -195,5 +171,8 @@ int function_find(const char *name)
 
 struct value function_call(struct run *r, int which, const struct arguments *a)
 {
-    return r->rc ? undefined : functions[which].call(r, a);
+    if (r->rc)
+        return undefined;
+    return functions[which].call ? functions[which].call(r, a)
+                                 : pairs_made(r, a, functions[which].makes);
 }

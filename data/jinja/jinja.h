@@ -22,19 +22,19 @@
 
 struct jinja; // opaque: a parsed template, which rendering does not change
 
-/* Parse text[0..n). `name` stands in sentences, such as the file's; it is copied. Misuse: a syntax
- * error, or what is not known, with its line. */
+/* Parse text[0..n). `name`, such as the file's, appears in sentences; it is copied. Misuse: a
+ * syntax error or an unknown name. The sentence has the line. */
 int  jinja_parse(struct jinja **out, const char *text, size_t n, const char *name,
                  struct err *err);
 void jinja_free(struct jinja *j); // NULL is fine
-/* Whether it has {% generation %}. */
+/* Whether the template has {% generation %}. */
 int  jinja_marks(const struct jinja *j);
 
-/* A template is somebody else's program: what it may use. 0: the value in brackets. */
+/* What a template, somebody else's program, may use. 0: the value in brackets. */
 struct jinja_limits {
-    size_t   bytes; // of memory, the output included [256 MiB]
-    uint64_t steps; // evaluated expressions and statements, and 64 bytes of text each [50 million]
-    time_t   now;   // what strftime_now() takes for the time
+    size_t   bytes; // of memory, including the output [256 MiB]
+    uint64_t steps; // each expression, statement or 64 bytes of text is one [50 million]
+    time_t   now;   // the time for strftime_now()
 };
 
 struct jinja_span {

@@ -1,4 +1,4 @@
-/* lex.c: as jinja2's lexer does it, whose rules of white space are:
+/* lex.c: cuts a template into tokens as jinja2's lexer does. Its rules of white space:
  *
  *   - a tag that begins with a minus ({%- or {{- or {#-) takes away all white space before it; one
  *     that ends with a minus (-%} ...) all white space behind it;
@@ -11,7 +11,6 @@
 #include "data/base/utf8.h"
 
 #include <ctype.h>
-#include <limits.h>
 
 static int fails(const struct lexer *l, struct err *err, const char *what)
 {
@@ -48,14 +47,14 @@ static int starts(const struct lexer *l, size_t at, const char *with)
     return l->n - at >= n && !memcmp(l->s + at, with, n);
 }
 
-/* Move on to `to`; lines are counted. */
+/* Moves on to `to` and counts lines. */
 static void go(struct lexer *l, size_t to)
 {
     for (; l->at < to; l->at++)
         l->line += l->s[l->at] == '\n';
 }
 
-/* Behind the end of a tag: white space is taken away, or a newline. */
+/* Skips white space, or a newline, behind the end of a tag. */
 static void tag_ends(struct lexer *l, int minus, int trims)
 {
     size_t at = l->at;
@@ -101,7 +100,7 @@ static size_t block_is(const struct lexer *l, size_t at, const char *word)
     return starts(l, i, "%}") || starts(l, i, "-%}") || starts(l, i, "+%}") ? i : 0;
 }
 
-/* The text within {% raw %}, at which l stands, into *out. */
+/* Takes the text within {% raw %}, where l is now, into *out. */
 static int raw_text(struct lexer *l, size_t end, struct token *out, struct err *err)
 {
     size_t from, at, close = 0;
@@ -138,7 +137,7 @@ static int comment(struct lexer *l, size_t at, struct err *err)
     return 0;
 }
 
-/* The text up to the next tag, or where there is none before it that tag. */
+/* Takes the text up to the next tag or, if it is empty, that tag. */
 static int between(struct lexer *l, struct token *out, struct err *err)
 {
     for (;;) {
@@ -186,8 +185,8 @@ static int between(struct lexer *l, struct token *out, struct err *err)
 
 /* ---- within a tag ---- */
 
-/* One escape of Python's at s (behind its backslash): bytes read, or 0 where it is none, and the
- * backslash stands for itself. */
+/* Reads an escape of Python's at s, behind its backslash. Returns the bytes read, or 0 if it is
+ * none: the backslash is then a character. */
 static size_t escape(const char *s, size_t n, char *to, size_t *wrote)
 {
     static const char names[] = "abfnrtv\\'\"", values[] = "\a\b\f\n\r\t\v\\'\"";

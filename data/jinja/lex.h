@@ -1,5 +1,5 @@
-/* lex.h: the text of a template, cut into texts and the words of its statements and expressions,
- * with jinja2's rules of white space (trim_blocks and lstrip_blocks). Private to data/jinja. */
+/* lex.h: cuts a template into texts and the tokens of its statements and expressions, with jinja2's
+ * rules of white space (trim_blocks and lstrip_blocks). Private to data/jinja. */
 #pragma once
 
 #include "data/base/err.h"
@@ -26,10 +26,10 @@ struct lexer {
     const char  *s;      // (n) the template with its newlines as \n
     size_t       n, at;
     int          line;
-    int          inside; // a tag: 0, TOKEN_PRINT_END or TOKEN_BLOCK_END is what ends it
-    int          depth;  // of brackets within it
-    int          line_starts; // the tag before took the end of its line away
-    const char  *name;   // of the template, for sentences
+    int          inside; // 0: between tags; otherwise the token that ends the tag
+    int          depth;  // number of open brackets in the tag
+    int          line_starts; // 1: the text begins a line, since the tag before took its newline
+    const char  *name;   // the template's, for sentences
     struct pool *pool;
 };
 

@@ -1,7 +1,7 @@
-/* members.c: what values hold: of.name and of[key], but for methods. */
+/* members.c: finds of.name and of[key] in values, without methods. */
 #include "data/jinja/calls.h"
 
-/* loop.name: an undefined value for what it has not, loop.cycle and loop.changed among that. */
+/* Returns loop.name, or an undefined value for other names, such as cycle and changed. */
 static struct value loop_member(const struct value_loop *l, const char *name)
 {
     const struct { const char *name; struct value v; } is[] = {

@@ -1,6 +1,5 @@
-/* methods.c: the methods of str and dict. A method of Python's that is not
- * known here is one, too: calling it is refused by its name. Those that change their object are
- * refused by jinja2's sandbox as well. */
+/* methods.c: the methods of str and dict. Other methods of Python's are recognised, too, and a call
+ * of one is refused by its name. jinja2's sandbox, too, refuses those that change their object. */
 #include "data/jinja/texts.h"
 
 enum method {
@@ -29,8 +28,6 @@ static int method_find(struct value of, const char *name)
     return -1;
 }
 
-/* Methods of Python's that are not known here are methods, too: calling them is refused by name,
- * not answered with an undefined value. */
 int method_has(struct value of, const char *name)
 {
     static const char *const others[] = {

@@ -1,6 +1,6 @@
-/* parse.c: jinja2's grammar, as far as chat templates have it, by recursive descent: statements.
- * One that is not known is refused by its name. Those that include or extend other templates
- * are, too: a chat template stands alone. */
+/* parse.c: parses statements by recursive descent, with the part of jinja2's grammar that chat
+ * templates use. An unknown statement is refused by its name. So are those that include or extend
+ * other templates, because a chat template is one file. */
 #include "data/jinja/expression.h"
 
 #include "data/jinja/jinja.h"
@@ -12,10 +12,10 @@ static int block_ends(struct parser *p)
     return parser_advance(p);
 }
 
-/* Statements up to a tag that begins with one of these words ("endif else"), at which p stands. */
+/* Parses statements up to a tag that begins with one of these words ("endif else"). */
 static int statements(struct parser *p, struct node **out, const char *until);
 
-/* The same up to {% word %}, which is passed. */
+/* Parses the body up to {% word %}, which is passed. */
 static int body_of(struct parser *p, struct node *n, const char *word)
 {
     TRY(block_ends(p));

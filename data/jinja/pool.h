@@ -1,20 +1,20 @@
-/* pool.h: memory that is only freed all at once: of a parsed template, and of one rendering.
- * Private to data/jinja. */
+/* pool.h: memory of a parsed template, or of one rendering, which is freed all at once. Private to
+ * data/jinja. */
 #pragma once
 
 #include <stddef.h>
 
 struct pool_chunk;
 
-/* Begins as { .limit = bytes }. */
+/* Initialised as { .limit = bytes }. */
 struct pool {
     struct pool_chunk *chunks;
     size_t             used, room; // of the newest chunk
-    size_t             all, limit; // bytes taken in all, and the most
+    size_t             all, limit; // bytes taken so far, and at most
 };
 
-/* Zeroed and aligned for anything; NULL where the limit or the memory is reached. */
+/* Returns zeroed memory, aligned for any type, or NULL at the limit or without memory. */
 void *pool_take(struct pool *p, size_t bytes);
-/* The same bytes in `bytes` new ones; `old` is not used any more. NULL: old stays. */
+/* Returns `bytes` new bytes that begin with the old ones, or NULL. `old` stays in the pool. */
 void *pool_grow(struct pool *p, const void *old, size_t old_bytes, size_t bytes);
 void  pool_free(struct pool *p);

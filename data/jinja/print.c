@@ -1,4 +1,4 @@
-/* print.c: values as text: as Python's str and repr have them, and as JSON. */
+/* print.c: writes values as Python's str and repr do, and as JSON. */
 #include "data/jinja/value.h"
 
 #include "data/base/utf8.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <utf8proc.h>
 
-/* As Python's repr: the shortest digits that are the same number. */
+/* Writes a number as Python's repr does, with the fewest digits that read back as it. */
 static void real_say(struct text *t, double x)
 {
     char text[40], digits[64];
@@ -44,8 +44,8 @@ static void number_say(struct text *t, struct value v)
     text_say(t, text);
 }
 
-/* As Python's str.isprintable: no control or format character, nothing that is not assigned, and no
- * white space but the space. */
+/* Python's str.isprintable: no control or format character, no unassigned one, and no white space
+ * except the space. */
 static int is_printable(uint32_t cp)
 {
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
@@ -60,7 +60,8 @@ static int is_printable(uint32_t cp)
     }
 }
 
-/* As Python's repr of a str: in single quotes, or in double ones if only single ones are in it. */
+/* Writes a str as Python's repr does: in single quotes, or in double quotes if it has only single
+ * ones. */
 static void repr_string(struct text *t, struct value v)
 {
     const char *s = v.text.s;
@@ -88,68 +89,6 @@ static void repr_string(struct text *t, struct value v)
     text_add(t, &quote, NULL, 1);
 }
 
-static void repr(struct text *t, struct value v, int depth);
-
-static void repr_items(struct text *t, struct value v, int depth)
-{
-    text_say(t, v.kind == VALUE_LIST ? "[" : "(");
-    for (size_t i = 0; i < v.list.n; i++) {
-        text_say(t, i ? ", " : "");
-        repr(t, v.list.item[i], depth + 1);
-    }
-    text_say(t, v.kind == VALUE_LIST ? "]" : v.list.n == 1 ? ",)" : ")");
-}
-
-static void repr_pairs(struct text *t, const struct value_pairs *p, int depth)
-{
-    text_say(t, "{");
-    for (size_t i = 0; i < p->n; i++) {
-        text_say(t, i ? ", " : "");
-        repr(t, p->pair[i].key, depth + 1);
-        text_say(t, ": ");
-        repr(t, p->pair[i].value, depth + 1);
-    }
-    text_say(t, "}");
-}
-
-static void repr(struct text *t, struct value v, int depth)
-{
-    if (depth > 100)
-        run_fails(t->r, "a value is nested too deep");
-    if (!run_goes_on(t->r, 1))
-        return;
-    switch (v.kind) {
-    case VALUE_UNDEFINED: text_say(t, depth ? "Undefined" : ""); break;
-    case VALUE_NONE:      text_say(t, "None"); break;
-    case VALUE_BOOL:      text_say(t, v.i ? "True" : "False"); break;
-    case VALUE_INT:
-    case VALUE_FLOAT:     number_say(t, v); break;
-    case VALUE_STRING:
-        if (depth)
-            repr_string(t, v);
-        else
-            text_value(t, v);
-        break;
-    case VALUE_LIST:
-    case VALUE_TUPLE:     repr_items(t, v, depth); break;
-    case VALUE_DICT:      repr_pairs(t, v.pairs, depth); break;
-    default:
-        run_fails(t->r, "a %s cannot be printed", value_kind_name(v));
-    }
-}
-
-struct value value_str(struct run *r, struct value v)
-{
-    struct text t = { .r = r };
-
-    if (v.kind == VALUE_STRING)
-        return v;
-    repr(&t, v, 0);
-    return text_end(&t);
-}
-
-/* ---- JSON ---- */
-
 static void json_string_say(struct text *t, struct value v)
 {
     static const char names[] = "\b\f\n\r\t\"\\", codes[] = "bfnrt\"\\";
@@ -172,11 +111,13 @@ static void json_string_say(struct text *t, struct value v)
     text_say(t, "\"");
 }
 
-struct json_style { int indent, sorted; };
+/* ---- any value ---- */
 
-static void json_say(struct text *t, struct value v, const struct json_style *s, int depth);
+struct style { int python, indent, sorted; }; // indent -1: one line
 
-static void json_line(struct text *t, const struct json_style *s, int depth)
+static void say(struct text *t, struct value v, const struct style *s, int depth);
+
+static void line_say(struct text *t, const struct style *s, int depth)
 {
     if (s->indent < 0)
         return;
@@ -185,17 +126,15 @@ static void json_line(struct text *t, const struct json_style *s, int depth)
         text_say(t, " ");
 }
 
-static void json_key(struct text *t, struct value key, const struct json_style *s)
+static void key_say(struct text *t, struct value key, const struct style *s, int depth)
 {
-    if (key.kind == VALUE_STRING) {
-        json_string_say(t, key);
-    } else if (value_is_number(key) || key.kind == VALUE_NONE) {
-        text_say(t, "\"");
-        json_say(t, key, s, 0);
-        text_say(t, "\"");
-    } else {
+    int quoted = !s->python && (value_is_number(key) || key.kind == VALUE_NONE);
+
+    if (!s->python && !quoted && key.kind != VALUE_STRING)
         run_fails(t->r, "tojson: a key must be a str or a number, not %s", value_kind_name(key));
-    }
+    text_say(t, quoted ? "\"" : "");
+    say(t, key, s, depth);
+    text_say(t, quoted ? "\"" : "");
 }
 
 static int pair_order(const void *a, const void *b)
@@ -207,8 +146,7 @@ static int pair_order(const void *a, const void *b)
     return c ? c : (x->key.text.n > y->key.text.n) - (x->key.text.n < y->key.text.n);
 }
 
-static void json_pairs(struct text *t, const struct value_pairs *p, const struct json_style *s,
-                       int depth)
+static void pairs_say(struct text *t, const struct value_pairs *p, const struct style *s, int depth)
 {
     struct value_pair *pair = p->pair;
 
@@ -224,60 +162,85 @@ static void json_pairs(struct text *t, const struct value_pairs *p, const struct
     text_say(t, "{");
     for (size_t i = 0; i < p->n && !t->r->rc; i++) {
         text_say(t, i ? s->indent < 0 ? ", " : "," : "");
-        json_line(t, s, depth + 1);
-        json_key(t, pair[i].key, s);
+        line_say(t, s, depth + 1);
+        key_say(t, pair[i].key, s, depth + 1);
         text_say(t, ": ");
-        json_say(t, pair[i].value, s, depth + 1);
+        say(t, pair[i].value, s, depth + 1);
     }
     if (p->n)
-        json_line(t, s, depth);
+        line_say(t, s, depth);
     text_say(t, "}");
 }
 
-static void json_items(struct text *t, struct value v, const struct json_style *s, int depth)
+static void items_say(struct text *t, struct value v, const struct style *s, int depth)
 {
-    text_say(t, "[");
+    int tuple = s->python && v.kind == VALUE_TUPLE;
+
+    text_say(t, tuple ? "(" : "[");
     for (size_t i = 0; i < v.list.n && !t->r->rc; i++) {
         text_say(t, i ? s->indent < 0 ? ", " : "," : "");
-        json_line(t, s, depth + 1);
-        json_say(t, v.list.item[i], s, depth + 1);
+        line_say(t, s, depth + 1);
+        say(t, v.list.item[i], s, depth + 1);
     }
     if (v.list.n)
-        json_line(t, s, depth);
-    text_say(t, "]");
+        line_say(t, s, depth);
+    text_say(t, !tuple ? "]" : v.list.n == 1 ? ",)" : ")");
 }
 
-static void json_say(struct text *t, struct value v, const struct json_style *s, int depth)
+static void say(struct text *t, struct value v, const struct style *s, int depth)
 {
+    int python = s->python;
+
     if (depth > 100)
-        run_fails(t->r, "tojson: a value is nested too deep");
+        run_fails(t->r, "%sa value is nested too deep", python ? "" : "tojson: ");
     if (!run_goes_on(t->r, 1))
         return;
     switch (v.kind) {
-    case VALUE_NONE:   text_say(t, "null"); break;
-    case VALUE_BOOL:   text_say(t, v.i ? "true" : "false"); break;
-    case VALUE_STRING: json_string_say(t, v); break;
+    case VALUE_NONE:   text_say(t, python ? "None" : "null"); break;
+    case VALUE_BOOL:
+        text_say(t, python ? v.i ? "True" : "False" : v.i ? "true" : "false");
+        break;
+    case VALUE_STRING:
+        if (python && !depth)
+            text_value(t, v);
+        else
+            (python ? repr_string : json_string_say)(t, v);
+        break;
     case VALUE_INT:    number_say(t, v); break;
     case VALUE_FLOAT:
-        if (isfinite(v.real))
+        if (python || isfinite(v.real))
             number_say(t, v);
         else
             text_say(t, isnan(v.real) ? "NaN" : v.real > 0 ? "Infinity" : "-Infinity");
         break;
     case VALUE_LIST:
-    case VALUE_TUPLE:  json_items(t, v, s, depth); break;
-    case VALUE_DICT:   json_pairs(t, v.pairs, s, depth); break;
+    case VALUE_TUPLE:  items_say(t, v, s, depth); break;
+    case VALUE_DICT:   pairs_say(t, v.pairs, s, depth); break;
     default:
-        run_fails(t->r, "tojson: %s%sis not JSON serializable", value_kind_name(v),
-                  v.kind == VALUE_UNDEFINED ? " (what is not defined) " : " ");
+        if (python && v.kind == VALUE_UNDEFINED)
+            text_say(t, depth ? "Undefined" : "");
+        else if (python)
+            run_fails(t->r, "a %s cannot be printed", value_kind_name(v));
+        else
+            run_fails(t->r, "tojson: %s%sis not JSON serializable", value_kind_name(v),
+                      v.kind == VALUE_UNDEFINED ? " (what is not defined) " : " ");
     }
+}
+
+struct value value_str(struct run *r, struct value v)
+{
+    struct text t = { .r = r };
+
+    if (v.kind == VALUE_STRING)
+        return v;
+    say(&t, v, &(struct style){ .python = 1, .indent = -1 }, 0);
+    return text_end(&t);
 }
 
 struct value value_json(struct run *r, struct value v, int indent, int sorted)
 {
-    struct text       t = { .r = r };
-    struct json_style s = { indent, sorted };
+    struct text t = { .r = r };
 
-    json_say(&t, v, &s, 0);
+    say(&t, v, &(struct style){ 0, indent, sorted }, 0);
     return text_end(&t);
 }

@@ -1,4 +1,4 @@
-/* render.c: a parsed template is run: statements write to a text. */
+/* render.c: runs a parsed template. Its statements write to a text. */
 #include "data/jinja/jinja.h"
 #include "data/jinja/scope.h"
 
@@ -37,7 +37,7 @@ static void member_set(const struct place *at, const struct node *n)
         pairs_put(at->r, of.pairs, value_string(n->member, strlen(n->member)), v);
 }
 
-/* The items that the loop's filter lets through: it sees the names of the round. */
+/* Chooses the items by the loop's filter, which sees the names of the round. */
 static struct value chosen(const struct place *at, const struct node *n, struct value all)
 {
     struct value out = value_list(at->r, all.list.n);

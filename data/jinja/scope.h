@@ -1,5 +1,5 @@
-/* scope.h: where an expression or a statement stands. Private to data/jinja: eval.c gives
- * expressions their values, render.c does what statements say. */
+/* scope.h: the place of an expression or statement: its names and its run. Private to data/jinja:
+ * eval.c evaluates expressions, render.c runs statements. */
 #pragma once
 
 #include "data/jinja/tree.h"
@@ -11,21 +11,22 @@ struct scope {
     size_t           n, room;
 };
 
-/* How statements end: some leave the loop that they stand in. */
+/* How a statement ends. A break or continue leaves the body of its loop. */
 enum leave { LEAVE_NOT, LEAVE_BREAK, LEAVE_CONTINUE };
 
 struct place {
     struct run   *r;
-    /* Statements from n on, written to a text: a macro's. */
+    /* Runs the statements from n on, those of a macro, and writes to a text. */
     enum leave  (*write)(const struct place *at, const struct node *n, struct text *out);
     struct scope *scope, *root;
-    struct value  variables; // a dict: what the caller gave
-    struct value  captured;  // of a block set whose filters run
+    struct value  variables; // the caller's, a dict
+    struct value  captured;  // the text of a block set, while its filters run
 };
 
 struct value eval(const struct place *at, const struct node *n);
 
-/* Set a name in the innermost scope; set the names of a statement, to a value or to its items. */
+/* scope_set sets a name in the innermost scope. scope_unpack sets the names of a statement to a
+ * value, or to its items. */
 void         scope_set(const struct place *at, const char *name, struct value v);
 void         scope_unpack(const struct place *at, const struct node *n, struct value v);
 struct value scope_find(const struct place *at, const char *name);

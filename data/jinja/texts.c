@@ -1,4 +1,4 @@
-/* texts.c: what str's methods and the filters of their names do. */
+/* texts.c: operations on strings for the methods of str and for filters. */
 #include "data/jinja/texts.h"
 
 #include "data/base/utf8.h"
@@ -15,7 +15,7 @@ static struct value want_string(struct run *r, struct value v, const char *what)
     return value_string("", 0);
 }
 
-/* Python's white space: bytes of the one that the string begins with at `at`; 0: none. */
+/* The length in bytes of a white-space character of Python's at `at`, or 0. */
 static size_t space_at(struct value v, size_t at)
 {
     uint32_t cp = 0;
@@ -82,7 +82,7 @@ struct value text_recase(struct run *r, struct value v, int (*change)(int cp, in
     return text_end(&t);
 }
 
-/* Whether another case of it may be several letters, as of a German sharp s: as its folding is. */
+/* Whether another case of it may be several letters, like a German sharp s. Its folding says so. */
 static int is_several(int cp)
 {
     utf8proc_int32_t folded[8];
@@ -119,7 +119,7 @@ struct value text_capitalize(struct run *r, struct value v)
     return text_end(&t);
 }
 
-/* most: how many at most, below 0: all. */
+/* most: how many are replaced; below 0: all. */
 static struct value replaced(struct run *r, struct value v, struct value old, struct value by,
                              long long most)
 {
@@ -161,18 +161,8 @@ struct value text_replace(struct run *r, struct value v, const struct arguments 
 
 void items_add(struct items *g, struct value v)
 {
-    if (g->n == g->room) {
-        size_t        room = g->room ? 2 * g->room : 8;
-        struct value *item = run_take(g->r, room * sizeof *item);
-
-        if (!item)
-            return;
-        if (g->n)
-            memcpy(item, g->item, g->n * sizeof *item);
-        g->item = item;
-        g->room = room;
-    }
-    g->item[g->n++] = v;
+    if (run_grow(g->r, &g->item, g->n, &g->room, sizeof *g->item))
+        g->item[g->n++] = v;
 }
 
 struct value items_end(const struct items *g)
@@ -184,7 +174,7 @@ struct value items_end(const struct items *g)
     return v;
 }
 
-/* Between white space. */
+/* Splits at white space. */
 static struct value split_words(struct run *r, struct value v, long long most)
 {
     struct items g = { .r = r };
@@ -237,7 +227,6 @@ int text_begins(struct value v, struct value with, int at_end)
                                     with.text.n));
 }
 
-/* startswith, endswith: of a str, or of one of a tuple of them. */
 struct value text_begins_call(struct run *r, struct value v, const struct arguments *a, int end)
 {
     const struct value *with = argument(a, 0, "prefix");
@@ -253,7 +242,6 @@ struct value text_begins_call(struct run *r, struct value v, const struct argume
     return value_bool(0);
 }
 
-/* The strings of a list with v between; attribute NULL: the items themselves. */
 struct value text_join(struct run *r, struct value v, struct value list,
                          const struct value *attribute, int strict)
 {

@@ -10,11 +10,11 @@ struct value items_end(const struct items *i);
 
 enum { LEFT = 1, RIGHT = 2 };
 
-/* Without white space, or without the code points of *set, at these sides. */
+/* Strip white space, or the code points of *set, from these sides. */
 struct value text_strip(struct value v, int sides, const struct value *set);
 struct value text_strip_call(struct run *r, struct value v, int sides, const struct arguments *a);
 
-/* Every code point changed to another one; first: it begins a word. */
+/* Changes every code point to another one. first: the code point begins a word. */
 struct value text_recase(struct run *r, struct value v, int (*change)(int cp, int first));
 int          case_upper(int cp, int first);
 int          case_lower(int cp, int first);
@@ -26,9 +26,10 @@ struct value text_replace(struct run *r, struct value v, const struct arguments 
 struct value text_split(struct run *r, struct value v, const struct arguments *a);
 
 int          text_begins(struct value v, struct value with, int at_end);
-/* startswith and endswith, of a str or of one of a tuple of them. */
+/* startswith and endswith, with a str or a tuple of them. */
 struct value text_begins_call(struct run *r, struct value v, const struct arguments *a, int end);
 
-/* The items of a list, or of each the member `attribute`, with v between; strict: all are str. */
+/* Joins the items of a list, or their members `attribute`, with v between them. strict: all must be
+ * str. */
 struct value text_join(struct run *r, struct value v, struct value list,
                        const struct value *attribute, int strict);

@@ -1,4 +1,4 @@
-/* value.c: what Python's operators make of values. */
+/* value.c: makes and compares values as Python's operators do. */
 #include "data/jinja/value.h"
 
 #include "data/base/utf8.h"
@@ -6,17 +6,18 @@
 #include <math.h>
 #include <stdarg.h>
 
-void run_fails(struct run *r, const char *fmt, ...)
+struct value run_fails(struct run *r, const char *fmt, ...)
 {
     char    text[700];
     va_list ap;
 
     if (r->rc)
-        return;
+        return undefined;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     r->rc = err_misuse(r->err, "%s, line %d: %s", r->name, r->line, text);
+    return undefined;
 }
 
 int run_goes_on(struct run *r, uint64_t n)
@@ -44,6 +45,23 @@ void *run_take(struct run *r, size_t bytes)
     if (!at)
         run_fails(r, "the template takes more than %zu bytes of memory", r->pool.limit);
     return at;
+}
+
+int run_grow(struct run *r, void *array, size_t n, size_t *room, size_t size)
+{
+    size_t more = *room ? 2 * *room : 8;
+    void  *old, *fresh;
+
+    if (n < *room)
+        return 1;
+    if (!(fresh = run_take(r, more * size)))
+        return 0;
+    memcpy(&old, array, sizeof old);
+    if (n)
+        memcpy(fresh, old, n * size);
+    memcpy(array, &fresh, sizeof fresh);
+    *room = more;
+    return 1;
 }
 
 const char *value_kind_name(struct value v)
@@ -133,27 +151,17 @@ size_t value_byte(struct value v, size_t at)
     return byte;
 }
 
-/* A string whose bytes come from a value of the variables. */
+/* A string whose bytes come from a string of the variables. */
 static struct value string_from(struct run *r, const char *s, size_t n, const json_t *json)
 {
     struct value v = value_string(s, n);
     uint32_t    *from;
 
-    if (r->n_from == r->from_room) {
-        size_t         room = r->from_room ? 2 * r->from_room : 64;
-        const json_t **grown = run_take(r, room * sizeof *grown);
-
-        if (!grown)
-            return value_of(VALUE_UNDEFINED);
-        if (r->n_from)
-            memcpy(grown, r->from, r->n_from * sizeof *grown);
-        r->n_from += !r->n_from; // 0 is the template
-        r->from = grown;
-        r->from_room = room;
-    }
+    if (!run_grow(r, &r->from, r->n_from, &r->from_room, sizeof *r->from) ||
+        !(from = run_take(r, v.text.n * sizeof *from)))
+        return undefined;
+    r->n_from += !r->n_from; // 0 is the template
     r->from[r->n_from] = json;
-    if (!(from = run_take(r, v.text.n * sizeof *from)))
-        return value_of(VALUE_UNDEFINED);
     for (size_t i = 0; i < v.text.n; i++)
         from[i] = (uint32_t)r->n_from;
     r->n_from++;
@@ -233,18 +241,8 @@ void pairs_put(struct run *r, struct value_pairs *p, struct value key, struct va
         *there = v;
         return;
     }
-    if (p->n == p->room) {
-        size_t             room = p->room ? 2 * p->room : 8;
-        struct value_pair *pair = run_take(r, room * sizeof *pair);
-
-        if (!pair)
-            return;
-        if (p->n)
-            memcpy(pair, p->pair, p->n * sizeof *pair);
-        p->pair = pair;
-        p->room = room;
-    }
-    p->pair[p->n++] = (struct value_pair){ key, v };
+    if (run_grow(r, &p->pair, p->n, &p->room, sizeof *p->pair))
+        p->pair[p->n++] = (struct value_pair){ key, v };
 }
 
 struct value value_items(struct run *r, struct value v)

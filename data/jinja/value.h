@@ -1,10 +1,8 @@
-/* value.h: the values of a template: Python's, as far as templates have them. Private to
- * data/jinja.
+/* value.h: the values of a template, which are Python's. Private to data/jinja.
  *
- * A string carries, for each of its bytes, where it comes from (`from`, an index into what
- * jinja_render made of the variables; 0: the template), so every operation on strings moves both
- * arrays alike. Values are never changed but for lists, dicts and namespaces while they are
- * made; their memory is a pool's. */
+ * A string has the origin of each byte in `from`: an index into run.from, or 0 for the template.
+ * Every operation on strings handles both arrays alike. Values do not change, except for lists,
+ * dicts and namespaces while they are made. Their memory belongs to a pool. */
 #pragma once
 
 #include "data/base/json.h"
@@ -14,7 +12,7 @@
 #include <time.h>
 
 enum value_kind {
-    VALUE_UNDEFINED, // name says what is not defined
+    VALUE_UNDEFINED, // name: what is not defined
     VALUE_NONE, VALUE_BOOL, VALUE_INT, VALUE_FLOAT, VALUE_STRING,
     VALUE_LIST, VALUE_TUPLE, VALUE_DICT, VALUE_NAMESPACE,
     VALUE_LOOP,      // the variable `loop`
@@ -46,37 +44,41 @@ struct value_pair  { struct value key, value; };
 struct value_pairs { struct value_pair *pair; size_t n, room; };
 
 struct value_loop {
-    const struct value *item;  // (n) what is gone through
+    const struct value *item;  // (n): the items of the loop
     size_t              n, at;
-    size_t              depth; // of loops around it, from 1
+    size_t              depth; // number of nested loops, from 1
 };
 
 struct value_method { struct value of; const char *name; };
 
-/* One rendering. Functions below that fail say so once, in err, and give VALUE_UNDEFINED; whoever
- * goes on looks at rc. */
+/* One rendering. A function that fails sets rc and err once, and returns VALUE_UNDEFINED. Callers
+ * look at rc. */
 struct run {
     const char         *name;   // the template's
     struct pool         pool;
     uint64_t            steps, most_steps;
     time_t              now;
-    int                 line;   // of what runs
-    int                 depth;  // of what calls itself: macros, comparisons of nested values
+    int                 line;   // the line that runs
+    int                 depth;  // of nested macros and comparisons of nested values
     int                 rc;
     struct err         *err;
     const json_t      **from;   // (n_from) strings of the variables; 0 is the template
     size_t              n_from, from_room;
 };
 
-/* The sentence, with the template's name and line in front. */
-void run_fails(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* n more steps. 0 where there are no more, or something failed before. */
+/* Sets the sentence, with the template's name and line in front. Returns an undefined value. */
+struct value run_fails(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Counts n more steps. Returns 0 if the limit is reached, or if something failed before. */
 int  run_goes_on(struct run *r, uint64_t n);
-/* One level deeper, for what calls itself: 0 where that is too deep. Undone by run_rises. */
+/* Goes one level deeper, for what calls itself. Returns 0 if that is too deep. run_rises goes
+ * back. */
 int  run_sinks(struct run *r);
 static inline void run_rises(struct run *r) { r->depth--; }
-/* Memory, zeroed; NULL after a failure. */
+/* Returns zeroed memory, or NULL after a failure. */
 void *run_take(struct run *r, size_t bytes);
+/* Makes room for one more item of `size` bytes in *array, which has n and room for *room. Returns
+ * 0 after a failure. `array` is the address of the caller's pointer. */
+int   run_grow(struct run *r, void *array, size_t n, size_t *room, size_t size);
 
 static inline struct value value_of(enum value_kind kind) { return (struct value){ .kind = kind }; }
 static inline struct value value_bool(int truth)
@@ -95,7 +97,7 @@ static inline struct value value_undefined(const char *name)
 {
     return (struct value){ .kind = VALUE_UNDEFINED, .name = name };
 }
-/* What an expression gives that has no value, or failed. */
+/* The result of an expression that has no value, or that failed. */
 static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
 
 /* Borrows s. */
@@ -119,9 +121,9 @@ static inline double value_number(struct value v)
 struct value value_from_json(struct run *r, const json_t *json);
 int          value_truth(struct value v);
 int          value_equal(struct run *r, struct value a, struct value b);
-/* -1, 0, 1; values that Python does not order fail. */
+/* Returns -1, 0 or 1. Values that Python does not order fail. */
 int          value_order(struct run *r, struct value a, struct value b);
-const char  *value_kind_name(struct value v); // as Python's type has it
+const char  *value_kind_name(struct value v); // the name of Python's type
 
 /* ---- strings ---- */
 
@@ -132,21 +134,21 @@ void text_say(struct text *t, const char *s);
 void text_value(struct text *t, struct value string);
 struct value text_end(const struct text *t);
 
-/* str(v): what {{ v }} prints. */
+/* Returns str(v), which {{ v }} prints. */
 struct value value_str(struct run *r, struct value v);
-/* As json.dumps(v, ensure_ascii=False, indent=indent) writes it; indent -1: one line. */
+/* Returns json.dumps(v, ensure_ascii=False, indent=indent). indent -1: one line. */
 struct value value_json(struct run *r, struct value v, int indent, int sorted);
-/* Part [from, to) of a string, in bytes. */
+/* Returns bytes [from, to) of a string. */
 struct value value_part(struct value string, size_t from, size_t to);
-/* Code points, and the byte at which number `at` of them stands. */
+/* The number of code points, and the byte at which code point `at` begins. */
 size_t       value_length(struct value string);
 size_t       value_byte(struct value string, size_t at);
 
 /* ---- lists and dicts ---- */
 
 struct value value_list(struct run *r, size_t n); // (n) undefined items, to be filled
-/* The items that iteration gives: of a list, a dict's keys, a string's code points. What cannot be
- * gone through fails. */
+/* Returns the items of an iteration: those of a list, a dict's keys, a string's code points. Other
+ * values fail. */
 struct value value_items(struct run *r, struct value v);
 const struct value *pairs_find(struct run *r, const struct value_pairs *p, struct value key);
 void                pairs_put(struct run *r, struct value_pairs *p, struct value key,

@@ -6,7 +6,6 @@
 #include "data/base/round.h"
 
 #include <math.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -19,7 +19,7 @@ enum { PLAIN = 1, TYPED, MARKED }; // versions
 
 static const char examples_magic[8] = "siTrainE";
 
-/* On disk, as the header is. */
+/* As on disk. */
 struct examples_record {
     uint64_t first;  // index of its first id among all
     uint32_t n;
@@ -47,7 +47,7 @@ static uint32_t record_crc(const struct examples_record *r, uint64_t row, const 
 
 /* ---- reading ---- */
 
-/* What a header says must be possible, and must be the file's size: every later offset follows from
+/* Checks that a header is possible and agrees with the file's size, because all offsets follow from
  * it. */
 static int header_check(const struct examples_header *h, uint64_t size, const char *path,
                         struct err *err)
@@ -113,7 +113,7 @@ static int examples_damaged(const struct examples *e, uint64_t i, const char *wh
     return err_set(err, -EIO, "%s: row %" PRIu64 " is damaged: %s", e->path, i, what);
 }
 
-/* What a record says must lie within what the header says, before anything is read by it. */
+/* Checks a record against the header, before anything is read by it. */
 static int record_check(const struct examples *e, uint64_t i, const struct examples_record *r,
                         struct err *err)
 {
@@ -230,7 +230,7 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
     return rc ? rc : append_add(&w->records, &r, sizeof r, err);
 }
 
-/* The records go behind the ids, piece by piece; the records' buffer is free by then. */
+/* Copies the records behind the ids, piece by piece, through the records' free buffer. */
 static int examples_new_join(struct examples_new *w, struct err *err)
 {
     int rc = append_flush(&w->ids, err);

@@ -1,7 +1,6 @@
-/* metrics.c: the numbers that fine-tuning is judged by. Sums are in double precision, in the order
- * of the rows, so they do not depend on threads; counts are whole numbers. Classes
- * are counted window by window, and ranks stand in the caller's scratch, so that memory does not
- * grow with the classes or the rows. */
+/* metrics.c: computes the metrics of fine-tuning. Sums are in double precision, in the order of the
+ * rows, so they do not depend on threads. Classes are counted window by window, and ranks use the
+ * caller's scratch, so memory does not grow with the classes or the rows. */
 #include "data/task/metrics.h"
 
 #include <assert.h>
@@ -38,7 +37,7 @@ static double f1(const int32_t *predicted, const int32_t *truth, size_t n)
 
 enum { WINDOW = 1024 }; // classes counted in one pass over the rows
 
-/* The smallest class from `least` on; INT64_MAX: none. */
+/* The smallest class from `least` on, or INT64_MAX. */
 static int64_t next_class(const int32_t *predicted, const int32_t *truth, size_t n, int64_t least)
 {
     int64_t next = INT64_MAX;
@@ -89,8 +88,7 @@ double metric_classes(enum metric m, const int32_t *predicted, const int32_t *tr
 
 /* ---- values ---- */
 
-/* Whether no correlation is defined: fewer than two rows, a value that is NaN, a side that is
- * constant. */
+/* Whether no correlation is defined, because of a NaN or a constant side (such as a single row). */
 static int undefined(const float *x, const float *y, size_t n)
 {
     int x_varies = 0, y_varies = 0;
@@ -104,7 +102,7 @@ static int undefined(const float *x, const float *y, size_t n)
     return !x_varies || !y_varies;
 }
 
-/* Pearson's, of two sides that are defined. */
+/* Pearson's correlation, if it is defined. */
 static double correlation(const double *x, const double *y, size_t n)
 {
     double mx = 0, my = 0, xy = 0, xx = 0, yy = 0;
@@ -133,8 +131,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* rank[i]: the mean of the places, from 1, that the values equal to x[i] take among the sorted
- * ones, pointers to which stand in s. */
+/* rank[i] is the mean of the places, from 1, of all values equal to x[i] in sorted order. s is
+ * scratch for n pointers. */
 static void ranks(double *rank, const float *x, size_t n, const float **s)
 {
     for (size_t i = 0; i < n; i++)

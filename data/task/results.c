@@ -1,5 +1,5 @@
-/* results.c: the files of run_glue.py, made from plain numbers and from run.db. log_history is in
- * memory while it is written: some hundred bytes a row, a row every logging_steps steps. */
+/* results.c: writes the files of run_glue.py from plain numbers and from run.db. log_history is in
+ * memory while it is written, some hundred bytes for each row. */
 #include "data/task/results.h"
 
 #include "data/base/file.h"
@@ -18,12 +18,12 @@ const char *const results_rewards[RESULTS_REWARDS] = { "rewards/chosen", "reward
 
 /* ---- JSON objects ---- */
 
-/* A number; null where it is not finite. */
+/* A number, or null if it is not finite. */
 static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *count(uint64_t v) { return json_integer((json_int_t)v); }
 
-/* "eval_loss_mm" of "eval", "loss", "_mm". */
+/* Puts a value under a name such as "eval_loss_mm", from "eval", "loss" and "_mm". */
 static int put(json_t *to, const char *prefix, const char *name, const char *suffix, json_t *v)
 {
     char key[128];
@@ -34,7 +34,7 @@ static int put(json_t *to, const char *prefix, const char *name, const char *suf
 
 static json_t *rounded(double v, double unit) { return number(round(v / unit) * unit); }
 
-/* runtime, samples_per_second, steps_per_second; no rates where no time was measured. */
+/* Puts runtime, samples_per_second and steps_per_second. Without a measured time, no rates. */
 static int put_speed(json_t *to, const char *prefix, const char *suffix, double seconds,
                      double samples, double steps)
 {
@@ -75,7 +75,7 @@ static int take_totals(void *ctx, int n, const char **values, const char **names
     return 0;
 }
 
-/* A mean of fewer losses than there were steps says of how many. */
+/* If the mean is of fewer losses than there were steps, puts their number. */
 static int put_finite(json_t *to, const char *key, uint64_t finite, uint64_t steps)
 {
     return finite < steps ? json_object_set_new(to, key, count(finite)) : 0;
@@ -92,7 +92,7 @@ static json_t *flops_of(const struct results *r, const struct totals *t)
     return number(r->flops_per_token * (double)t->tokens);
 }
 
-/* What both train_results.json and the history's last row say. */
+/* Puts the figures that train_results.json and the last row of the history share. */
 static int put_training(json_t *to, const struct results *r, const struct totals *t)
 {
     double epoch = epoch_of(r, t->steps);
@@ -187,7 +187,7 @@ static int read_rewards(json_t *rows, struct runlog *log, const struct results *
 
 /* ---- trainer_state.json ---- */
 
-/* But for the history. */
+/* Makes it without the history. */
 static json_t *state_make(const struct results *r, const struct totals *t)
 {
     const char *best = r->best_checkpoint;
@@ -235,7 +235,7 @@ double results_combined(const struct task *task, const struct results_eval *e)
     return sum / (double)task->n_metrics;
 }
 
-/* One file's evaluation. t: NULL where nothing was trained. */
+/* Puts one file's evaluation. t NULL: nothing was trained. */
 static int put_eval(json_t *to, const struct results *r, size_t split, const struct totals *t)
 {
     const struct task         *task = r->task;
@@ -259,7 +259,7 @@ static int put_eval(json_t *to, const struct results *r, size_t split, const str
     return bad | put_speed(to, "eval", suffix, e->seconds, (double)e->samples, (double)e->batches);
 }
 
-/* t: NULL where nothing was trained. */
+/* t NULL: nothing was trained. */
 static int write_parts(const char *dir, const struct results *r, const struct totals *t,
                        struct err *err)
 {
@@ -309,7 +309,8 @@ void results_predictions_name(char *out, size_t size, const struct task *task, s
              split ? "mnli-mm" : strcmp(task->name, "custom") ? task->name : "None");
 }
 
-/* A label as a field of a table: nothing in it ends the field or the row, or is computed. */
+/* Writes a label as a field of a table. It is escaped, so that it ends no field or row and is no
+ * formula. */
 static int put_label(FILE *f, size_t row, const char *label)
 {
     static const char letters[] = "\t\n\r\\", names[] = "tnr\\";

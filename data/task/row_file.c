@@ -12,8 +12,8 @@
 #include <ctype.h>
 #include <unistd.h>
 
-/* What the beginning says: a byte order mark is not text; the first line's end is that of all; a
- * list of JSON holds all rows. */
+/* Looks at the beginning: skips a byte order mark, finds how lines end, and whether a JSON list
+ * holds the rows. */
 static int begin(struct row_file *r, struct err *err)
 {
     char   mark[3];
@@ -101,7 +101,7 @@ static int put(struct row_file *r, int c, struct err *err)
     return rc;
 }
 
-/* Begin the next field where the text ends now. */
+/* Begins the next field at the end of the text. */
 static int field_begin(struct row_file *r, struct err *err)
 {
     if (r->n_fields == ROW_MAX_FIELDS)
@@ -110,7 +110,7 @@ static int field_begin(struct row_file *r, struct err *err)
     return 0;
 }
 
-/* End the current field: it must be UTF-8. */
+/* Ends the current field, which must be UTF-8. */
 static int field_end(struct row_file *r, struct err *err)
 {
     size_t from = r->start[r->n_fields - 1], n = r->n - from;
@@ -125,8 +125,8 @@ static int field_end(struct row_file *r, struct err *err)
     return put(r, 0, err);
 }
 
-/* What follows a closing quote, but for a comma and the line's end: \r before that end, or nothing.
- */
+/* Checks what follows a closing quote. Except for a comma and the line's end, only \r before that
+ * end may. */
 static int after_quote(struct row_file *r, int c, struct err *err)
 {
     int next = c == '\r' ? getc_unlocked(r->f) : c;
@@ -145,8 +145,8 @@ static int after_quote(struct row_file *r, int c, struct err *err)
                       r->at, r->n_fields);
 }
 
-/* With quotes it is RFC 4180; beyond it, a quote inside a field that does not begin with one is a
- * character. */
+/* Reads a row. Quotes are those of RFC 4180. In addition, a quote inside a field that does not
+ * begin with one is a character. */
 static int row_read(struct row_file *r, struct err *err)
 {
     const int quotes = r->kind == ROWS_CSV;
@@ -192,7 +192,7 @@ static int row_read(struct row_file *r, struct err *err)
 
 /* ---- a list of JSON ---- */
 
-/* The next character that is no blank. */
+/* Returns the next character that is not blank. */
 static int past_blanks(struct row_file *r)
 {
     int c;
@@ -202,7 +202,7 @@ static int past_blanks(struct row_file *r)
     return c;
 }
 
-/* An object that has begun, to its closing brace. What is wrong inside is the parser's to say. */
+/* Reads an object up to its closing brace. Errors inside it are found by the parser. */
 static int object_read(struct row_file *r, struct err *err)
 {
     size_t depth = 0;
@@ -225,7 +225,7 @@ static int object_read(struct row_file *r, struct err *err)
     return rc ? rc : field_end(r, err);
 }
 
-/* The next object of the list as a row of one field: 1; 0 behind the last. */
+/* Reads the next object of the list as a row of one field. Returns 1, or 0 behind the last. */
 static int list_next(struct row_file *r, struct err *err)
 {
     int first = r->list == LIST_BEGINS, c, rc;

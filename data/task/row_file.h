@@ -29,14 +29,14 @@ struct row_file {
     int           blank;                 // the current row is an empty line
     int           returns;               // lines end with \r
     size_t        most;                  // bytes of a row; ROW_MAX_BYTES, or what a caller sets
-    const char   *why;                   // what is said of a smaller `most`
+    const char   *why;                   // end of the sentence about a row over `most`
     enum { LIST_NONE, LIST_BEGINS, LIST_GOES_ON, LIST_ENDED } list; // of ROWS_JSON
 };
 
 /* Opens a file. Caller closes r, also after an error. */
 int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err);
-/* The same of a stream that stands at its beginning and can be rewound. It is r's from now on,
- * also after an error. The format of its contents is not looked at. */
+/* Opens a stream that is at its beginning and can be rewound. It belongs to r from now on, also
+ * after an error. The format of its contents is not checked. */
 int  row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
                           struct err *err);
 void row_file_close(struct row_file *r);

@@ -1,5 +1,5 @@
-/* task.c: the table of GLUE's tasks; what a label means; the task that one's own training file
- * defines. task_read.c reads the rows. */
+/* task.c: the table of GLUE's tasks, the meaning of labels, and the task of a user's training file.
+ * task_read.c reads the rows. */
 #include "data/task/task.h"
 
 #include "data/base/json.h"
@@ -68,7 +68,7 @@ const struct task *task_find(const char *name)
     return NULL;
 }
 
-/* ---- what a label means ---- */
+/* ---- labels ---- */
 
 static int label_whole(const char *text)
 {
@@ -77,7 +77,7 @@ static int label_whole(const char *text)
     return text[sign] && !text[sign + strspn(text + sign, "0123456789")];
 }
 
-/* The labels a task knows, as one writes them in its files; the first ones if there are many. */
+/* Lists the task's labels as its files write them, only the first ones if there are many. */
 static const char *label_list(const struct task *t, char *out, size_t size)
 {
     size_t n = 0, i = 0;
@@ -110,7 +110,7 @@ static int label_no_number(const struct task_row *row, const char *who, struct e
                       row->line, row->label, who);
 }
 
-/* The class that a label may mean whose very name is none; n_labels: none, or more than one. */
+/* Finds the class of a label that is no class's name. Returns n_labels if none or several fit. */
 static size_t label_loosely(const struct task *t, const char *label)
 {
     size_t found = t->n_labels;
@@ -127,7 +127,7 @@ static size_t label_loosely(const struct task *t, const char *label)
         return found;
     size_t prefix = !strncmp(label, "LABEL_", 6) ? 6 : 0;
     for (size_t i = 0; i < t->n_labels && !prefix; i++)
-        if (task_number(t->labels[i], NULL)) // names that are numbers are no others' numbers
+        if (task_number(t->labels[i], NULL)) // if names are numbers, numbers mean names
             return t->n_labels;
     for (size_t i = 0; i < t->n_labels; i++) {
         snprintf(number, sizeof number, "%zu", i);
@@ -164,21 +164,22 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
                       row->line, row->label, label_list(t, known, sizeof known));
 }
 
-/* ---- one's own ---- */
+/* ---- a user's task ---- */
 
 struct own_task {
-    struct task  task;           // first: what the caller holds
-    json_t      *labels;         // an object of which they are the keys
+    struct task  task;           // first member: the caller holds it
+    json_t      *labels;         // an object whose keys are the labels
     const char **text;           // the keys, sorted
-    int          asked;          // for regression
-    int          numbers, whole; // every label so far is one, but for those that are none
+    int          asked;          // 1: the user asked for regression
+    int          numbers, whole; // 1: all labels so far are numbers, whole ones,
+                                 // except for those that may mean "no label"
     int          many;           // more than OWN_MAX_LABELS
     int          datasets;       // the file has a column idx, as datasets writes GLUE's
-    struct { char text[24]; size_t line; } none, minus; // the first label that may be none: a word
-                                                        // for that; -1
+    struct { char text[24]; size_t line; } none, minus; // the first word for "no label"; the first
+                                                        // -1
 };
 
-/* How programs write that there is no value. */
+/* Whether programs write this for a missing value. */
 static int is_none(const char *label)
 {
     static const char *const words[] = { "nan", "none", "null", "na", "n/a", "<na>", "#n/a", "inf",
@@ -232,7 +233,7 @@ static int own_by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Among numbers a word for no value is no class, nor is -1 among those of classes. */
+/* Refuses a word for a missing value among numbers, and -1 among the numbers of classes. */
 static int own_check_none(const struct own_task *o, const char *path, struct err *err)
 {
     size_t      n = json_object_size(o->labels), classes = 0;
@@ -262,7 +263,7 @@ static int own_check_none(const struct own_task *o, const char *path, struct err
                                             : ", where the others count from 0");
 }
 
-/* What the labels make of the task. */
+/* Decides the kind of the task from its labels. */
 static int own_settle(struct own_task *o, const char *path, struct err *err)
 {
     const char *label;

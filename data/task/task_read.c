@@ -1,6 +1,6 @@
-/* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of
- * one's own by name; once the names are looked up, tables of both kinds are read by the same loop.
- * JSON has no header: the first object's names decide. */
+/* task_read.c: reads the rows of a task's files. The columns of GLUE's files are known by number,
+ * those of a user's file by name. When the names are found, one loop reads tables of both kinds.
+ * JSON has no header, so the names of the first object decide. */
 #include "data/task/task.h"
 
 #include "data/base/json.h"
@@ -9,21 +9,21 @@
 #include <math.h>
 #include <strings.h>
 
-/* One reading of a file. */
+/* The state while a file is read. */
 struct reading {
     struct row_file   file;
     enum row_kind     kind;
-    uint64_t          most, n; // rows asked for, 0: all; and handed on
+    uint64_t          most, n; // rows to read (0: all), and read so far
     task_row_fn       row;
     void             *ctx;
-    struct task_names asked, read; // one's own files: of columns; read is freed at the end
-    char              known[512];  // the names that the file has
-    char              unread[256]; // those of columns that hold text and are not read, as a list
-    char             *header;      // of a table: its names, each ended by a zero
+    struct task_names asked, read; // columns of a user's file; `read` is freed at the end
+    char              known[512];  // all names of the file
+    char              unread[256]; // list of the text columns that are not read
+    char             *header;      // a table's names, each ended by a zero
     unsigned char     noted[ROW_MAX_FIELDS]; // columns that are read, or are in `unread`
 };
 
-/* Hand a row on. A text must not be empty, except where `torn` files have such. */
+/* Passes a row to the caller. A text must not be empty, except in `torn` files. */
 static int reading_row(struct reading *d, const struct task_row *row, int torn, struct err *err)
 {
     if (!torn && (!*row->text1 || (row->text2 && !*row->text2)))
@@ -33,7 +33,8 @@ static int reading_row(struct reading *d, const struct task_row *row, int torn, 
     return d->row(d->ctx, row, err);
 }
 
-/* Words: a text, no number, date or code. Many scripts have neither blanks nor small letters. */
+/* Whether this is words, not a number, date or code. Many scripts have neither blanks nor small
+ * letters. */
 static int is_text(const char *value)
 {
     enum { LONG = 24 };
@@ -45,7 +46,7 @@ static int is_text(const char *value)
     return (blank && blank[1] && (letters || wide)) || (wide && strlen(value) >= LONG);
 }
 
-/* A column that nobody reads holds text. */
+/* Notes a column with text that is not read. */
 static void note_unread(struct reading *d, const char *name)
 {
     size_t n = strlen(d->unread);
@@ -54,7 +55,7 @@ static void note_unread(struct reading *d, const char *name)
         snprintf(d->unread + n, sizeof d->unread - n, "%s'%.40s'", n ? ", " : "", name);
 }
 
-/* The next row: 1; 0 where all were read; negative: an error, as a file without rows is. */
+/* Reads the next row. Returns 1, 0 at the end, or an error, also for a file without rows. */
 static int reading_next(struct reading *d, struct err *err)
 {
     int rc = d->most && d->n == d->most ? 0 : row_file_next(&d->file, err);
@@ -77,7 +78,7 @@ int task_number(const char *text, float *value)
 
 /* ---- tables ---- */
 
-/* The fewest columns that hold what is asked for; a last label stands after the texts. */
+/* The fewest columns that a row needs. A label in the last column follows the texts. */
 static size_t table_least(const struct task_columns *c)
 {
     int last = c->text1 > c->text2 ? c->text1 : c->text2;
@@ -89,7 +90,7 @@ static size_t table_least(const struct task_columns *c)
     return (size_t)last + 1;
 }
 
-/* One row of `width` columns; row->text1 NULL where it is torn and left out. */
+/* Takes a row of `width` columns. If it is torn and skipped, row->text1 is NULL. */
 static int table_row(const struct row_file *f, const struct task_columns *c, size_t width,
                      struct task_row *row, struct err *err)
 {
@@ -108,7 +109,7 @@ static int table_row(const struct row_file *f, const struct task_columns *c, siz
     return 0;
 }
 
-/* Which columns of one's own hold text and are not read. */
+/* Notes the text columns of a user's file that are not read. */
 static void table_note(struct reading *d)
 {
     const char *name = d->header;
@@ -141,8 +142,8 @@ static int table_read(struct reading *d, const struct task_columns *c, size_t wi
     return rc;
 }
 
-/* The header of a GLUE file says how many columns its rows have. A number in the label's place is a
- * row: of a file without a header, which is another task's. */
+/* A GLUE file's header gives the number of columns. If it has a number in the label's place, it is
+ * a row, and the file, which has no header, is another task's. */
 static int glue_header(struct reading *d, const struct task_columns *c, size_t *width,
                        struct err *err)
 {
@@ -200,10 +201,10 @@ void task_names_free(struct task_names *n)
     *n = (struct task_names){ 0 };
 }
 
-/* The names that a file has. */
+/* The names of a file's columns. */
 struct header { const char *path; const char *const *name; size_t n; };
 
-/* Where a name stands, or -1. */
+/* The index of a name, or -1. */
 static int header_find(const struct header *h, const char *name)
 {
     for (size_t i = 0; i < h->n; i++)
@@ -212,7 +213,7 @@ static int header_find(const struct header *h, const char *name)
     return -1;
 }
 
-/* The names as one writes them; the first ones if there are many. */
+/* Lists the names, only the first ones if there are many. */
 static void header_list(const struct header *h, char *out, size_t size)
 {
     size_t n = 0, i = 0;
@@ -233,11 +234,11 @@ static int is_number_of_row(const char *name)
     return 0;
 }
 
-/* The texts that nobody named: known names first, then the first one or two that are not called
- * label, those that number the rows only where there is no other. */
+/* Chooses text columns that the user did not name: known names, or else the first one or two that
+ * are not the label. Columns that number the rows count only if there is no other. */
 static void header_guess(struct task_columns *c, const struct header *h)
 {
-    // the first four as run_glue.py knows GLUE's tasks (task_to_keys), where both are there
+    // the first four, if both are there, are the task_to_keys of run_glue.py
     static const char *const known[][2] = {
         { "sentence1", "sentence2" }, { "premise", "hypothesis" }, { "question", "sentence" },
         { "question1", "question2" }, { "sentence1", NULL },       { "sentence", NULL },
@@ -260,7 +261,7 @@ static void header_guess(struct task_columns *c, const struct header *h)
         }
 }
 
-/* Where the columns stand that are asked for: NULL, or the name that is not there. */
+/* Finds the columns to read. Returns NULL, or the name that is missing. */
 static const char *header_choose(struct task_columns *c, const struct header *h,
                                  const struct task_names *asked)
 {
@@ -278,8 +279,7 @@ static const char *header_choose(struct task_columns *c, const struct header *h,
     return c->text1 < 0 ? asked->text : asked->pair && c->text2 < 0 ? asked->pair : NULL;
 }
 
-/* The names of the columns that were chosen, which last as long as the reading; or what is missing.
- */
+/* Keeps the names of the chosen columns while the file is read, or refuses the file. */
 static int header_names(struct reading *d, const struct header *h, const struct task_columns *c,
                         const char *missing, struct err *err)
 {
@@ -304,8 +304,8 @@ static const struct delimiter { char c; const char *many, *works; } delimiters[]
     { '|', "vertical bars", NULL },
 };
 
-/* Columns of a line with this between them, not within double quotes (which are characters between
- * tabs). *found: one is called `name`. */
+/* Counts the columns of a line with this delimiter outside of double quotes (which are characters
+ * in a .tsv). *found: one column is called `name`. */
 static size_t delimiter_columns(const struct delimiter *d, const char *line, const char *name,
                                 int *found)
 {
@@ -329,9 +329,8 @@ static size_t delimiter_columns(const struct delimiter *d, const char *line, con
     }
 }
 
-/* Is the first line one of columns with another delimiter? Where the file's own one is not in it,
- * any that is; else one that gives a column `name`, which is missing. What cannot be read is said
- * elsewhere. */
+/* Refuses a file whose first line has another delimiter: any, if it lacks the file's own one;
+ * otherwise one that gives the missing column `name`. Failures to read are reported elsewhere. */
 static int delimiter_check(const char *path, enum row_kind kind, const char *name, struct err *err)
 {
     const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
@@ -357,9 +356,10 @@ static int delimiter_check(const char *path, enum row_kind kind, const char *nam
                       other->works ? other->works : "", other->works ? ", or " : "", used->many);
 }
 
-/* ---- tables of one's own ---- */
+/* ---- a user's tables ---- */
 
-/* A .tsv where a column is missing that its header has in double quotes: its fields are quoted. */
+/* Refuses a .tsv whose header has the missing column in double quotes, because its fields are
+ * quoted. */
 static int quotes_check(const struct header *h, const char *name, struct err *err)
 {
     size_t n = strlen(name);
@@ -374,7 +374,7 @@ static int quotes_check(const struct header *h, const char *name, struct err *er
     return 0;
 }
 
-/* The names are needed while rows are read, where a person did not say which texts are. */
+/* Keeps the names while rows are read, unless the user chose the text columns. */
 static int keep_header(struct reading *d, const struct task_columns *c, struct err *err)
 {
     if (d->asked.text)
@@ -419,14 +419,14 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
 
 /* ---- JSON lines ---- */
 
-/* Whether a row is a conversation, for which a language model is trained. */
+/* Whether a row is a conversation, on which a language model would be trained. */
 static int has_turns(const json_t *object)
 {
     return json_is_array(json_object_get(object, "messages")) ||
            json_is_array(json_object_get(object, "conversations"));
 }
 
-/* The names of the first object. */
+/* Chooses the columns from the names of the first object. */
 static int json_names(struct reading *d, json_t *object, struct err *err)
 {
     const char         *names[ROW_MAX_FIELDS], *name;
@@ -457,8 +457,8 @@ static int json_text(const char **out, const json_t *object, const char *name,
     return 0;
 }
 
-/* A label is a string, a number or a truth value; null, or none, is none. *made: the text of what
- * is no string, the caller's to free. */
+/* Takes a label: a string, a number or a truth value. null means that there is none. If it is no
+ * string, *made is its text, which the caller frees. */
 static int json_label(const char **out, char **made, const json_t *object, const char *name,
                       const struct task_row *row, struct err *err)
 {
@@ -478,7 +478,7 @@ static int json_label(const char **out, char **made, const json_t *object, const
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
 
-/* Which names of an object hold text and are not read; the first ones of it are looked at. */
+/* Notes the names of an object that hold text and are not read, among its first names. */
 static void json_note(struct reading *d, const json_t *object)
 {
     const struct task_names *read = &d->read;
@@ -532,8 +532,8 @@ static int json_row(struct reading *d, struct err *err)
     return rc;
 }
 
-/* Before its first row a file was refused (rc). If it is one object that has its rows in a list,
- * this is what a person wants to hear. */
+/* The file was refused (rc) before its first row. If it is one object with its rows in a list, a
+ * better sentence says so. */
 static int json_rows_inside(const char *path, int rc, struct err *err)
 {
     json_t     *whole = NULL, *value;
@@ -550,9 +550,9 @@ static int json_rows_inside(const char *path, int rc, struct err *err)
     return rc;
 }
 
-/* ---- one's own ---- */
+/* ---- a user's file ---- */
 
-/* How a file is read, by its name's end; negative: nobody knows. */
+/* The kind of a file by the end of its name, or -1. */
 static int own_kind(const char *path)
 {
     static const struct { const char *end; enum row_kind kind;

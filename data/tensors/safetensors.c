@@ -389,8 +389,7 @@ void safetensors_close(struct safetensors *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->n_files; i++) {
-        if (s->files[i].fd >= 0)
-            close(s->files[i].fd);
+        file_close(s->files[i].fd);
         free(s->files[i].path);
         json_decref(s->files[i].sums);
     }

@@ -13,8 +13,6 @@
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 
-#include <assert.h>
-
 #define NO_RANK UINT32_MAX
 #define NOBODY  UINT32_MAX
 

@@ -12,8 +12,6 @@
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 
-#include <assert.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The state of loading. */

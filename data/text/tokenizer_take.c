@@ -12,7 +12,6 @@
 #include "data/base/json.h"
 #include "data/base/utf8.h"
 
-#include <assert.h>
 #include <unistd.h>
 
 struct taking {

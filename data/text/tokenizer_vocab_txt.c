@@ -6,8 +6,6 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 
-#include <unistd.h>
-
 /* Reads {token: id}. If a token occurs twice, the later line counts. */
 static int vocab_read(json_t **out, const char *path, struct err *err)
 {

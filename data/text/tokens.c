@@ -159,7 +159,7 @@ int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
     if (text && (as == TOKENS_U16 || as == TOKENS_U32))
         return err_misuse(err, "--data-format %s: %s is a text, without a byte that no text has: "
                           "leave the option out", tokens_format_name(as), path);
-    if (look.kind == FILE_TEXT || (text && as == TOKENS_TEXT))
+    if (text || (file_kind_is_packed(&look) && (as == TOKENS_AUTO || as == TOKENS_TEXT)))
         return 0;
     if (look.guessed && ids && (as != TOKENS_AUTO || vocab <= MOST_BYTE_IDS))
         look.kind = FILE_BYTES;

@@ -12,13 +12,14 @@
 
 /* How to read a data file (--data-format). TOKENS_AUTO recognizes llm.c's files by their header,
  * and texts. Ids without a header need a name that ends in .bin: they are uint16, or uint32 if
- * the vocabulary has more than 65,536. TOKENS_TEXT also accepts a text that looks like JSON. */
+ * the vocabulary has more than 65,536. With TOKENS_TEXT, what looks like JSON is a text. */
 enum tokens_format { TOKENS_AUTO, TOKENS_TEXT, TOKENS_U16, TOKENS_U32 };
 const char *tokens_format_name(size_t format); // auto, text, u16, u32; NULL past the last
 
-/* Finds the kind of a data file. *width gets the bytes of an id, or 0 for a text. The whole file
- * is read, in pieces. Any other format is refused by its name (file_kind.h). Ids wider than the
- * width chosen for them are refused, too. */
+/* Finds the kind of a data file. *width gets the bytes of an id, or 0 for a text, rows of JSON, or
+ * a packed file, which tokenise_files looks into. The whole file is read, in pieces. Any other
+ * format is refused by its name (file_kind.h). Ids wider than the width chosen for them are
+ * refused, too. */
 int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct watch *watch, struct err *err);
 

@@ -19,9 +19,8 @@ static struct csd_config updates_of(const struct run_config *cfg, const struct s
     return (struct csd_config){
         .disk = disk_find(cfg->disk), .mem = cfg->csd_mem, .moments = st->moments,
         .wire_dt = cfg->wire_dt, .update_params = trains ? st->max_pad : 0,
-        .handler = cfg->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
-        .update_link = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL,
-        .timeout_ns = cfg->io_timeout_ns,
+        .handler = run_modes[cfg->mode].handler, .timeout_ns = cfg->io_timeout_ns,
+        .update_link = run_modes[cfg->mode].update_link,
     };
 }
 
@@ -248,8 +247,7 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
         found = super_check(d, i, err);
         found = found ? found : 1;
     }
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     memset(d->page, 0, SUPERBLOCK_BYTES);
     return found;
 }
@@ -435,8 +433,7 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
     return rc;
 }
 
-/* Removes RUN/devN, if it is empty. */
-static void folder_remove(const struct run_config *cfg, size_t i)
+void devices_folder_remove(const struct run_config *cfg, size_t i)
 {
     char dir[PATH_MAX];
 
@@ -503,7 +500,7 @@ void devices_discard(struct devices *d)
         if (at->ino && !stat(at->path, &st) && S_ISREG(st.st_mode) && st.st_dev == at->dev &&
             st.st_ino == at->ino)
             unlink(at->path);
-        folder_remove(&d->cfg, i);
+        devices_folder_remove(&d->cfg, i);
     }
 }
 

@@ -101,3 +101,5 @@ int devices_flush(struct devices *d, struct err *err); // all open devices; wait
 /* Before devices_close: remove the files that DEVICES_CREATE made, if they still have their names.
  */
 void devices_discard(struct devices *d);
+/* Removes the folder RUN/devN of device i, if it is empty. */
+void devices_folder_remove(const struct run_config *cfg, size_t i);

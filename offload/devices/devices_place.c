@@ -4,7 +4,6 @@
 
 #include "csd/disk/disk_file.h"
 #include "data/base/file.h"
-#include "offload/layout/store.h"
 
 #include <fcntl.h>
 #include <libgen.h>

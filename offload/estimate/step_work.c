@@ -252,7 +252,7 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
                     const struct step_rates *rates, struct err *err)
 {
-    enum link_kind    kind = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL;
+    enum link_kind    kind = run_modes[cfg->mode].update_link;
     struct machine    m;
     struct link_meter all;
     int               rc = machine_open(&m, cfg, t, rates, err);
@@ -268,8 +268,8 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     double left = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ];
     double owed = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE];
     const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
-    // the wire and the master are written first, except in su
-    double first = cfg->mode == RUN_SU ? states : sizeof(float) * n;
+    // a device that hands updates over writes the wire and the master first
+    double first = run_modes[cfg->mode].handler == CSD_NAIVE ? states : sizeof(float) * n;
     double tail = (states - first) * params_last(cfg) / n;
     int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
     const struct { struct step_move *move; struct bytes bytes; } each[] = {
@@ -348,12 +348,13 @@ int step_work_serial(struct step_serial *out, const struct run_config *cfg,
 {
     struct machine    m;
     struct link_meter all;
-    int               base = cfg->mode == RUN_BASE, rc = machine_open(&m, cfg, t, rates, err);
+    enum link_kind    kind = run_modes[cfg->mode].update_link;
+    int               base = kind == LINK_HOST, rc = machine_open(&m, cfg, t, rates, err);
     double            n = parameters(cfg);
 
     traffic_computed(&all, cfg);
     double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
-    double states = (double)all.bytes[base ? LINK_HOST : LINK_INTERNAL][CLASS_STATES][LINK_READ];
+    double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
     const struct bytes sent = { 0, gradient, 0, 1 }, read = { states + gradient, 0, !base, 0 },
                        write = { 0, states, !base, 0 },
                        upload = { base ? 0 : sizeof(float) * n, 0, 0, 0 };

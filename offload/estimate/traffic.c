@@ -56,7 +56,7 @@ static void ranks_computed(struct link_meter *out, const struct run_config *c)
 
 void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
-    enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // for an update's data
+    enum link_kind update = run_modes[c->mode].update_link;
     uint64_t       params = 0, gradient = 0;
 
     memset(out, 0, sizeof *out);

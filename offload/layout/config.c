@@ -1,13 +1,16 @@
 /* config.c: names a run's modes and parameters, and reports which parameters overflowed. */
 #include "offload/layout/config.h"
 
+const struct run_mode_row run_modes[] = {
+    [RUN_MEM] = { "mem", LINK_INTERNAL, CSD_HANDED_OVER },
+    [RUN_BASE] = { "base", LINK_HOST, CSD_HANDED_OVER },
+    [RUN_SU] = { "su", LINK_INTERNAL, CSD_NAIVE },
+    [RUN_SUO] = { "su+o", LINK_INTERNAL, CSD_HANDED_OVER },
+};
+
 const char *run_mode_name(size_t mode)
 {
-    static const char *const names[] = {
-        [RUN_MEM] = "mem", [RUN_BASE] = "base", [RUN_SU] = "su", [RUN_SUO] = "su+o"
-    };
-
-    return mode < sizeof names / sizeof *names ? names[mode] : NULL;
+    return mode < sizeof run_modes / sizeof *run_modes ? run_modes[mode].name : NULL;
 }
 
 const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME])

@@ -10,8 +10,12 @@
 #include "offload/layout/ranks.h"
 #include "offload/layout/route.h"
 
+/* A mode is a row: the word of --mode, the link that the transfers of an update cross, and how a
+ * device passes from one update to the next. Mode mem has no devices. */
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
-const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last
+struct run_mode_row { const char *name; enum link_kind update_link; enum csd_handler handler; };
+extern const struct run_mode_row run_modes[]; // by enum run_mode
+const char *run_mode_name(size_t mode); // NULL past the last
 
 /* How many spare slots a size class has on a device, in addition to one slot for each of its
  * subgroups (store.c). Fixed when the run is made. It changes no bit of the results.

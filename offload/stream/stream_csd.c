@@ -7,7 +7,6 @@
  * requests in the order in which it gets them. */
 #include "offload/stream/stream_open.h"
 
-#include "data/base/clock.h"
 #include "data/base/round.h"
 #include "offload/devices/slots.h"
 #include "offload/estimate/step_work.h"

@@ -138,7 +138,8 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .unchecked = bounds_advance(&sub->bounds, numbers, at->most_decay, sub->grad_most),
         },
     };
-    if (u->sched->cfg.mode != RUN_SU) { // in su, an update's stages end before the next begin
+    // a naive device's stages end before the next update begins
+    if (run_modes[u->sched->cfg.mode].handler != CSD_NAIVE) {
         at->ahead = at->task;
         at->ahead.kind = &ahead;
         at->ahead.job = (struct csd_job){ .kind = CSD_AHEAD, .tag = slot };

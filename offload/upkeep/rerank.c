@@ -3,7 +3,6 @@
  * one is read once, or twice where a portion ends. */
 #include "offload/upkeep/rerank.h"
 
-#include "data/base/round.h"
 
 struct move { const struct parts *from; const struct run_config *to; };
 

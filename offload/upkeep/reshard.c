@@ -48,6 +48,8 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     if (!f || fclose(f))
         rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
     rc = rc ? rc : runlog_set(cfg->log, REMOVE_KEY, text, err);
+    for (size_t i = 0; rc && create && i < cfg->n_devices; i++)
+        devices_folder_remove(cfg, i);
     free(text);
     return rc;
 }
@@ -123,8 +125,7 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
                  not);
     if (fd >= 0 && !not && in_run)
         rmdir(dirname(path)); // fails unless it is empty; path is not used any more
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(path);
     return busy == -EBUSY;
 }
@@ -139,33 +140,46 @@ static int are_there(const struct run_config *cfg)
         int   fd = devices_path(&path, cfg, i, 0, NULL) ? -1 : file_open_device(path, O_RDONLY);
 
         there = fd >= 0 && !page_is_not(fd, cfg, devices_layout(cfg), 0);
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         free(path);
     }
     return there;
 }
 
+/* Removes what is listed for another layout than the run's. Returns 1 at the first that another
+ * process uses: its other ones would be waited for, too. */
+static int remove_listed(const struct run_config *cfg, int outside, char *list, char *notice,
+                         size_t size)
+{
+    char  *rest = list, *layout = strsep(&rest, "\n"), *path;
+    size_t i = 0;
+
+    while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
+        if (*path && remove_one(cfg, outside, layout, path, i++, notice, size))
+            return 1;
+    return 0;
+}
+
+/* All of it is one transaction: it begins only if nobody has written since the run was opened, and
+ * until its end nobody can switch the run to the devices that are listed. */
 int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
                   struct err *err)
 {
-    char  *text, *path;
-    size_t i = 0;
-    int    busy = 0, rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
+    char *list;
+    int   rc = runlog_text(cfg->log, REMOVE_KEY, &list, err);
 
     if (rc)
         return rc == -ENOENT ? 0 : rc;
-    if (!are_there(cfg)) {
-        free(text);
-        return 0;
+    if ((rc = runlog_begin(cfg->log, err)))
+        goto out;
+    if (!are_there(cfg) || remove_listed(cfg, outside, list, notice, notice_size)) {
+        runlog_rollback(cfg->log); // the next opening tries again
+        goto out;
     }
-    char *rest = text;
-    char *layout = strsep(&rest, "\n");
-    while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
-        if (*path)
-            busy |= remove_one(cfg, outside, layout, path, i++, notice, notice_size);
-    free(text);
-    return busy ? 0 : runlog_unset(cfg->log, REMOVE_KEY, err); // the next opening tries again
+    rc = runlog_end(cfg->log, runlog_unset(cfg->log, REMOVE_KEY, err), err);
+out:
+    free(list);
+    return rc;
 }
 
 /* ---- before anything is made */
@@ -292,9 +306,9 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
 
 /* ---- the switch */
 
-/* Switches in one transaction. Before it, the run is on the old devices and the new ones are listed
- * for removal; after it, the other way round. */
-static int switch_over(struct move *m, struct err *err)
+/* Begins the one transaction that switches. Before it, the run is on the old devices and the new
+ * ones are listed for removal; after it, the other way round. */
+static int switch_begin(struct move *m, struct err *err)
 {
     const struct run_config *to = &m->r->to;
     int                      rc = runlog_begin(to->log, err);
@@ -305,7 +319,7 @@ static int switch_over(struct move *m, struct err *err)
     if (!rc) // the old devices are removed next
         rc = devices_present(&m->new_, "the run was about to move to it; the run is where it was",
                              err);
-    return runlog_end(to->log, rc, err);
+    return rc;
 }
 
 /* The new files are as open to others as the old ones: a run may be several users'. */
@@ -349,7 +363,10 @@ static int move_run(struct move *m, struct err *err)
         m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
     if (!rc && !to.device_paths)
         rc = file_sync_dir(to.dir, err); // makes the names of new folders durable
-    return rc ? rc : switch_over(m, err);
+    rc = rc ? rc : switch_begin(m, err);
+    if (rc) // another process may have taken them off the list before they were made
+        devices_discard(&m->new_);
+    return runlog_end(to.log, rc, err);
 }
 
 int reshard_run(struct reshard *r, struct err *err)

@@ -28,8 +28,9 @@ int reshard_run(struct reshard *r, struct err *err);
 /* Remove the listed device files, and clear the superblocks of listed block devices. A device is
  * removed only if its superblock names this run and that layout, or if it has no superblock yet and
  * a name that siTrain gave. notice, empty before, gets a sentence if a device could not be removed
- * and was left. A device that another process uses stays listed, for the next opening. All of them
- * stay listed if one of cfg's own devices is missing. outside: also remove devices outside RUN; a
- * copy of a run must leave these to the original. */
+ * and was left. A device that another process uses stays listed, and so do those after it, for the
+ * next opening. All of them stay listed if one of cfg's own devices is missing. outside: also
+ * remove devices outside RUN; a copy of a run must leave these to the original. -ESTALE: another
+ * process has written to the run since it was opened, and nothing was removed. */
 int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
                   struct err *err);

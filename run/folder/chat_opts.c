@@ -2,8 +2,6 @@
  * on each other. */
 #include "run/folder/chat_opts.h"
 
-#include "data/base/round.h"
-
 enum { USUAL_SEQ = 1024 };
 
 #define AT(field) offsetof(struct chat_opts, field)
@@ -90,18 +88,12 @@ struct chat_names chat_opts_names(const struct chat_opts *o, const struct task_n
 int chat_opts_seq(uint64_t *seq, uint64_t asked, const struct model_config *g,
                   const char *tokenizer, struct err *err)
 {
-    size_t positions = g->n_positions, cut = 0;
-
     if (g->arch->encoder)
         return err_misuse(err, "a %s predicts masked tokens, and --task chat and dpo train models "
                           "that continue a text", g->arch->title);
-    int rc = asked || !tokenizer ? 0 : tokenizer_max_length(&cut, tokenizer, err);
+    int rc = tune_seq(seq, asked, USUAL_SEQ, g->n_positions, tokenizer, err);
 
-    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);
-    if (rc || (*seq <= positions && *seq > 1))
-        return rc;
-    return *seq > 1 ? err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq,
-                                 positions)
-                    : err_misuse(err, "--max-seq %" PRIu64 ": a row needs at least 2 tokens, of "
-                                 "which the second is predicted", *seq);
+    return rc || *seq > 1 ? rc
+                          : err_misuse(err, "--max-seq %" PRIu64 ": a row needs at least 2 tokens, "
+                                       "of which the second is predicted", *seq);
 }

@@ -34,9 +34,8 @@ int chat_opts_check(const struct chat_opts *o, const struct tune_opts *t,
 /* The keys of rows, of both kinds of column options. */
 struct chat_names chat_opts_names(const struct chat_opts *o, const struct task_names *columns);
 
-/* Choose the tokens per row. asked 0: 1,024, or less if the model has fewer positions or the
- * tokenizer cuts earlier. tokenizer: a folder; NULL: none. Misuse: a model that cannot be trained
- * on conversations. */
+/* tune_seq for conversations, of usually 1,024 tokens. Misuse: a model that cannot be trained on
+ * them. */
 int chat_opts_seq(uint64_t *seq, uint64_t asked, const struct model_config *g,
                   const char *tokenizer, struct err *err);
 enum { CHAT_BATCH = 8 }; // default of --batch

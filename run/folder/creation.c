@@ -90,8 +90,7 @@ static int move_things(const char *from, const char *to, FILE *moved, struct err
         if (!rc)
             fprintf(moved, "%s\n", e->d_name);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -182,8 +181,7 @@ struct left {
 
 static void left_free(struct left *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     free(l->id);
     free(l->place);
     free(l->devices);
@@ -284,6 +282,21 @@ static int settle(const char *dir, struct err *err)
 
 /* ---- claim and give up ---- */
 
+static void spares_close(struct creation *p)
+{
+    while (p->n_spare > 0)
+        close(p->spare[--p->n_spare]);
+}
+
+/* Before anything is made: a maker that cannot remove must not begin. */
+static int spares_open(struct creation *p, const char *dir, struct err *err)
+{
+    for (; p->n_spare < CREATION_SPARES; p->n_spare++)
+        if ((p->spare[p->n_spare] = open("/", O_PATH | O_CLOEXEC)) < 0)
+            return err_set(err, -errno, "make %s: %s", dir, strerror(errno));
+    return 0;
+}
+
 static void unlock(struct creation *p)
 {
     run_lock_release(&p->lock);
@@ -337,9 +350,10 @@ static int lock_folder(struct creation *p, const char *dir, struct err *err)
 int creation_claim(struct creation *p, struct session *s, const char *dir, struct err *err)
 {
     char base[PART_PATH], path[PART_PATH + 16];
-    int  rc = 1;
 
     *p = (struct creation)CREATION_NONE;
+    int rc = spares_open(p, dir, err);
+    rc = rc ? rc : 1; // not locked yet
     for (int i = 0; rc > 0 && i < TRIES; i++) {
         unlock(p);
         rc = lock_folder(p, dir, err);
@@ -366,6 +380,7 @@ int creation_claim(struct creation *p, struct session *s, const char *dir, struc
 /* Release the lock; remove nothing. */
 static void release(struct creation *p)
 {
+    spares_close(p);
     file_new_keep(&p->part);
     unlock(p);
 }
@@ -374,10 +389,11 @@ void creation_give_up(struct creation *p, struct session *s)
 {
     struct found f;
 
-    for (size_t i = 0; !p->kept && p->part.path && i < s->run.n_devices && s->run.device_paths; i++)
-        clear_device(s->run.device_paths[i], s->id, i);
     runlog_close(s->log);
     s->log = NULL;
+    spares_close(p);
+    for (size_t i = 0; !p->kept && p->part.path && i < s->run.n_devices && s->run.device_paths; i++)
+        clear_device(s->run.device_paths[i], s->id, i);
     if (!p->kept && p->part.path)
         run_files_remove(p->part.temp, NULL);
     // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)

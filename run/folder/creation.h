@@ -17,6 +17,9 @@
 #include "data/db/run_lock.h"
 #include "run/folder/session.h"
 
+/* Removing what was made opens folders, also in a process that may open no more files by then. */
+enum { CREATION_SPARES = 2 };
+
 /* Initialise it with CREATION_NONE. */
 struct creation {
     char            dir[SESSION_PATH]; // RUN, without links
@@ -24,6 +27,7 @@ struct creation {
     struct run_lock lock;              // RUN/run.lock
     struct file_new part;              // RUN/run.new-HEX, the folder being filled
     int             kept;              // creation_give_up removes nothing any more
+    int             spare[CREATION_SPARES], n_spare; // open files that creation_give_up closes
 };
 
 #define CREATION_NONE { .lock = { .fd = -1 }, .part = { .fd = -1 } }

@@ -314,8 +314,7 @@ static int begins(int dir, const char *name, const char *text)
     int     fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t n = fd >= 0 ? pread(fd, head, sizeof head, 0) : -1;
 
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
 }
 

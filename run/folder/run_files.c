@@ -101,11 +101,11 @@ static int is_first(const char *path, const char *name)
 
 int run_files_remove(const char *dir, struct err *err)
 {
-    DIR           *d = opendir(dir);
     struct dirent *e;
-    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
 
-    file_new_clean(dir);
+    file_new_clean(dir); // opens as many folders at a time as what follows: creation.h counts them
+    DIR *d = opendir(dir);
+    int  rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
     for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
         rewinddir(d);
         while (!rc && (e = readdir(d))) {
@@ -123,8 +123,7 @@ int run_files_remove(const char *dir, struct err *err)
             free(path);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     if (!rc && rmdir(dir))
         rc = err_set(err, -errno, "remove %s: %s", dir, strerror(errno));
     return rc;
@@ -142,10 +141,8 @@ void run_files_clean(const char *run)
 
         if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
             run_files_remove(path, NULL);
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }

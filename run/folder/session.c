@@ -5,7 +5,6 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
-#include "data/base/round.h"
 #include "model/hf.h"
 #include "model/pass_order.h"
 #include "offload/devices/devices.h"
@@ -16,7 +15,6 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
 
-#include <assert.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)

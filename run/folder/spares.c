@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 /* The free bytes for device i. *shared: an equal number for all devices that share them; 0: a drive
  * of its own. Returns 0 if unknown; creating the device will report the reason. */
@@ -27,8 +26,7 @@ static int room_find(const struct session *s, size_t i, uint64_t *bytes, dev_t *
         int fd = file_open_device(place, O_RDONLY);
 
         found = fd >= 0 && ioctl(fd, BLKGETSIZE64, bytes) == 0;
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         return found;
     }
     if (devices_folder(&dir, place, NULL) == 0 && dir && statvfs(dir, &fs) == 0 &&

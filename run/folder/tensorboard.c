@@ -14,7 +14,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -175,8 +174,7 @@ static uint64_t next_number(const char *dir)
         if (!strncmp(entry->d_name, name_head, sizeof name_head - 1) &&
             sscanf(entry->d_name + sizeof name_head - 1, "%10" SCNu64, &n) == 1 && n > last)
             last = n;
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return now > last ? now : last + 1;
 }
 
@@ -231,8 +229,7 @@ void tensorboard_close(struct tensorboard *t)
 {
     if (!t)
         return;
-    if (t->fd >= 0)
-        close(t->fd);
+    file_close(t->fd);
     free(t->path);
     free(t);
 }

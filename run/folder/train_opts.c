@@ -3,6 +3,8 @@
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
+#include "data/base/round.h"
+#include "data/text/tokenizer.h"
 #include "kernels/matmul.h"
 #include "kernels/optim.h"
 #include "model/arch.h"
@@ -61,7 +63,8 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 
 const struct opt_row model_rows[] = {
     { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder of the model to start from", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, "
+              "take a run, too.", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,
       .help = "Size of a model to start from, with random parameters: %w. Size options override "
@@ -318,6 +321,18 @@ const char *tune_task_word(size_t i)
 }
 
 int tune_pairs(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, TUNE_DPO); }
+
+int tune_seq(uint64_t *seq, uint64_t asked, size_t usual, size_t positions, const char *tokenizer,
+             struct err *err)
+{
+    size_t cut = 0;
+    int    rc = tokenizer && *tokenizer && !asked ? tokenizer_max_length(&cut, tokenizer, err) : 0;
+
+    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, usual) : usual);
+    if (rc || *seq <= positions)
+        return rc;
+    return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
+}
 
 int tune_chats(const struct tune_opts *t)
 {

@@ -108,7 +108,7 @@ struct tune_opts {
     struct opt_strings train_file, eval_file;       // the user's own rows; several are for
     const char *test_file;                          // conversations (chat_opts.h)
     int         regression, predict;
-    uint64_t    epochs, max_seq;                    // max_seq 0: see labelled_seq
+    uint64_t    epochs, max_seq;                    // max_seq 0: see tune_seq
     uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
     double      split;                              // part of the rows to evaluate on; 0: none
 };
@@ -121,6 +121,13 @@ const char *tune_task_word(size_t i);
 /* True if the rows are conversations: those of TUNE_CHAT, and the two answers of a preference. */
 int tune_chats(const struct tune_opts *t);
 int tune_pairs(const struct tune_opts *t); // true if they are preferences
+
+/* Choose the tokens per row. asked > 0: that number; misuse if the model has fewer positions. asked
+ * 0: `usual`, or less if the model has fewer positions or the tokenizer cuts earlier. tokenizer: a
+ * folder; NULL or "": none. */
+int tune_seq(uint64_t *seq, uint64_t asked, size_t usual, size_t positions, const char *tokenizer,
+             struct err *err);
+enum { TUNE_SEQ = 128 }; // usual for labelled rows
 
 /* Options for reading a model: eval and generate. */
 struct read_opts {

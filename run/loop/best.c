@@ -174,23 +174,21 @@ static void restore(const struct session *s)
         if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty folder is not a model
             file_rename_new(old, best, NULL);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }
 
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
- * may still hold somebody's file; it is carried over first, and what cannot be carried stays. */
+ * may still hold somebody's file; it is carried over first, and what cannot be carried stays, as
+ * where RUN/best is away. */
 static int clear_left(const struct session *s, const char *base, struct err *err)
 {
-    char           best[BEST_PATH], path[BEST_PATH], left[BEST_PATH + NAME_MAX];
-    struct stat    st;
+    char           best[BEST_PATH], left[BEST_PATH + NAME_MAX];
     DIR           *d = opendir(s->dir);
     struct dirent *e;
     int            rc = 0;
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    int there = !lstat(best, &st) && S_ISDIR(st.st_mode);
-    while (there && d && !rc && (e = readdir(d))) {
+    while (d && !rc && (e = readdir(d))) {
         snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
         if (!file_new_is(e->d_name, base, 1))
             continue;
@@ -200,11 +198,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
                     left);
     }
-    snprintf(path, sizeof path, "%s/%s", s->dir, base);
-    if (!rc)
-        file_new_clear_left(path, 1);
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -295,9 +289,8 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     rc = rc ? rc : exchange(f, run, asked, err);
     rc = rc ? rc : file_sync_dir(run, err);
     rc = rc ? rc : best_carry_rest(f->temp, f->path, 0, err);
-    if (rc)
-        file_new_keep(f);
-    return rc; // f->temp is the old folder now
+    file_new_keep(f); // f->temp is the old folder now, or best_carry_rest has removed it
+    return rc;
 }
 
 static int write_best(struct session *s, const struct params_source *source, struct err *err)

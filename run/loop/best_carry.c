@@ -15,6 +15,7 @@ struct carry {
     struct timespec exchanged; // when `from` became the old folder, or a little later
     int             top;       // not in a subfolder, where no name is the model's
     int             killed;
+    int             removes; // what is not kept, too: large files take a while, so after all moves
 };
 
 static int is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
@@ -47,32 +48,8 @@ int best_carry_check(const char *best, struct err *err)
             rc = refuse(path, why, err);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     free(mounted);
-    return rc;
-}
-
-int best_carry_names(const char *best, const char *next, struct err *err)
-{
-    DIR           *d = opendir(best);
-    struct dirent *e;
-    struct stat    st;
-    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", best, strerror(errno));
-
-    while (!rc && (e = readdir(d))) {
-        char *a = file_path(err, "%s/%s", best, e->d_name);
-        char *b = file_path(err, "%s/%s", next, e->d_name);
-
-        if (!a || !b)
-            rc = -ENOMEM;
-        else if (!lstat(a, &st) && !S_ISDIR(st.st_mode) && link(a, b))
-            errno = 0; // the model's own, or it follows
-        free(a);
-        free(b);
-    }
-    if (d)
-        closedir(d);
     return rc;
 }
 
@@ -81,20 +58,80 @@ static int is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
+/* Whether this file had its name for a while when the folder with status `at` was changed. An
+ * editor's temporary file had not: it is about to be renamed. In the new folder its second name
+ * would be there also for the editor's next save, whose rename would find older bytes. */
+static int is_settled(const struct stat *st, const struct stat *at)
+{
+    struct timespec then = { st->st_ctim.tv_sec + 1, st->st_ctim.tv_nsec };
+
+    return !is_later(&then, &at->st_ctim);
+}
+
+int best_carry_names(const char *best, const char *next, struct err *err)
+{
+    DIR           *d = opendir(best);
+    struct dirent *e;
+    struct stat    st, at;
+    int            rc = d && !stat(next, &at)
+                            ? 0 : err_set(err, -errno, "open %s: %s", best, strerror(errno));
+
+    while (!rc && (e = readdir(d))) {
+        char *a = file_path(err, "%s/%s", best, e->d_name);
+        char *b = file_path(err, "%s/%s", next, e->d_name);
+
+        if (!a || !b)
+            rc = -ENOMEM;
+        else if (!lstat(a, &st) && !S_ISDIR(st.st_mode) &&
+                 (output_is_model(e->d_name) || is_settled(&st, &at)) && link(a, b))
+            errno = 0; // the model's own, or it follows
+        free(a);
+        free(b);
+    }
+    file_close_dir(d);
+    return rc;
+}
+
 static int carry_folder(const char *from, const char *to, const struct carry *c, struct err *err);
 
-/* Both folders have the name. */
+/* A name may go while it is carried: then somebody has moved or removed it, and nothing is left to
+ * do. */
+static int fails(int e, const char *a, const char *b, struct err *err)
+{
+    struct stat st;
+
+    return e == ENOENT && lstat(a, &st)
+               ? 0 : err_set(err, -e, "rename %s to %s: %s", a, b, strerror(e));
+}
+
+static int drop(const char *a, const struct carry *c)
+{
+    if (c->removes)
+        unlink(a); // if this fails, the folder stays
+    return 0;
+}
+
+/* Both folders have the name. The one that is not kept is removed from the old folder. */
 static int carry_both(const char *a, const struct stat *sa, const char *b, const struct stat *sb,
                       const struct carry *c, struct err *err)
 {
-    struct carry below = { .exchanged = c->exchanged, .killed = c->killed };
+    struct carry below = *c;
 
-    if (S_ISDIR(sa->st_mode) && S_ISDIR(sb->st_mode))
-        return carry_folder(a, b, &below, err);
-    if ((sa->st_ino == sb->st_ino && sa->st_dev == sb->st_dev) ||
-        is_later(&sb->st_ctim, &c->exchanged) || is_later(&sb->st_mtim, &sa->st_mtim))
-        return 0;
-    return rename(a, b) ? err_set(err, -errno, "rename %s to %s: %s", a, b, strerror(errno)) : 0;
+    below.top = 0;
+    if (S_ISDIR(sa->st_mode) && S_ISDIR(sb->st_mode)) {
+        int rc = carry_folder(a, b, &below, err);
+
+        rmdir(a);
+        return rc;
+    }
+    int same = sa->st_ino == sb->st_ino && sa->st_dev == sb->st_dev;
+    int saved = is_later(&sb->st_ctim, &c->exchanged);
+    // `b` is a second name of an earlier file; its times tell where the exchange's is not known
+    if (c->killed || !is_later(&c->exchanged, &sb->st_ctim))
+        saved |= is_later(&sb->st_mtim, &sa->st_mtim);
+    if ((same || saved) && !S_ISDIR(sa->st_mode))
+        return drop(a, c);
+    return rename(a, b) ? fails(errno, a, b, err) : 0;
 }
 
 /* `to` does not have the name. A folder in a lower layer of an overlay cannot be renamed, but its
@@ -102,43 +139,53 @@ static int carry_both(const char *a, const struct stat *sa, const char *b, const
 static int carry_new(const char *a, const struct stat *sa, const char *b, const struct carry *c,
                      struct err *err)
 {
-    struct carry below = { .exchanged = c->exchanged, .killed = c->killed };
-    int          rc = file_rename_new(a, b, err);
+    struct carry below = *c;
+    struct err   why = { 0 };
+    int          rc = file_rename_new(a, b, &why);
 
     if (rc != -EXDEV || !S_ISDIR(sa->st_mode))
-        return rc == -EEXIST ? 0 : rc; // one that came just now stays
+        return !rc || rc == -EEXIST ? 0 : fails(-rc, a, b, err); // one that came just now stays
     if (mkdir(b, 0700))
         return err_set(err, -errno, "mkdir %s: %s", b, strerror(errno));
+    below.top = 0;
     rc = carry_folder(a, b, &below, err);
     file_like_at(b, a);
+    rmdir(a);
     return rc;
+}
+
+static int carry_name(const char *a, const char *b, int may_be_model, const struct carry *c,
+                      struct err *err)
+{
+    struct stat sa, sb;
+
+    if (lstat(a, &sa))
+        return 0;
+    int is_model = may_be_model && !S_ISDIR(sa.st_mode), there = !lstat(b, &sb);
+    if (is_model && (there || c->killed))
+        return drop(a, c);
+    return there ? carry_both(a, &sa, b, &sb, c, err) : carry_new(a, &sa, b, c, err);
 }
 
 static int carry_folder(const char *from, const char *to, const struct carry *c, struct err *err)
 {
     DIR           *d = opendir(from);
     struct dirent *e;
-    struct stat    sa, sb;
-    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+    int            rc = d || errno == ENOENT
+                            ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
 
-    while (!rc && (e = readdir(d))) {
-        int   is_model = c->top && output_is_model(e->d_name);
+    while (!rc && d && (e = readdir(d))) {
         char *a = file_path(err, "%s/%s", from, e->d_name);
         char *b = file_path(err, "%s/%s", to, e->d_name);
 
         if (!a || !b)
             rc = -ENOMEM;
-        else if (is_dots(e->d_name) || (is_model && c->killed) || lstat(a, &sa))
-            rc = 0;
-        else if (lstat(b, &sb))
-            rc = carry_new(a, &sa, b, c, err);
-        else if (!is_model)
-            rc = carry_both(a, &sa, b, &sb, c, err);
+        else if (!is_dots(e->d_name))
+            rc = carry_name(a, b, c->top && output_is_model(e->d_name), c, err);
         free(a);
         free(b);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -150,5 +197,10 @@ int best_carry_rest(const char *old, const char *best, int killed, struct err *e
     if (stat(old, &st))
         return err_set(err, -errno, "stat %s: %s", old, strerror(errno));
     c.exchanged = st.st_ctim; // the exchange changed its name
-    return carry_folder(old, best, &c, err);
+    int rc = carry_folder(old, best, &c, err);
+    c.removes = 1;
+    rc = rc ? rc : carry_folder(old, best, &c, err);
+    if (!rc)
+        rmdir(old); // it stays if something came just now: the next training carries that
+    return rc;
 }

@@ -8,11 +8,13 @@
  * user's. */
 int best_carry_check(const char *best, struct err *err);
 
-/* Before the exchange: give the files in `best` a second name in `next`. A file that can have none
- * follows with best_carry_rest. */
+/* Before the exchange: give the files in `best` a second name in `next`. A file that can have none,
+ * or was saved a moment ago, follows with best_carry_rest. */
 int best_carry_names(const char *best, const char *next, struct err *err);
 
 /* After the exchange: move from `old`, the former RUN/best, to `best` what `best` lacks, and what
  * somebody saved in `old` until then. A folder moves as a whole. What somebody saved in `best`
- * since stays. killed: a kill came in between, and the model's files in `old` are left there. */
+ * since stays. The rest is removed name by name, and `old` when it is empty: what comes to it
+ * meanwhile stays there, and moves the next time. killed: a kill came in between, and no file of
+ * the model moves. */
 int best_carry_rest(const char *old, const char *best, int killed, struct err *err);

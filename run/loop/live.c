@@ -3,6 +3,7 @@
 #include "run/loop/live.h"
 
 #include "run/loop/model_out.h"
+#include "run/ranks/gathered.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 static const char asked_name[] = "asked", answer_name[] = "answer", after_name[] = "after-",
                   failed_name[] = "failed";
 
-enum { LOOK_US = 20000, LIVE_PATH = SESSION_PATH + 128 };
+enum { LOOK_US = 20000 };
 
 static int open_run(const struct session *s) // -1: failed
 {
@@ -34,7 +35,7 @@ static void clear_left(const struct session *s)
 void live_open(struct live *l, const struct session *s)
 {
     *l = (struct live){ .fd = -1 };
-    if (s->ranks.size > 1) // each rank has only its portions
+    if (s->ranks.rank) // rank 0 is asked, and answers for all
         return;
     clear_left(s);
     l->fd = open_run(s);
@@ -46,8 +47,7 @@ void live_open(struct live *l, const struct session *s)
 
 void live_close(struct live *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     l->fd = -1;
 }
 
@@ -77,10 +77,8 @@ static int waits(const char *asked)
 
     while (d && (e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
-    if (d)
-        closedir(d);
-    if (fd >= 0)
-        close(fd);
+    file_close_dir(d);
+    file_close(fd);
     return d && empty;
 }
 
@@ -120,42 +118,46 @@ static int tell(const char *asked, struct session *s, uint64_t step, int wrote,
     return session_notice(s, text, err);
 }
 
-static int answer(const char *asked, struct session *s, struct stream *stream, uint64_t step,
-                  struct err *err)
+uint64_t live_asked(struct live *l, const struct session *s)
 {
-    struct params_source source;
-    struct err           why;
-    int                  rc = s->run.mode == RUN_MEM ? 0 : stream_drain(stream, err);
+    DIR           *d = has_changed(l) ? opendir(s->dir) : NULL;
+    struct dirent *e;
 
-    rc = rc ? rc : stream_masters(stream, step, &source, err);
-    if (rc)
-        return rc;
-    int wrote = write_answer(asked, s, &source, step, &why);
-    rc = stream_masters_end(stream, err);
-    clear_left(s); // if the reader did not wait for it
-    // after -EINTR the training ends, which the reader notices
-    return rc || wrote == -EINTR ? rc : tell(asked, s, step, wrote, &why, err);
+    *l->asked = '\0';
+    while (d && !*l->asked && (e = readdir(d))) {
+        if (file_new_is(e->d_name, asked_name, 1))
+            snprintf(l->asked, sizeof l->asked, "%s/%.64s", s->dir, e->d_name);
+        if (*l->asked && !waits(l->asked))
+            *l->asked = '\0';
+    }
+    file_close_dir(d);
+    return *l->asked != '\0';
 }
 
 int live_answer(struct live *l, struct session *s, struct stream *stream, uint64_t step,
                 struct err *err)
 {
-    DIR           *d = has_changed(l) ? opendir(s->dir) : NULL;
-    struct dirent *e;
-    int            rc = 0;
+    struct params_source own, source;
+    struct gathered     *g;
+    struct err           why = { 0 }, unused;
+    int                  rc = s->run.mode == RUN_MEM ? 0 : stream_drain(stream, err);
 
-    while (d && !rc && (e = readdir(d))) {
-        char *path = file_new_is(e->d_name, asked_name, 1)
-                         ? file_path(NULL, "%s/%s", s->dir, e->d_name)
-                         : NULL;
-
-        if (path && waits(path))
-            rc = answer(path, s, stream, step, err);
-        free(path);
-    }
-    if (d)
-        closedir(d);
-    return rc;
+    rc = rc ? rc : stream_masters(stream, step, &own, err);
+    if (rc)
+        return rc;
+    rc = gathered_begin(&g, &s->run, &own, &source, err);
+    int writes = !rc && !s->ranks.rank;
+    int wrote = writes ? write_answer(l->asked, s, &source, step, &why) : 0;
+    int ended = gathered_end(g, rc ? &unused : err);
+    rc = rc ? rc : ended;
+    ended = stream_masters_end(stream, rc ? &unused : err);
+    rc = rc ? rc : ended;
+    if (rc || !writes)
+        return rc;
+    clear_left(s);                     // if the reader did not wait for it
+    l->seen = (struct timespec){ 0 }; // somebody else may wait, too
+    // after -EINTR the training ends, which the reader notices
+    return wrote == -EINTR ? 0 : tell(l->asked, s, step, wrote, &why, err);
 }
 
 /* ---- the reader ---- */
@@ -187,8 +189,7 @@ static int answered(struct live_model *m, struct err *err)
                          "%.600s", text);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -197,8 +198,7 @@ static int trains(const struct session *s)
 {
     int fd = open_run(s), free = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
 
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return free ? -EBUSY : 0;
 }
 

@@ -6,7 +6,7 @@
  * After each step the training process looks for such folders. It writes the model as a Hugging
  * Face folder into RUN/asked.new-HEX/answer.new-HEX, which becomes after-STEP in one rename; or a
  * file `failed` with a sentence. The reader removes all of it; if it was killed, the next one does,
- * or the next training.
+ * or the next training. Of several ranks rank 0 looks for folders, and all answer together.
  *
  * A training process that answers keeps a shared lock on the folder RUN. So a reader knows whether
  * somebody answers, and whether the training has ended meanwhile. */
@@ -18,22 +18,29 @@
 
 /* ---- the training process ---- */
 
-/* fd -1: nobody is answered. seen, looked: RUN's time of change at the last look, and its time. */
-struct live { int fd; struct timespec seen, looked; };
+enum { LIVE_PATH = SESSION_PATH + 128 };
+
+/* fd -1: nobody is answered. seen, looked: RUN's time of change at the last look, and its time.
+ * asked: the folder of a reader that waits. */
+struct live { int fd; struct timespec seen, looked; char asked[LIVE_PATH]; };
 
 /* Say that this process answers. Where RUN cannot be locked, nobody is answered. Removes what
  * killed readers left. */
 void live_open(struct live *l, const struct session *s);
 void live_close(struct live *l);
 
-/* Answer whoever asks. `step` steps are done, and none is under way. A model that cannot be written
- * is the reader's failure, not the training's. */
+/* Whether somebody asks: 1 or 0. Of several ranks only rank 0 is asked. */
+uint64_t live_asked(struct live *l, const struct session *s);
+
+/* Answer who asks. `step` steps are done, and none is under way. All ranks call it, and send their
+ * portions to rank 0 (gathered.h). A model that cannot be written is the reader's failure, not the
+ * training's. */
 int live_answer(struct live *l, struct session *s, struct stream *stream, uint64_t step,
                 struct err *err);
 
 /* ---- the reader ---- */
 
-struct live_model { struct file_new asked; char path[SESSION_PATH + 128]; uint64_t step; };
+struct live_model { struct file_new asked; char path[LIVE_PATH]; uint64_t step; };
 
 /* Ask for the model, and wait for it. The run is open by SESSION_LIVE. -EBUSY, without a sentence,
  * if the process that has the run does not answer: it does something else than training. -EAGAIN

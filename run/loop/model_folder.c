@@ -99,7 +99,9 @@ static int open_live(struct model_folder *r, const char *path, enum model_which 
         return open_live_best(r, path, err);
     if (which == MODEL_BEST)
         return err_misuse(err, "--best: %s has kept no best model yet: leave --best out", path);
-    rc = r->run.ranks.size > 1 ? -EBUSY : live_ask(&r->live, &r->run, err);
+    if (r->run.ranks.rank)
+        return job_run_part(&r->run, path, err);
+    rc = live_ask(&r->live, &r->run, err);
     if (rc == -EBUSY)
         *err = used;
     if (rc || (rc = hf_open(&r->best, r->live.path, NULL, err)))

@@ -474,9 +474,17 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
         wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
                   (double)t->s->o.endurance);
-    if (!rc && t->evaluates && eval_due(t->s, step))
-        rc = run_eval(t, step, err);
-    return rc ? rc : live_answer(&t->live, t->s, t->stream, step + 1, err);
+    return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
+}
+
+/* Between steps: 1 if the training is asked to stop. A model that another process asks for is
+ * given. */
+static int between_steps(struct training *t, uint64_t step, struct err *err)
+{
+    uint64_t asked = live_asked(&t->live, t->s);
+    int      rc = job_run_stop(t->s, &asked, err);
+
+    return rc || !asked ? rc : live_answer(&t->live, t->s, t->stream, step, err);
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
@@ -491,7 +499,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
-    for (; step < o->steps && !rc && !(rc = job_run_stop(t->s, err)); step++)
+    for (; step < o->steps && !rc && !(rc = between_steps(t, step, err)); step++)
         rc = one_step(t, step, err);
     int asked = rc > 0;
     rc = asked ? 0 : rc;

@@ -363,10 +363,10 @@ int job_run_patience(struct session *s, struct err *err)
     return rc;
 }
 
-int job_run_stop(struct session *s, struct err *err)
+int job_run_stop(struct session *s, uint64_t *asked, struct err *err)
 {
-    uint64_t asked = events_asked_to_stop(s->events) != 0, none = 0;
-    int      rc = together_add(s->ranks.comm, &asked, &none, err);
+    uint64_t stops = events_asked_to_stop(s->events) != 0;
+    int      rc = together_add(s->ranks.comm, &stops, asked, err);
 
-    return rc ? rc : asked > 0;
+    return rc ? rc : stops > 0;
 }

@@ -68,6 +68,6 @@ int  job_run_engines(struct session *s, const char *engine, struct err *err);
 /* Wait until all ranks have opened the run. --rank-timeout applies from here on. */
 int  job_run_patience(struct session *s, struct err *err);
 
-/* 1 if any rank was asked to stop, 0 if none was, or -errno. All ranks call this between the same
- * steps. */
-int  job_run_stop(struct session *s, struct err *err);
+/* 1 if any rank was asked to stop, 0 if none was, or -errno. *asked becomes the sum over all ranks.
+ * All ranks call this between the same steps. */
+int  job_run_stop(struct session *s, uint64_t *asked, struct err *err);

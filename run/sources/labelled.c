@@ -2,7 +2,6 @@
  * again. */
 #include "run/sources/labelled.h"
 
-#include "data/base/grow.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
@@ -12,7 +11,7 @@
 #include <limits.h>
 #include <strings.h>
 
-enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
+enum { QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
 
 /* ---- rows to ids ---- */
 
@@ -22,6 +21,8 @@ struct encoding {
     const struct model_config  *config;
     struct token_buf            ids, types;
     struct examples_new         out;
+    uint32_t                   *length; // instead of out: of every `every`-th row
+    uint64_t                    every;
     size_t                      max_seq;
     long                        pad;
     uint64_t                    rows; // so far
@@ -227,8 +228,11 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     struct encoding *w = ctx;
     struct example   x;
     size_t           n, from;
-    int              rc = row_label(w->e, row, &x, err);
+    int              rc;
 
+    if (w->every && w->rows % w->every)
+        return watch_look(&w->watch, ++w->rows, w->e->rows, err);
+    rc = row_label(w->e, row, &x, err);
     rc = rc ? rc : row_ids(w, row, err);
     // truncate, then remove padding at the end; at least one id stays
     n = size_min(w->ids.n, w->max_seq);
@@ -237,8 +241,32 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         n--;
     if (!rc && !w->config->arch->encoder)
         rc = check_ids(w, w->ids.ids + from, n, err);
-    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);
+    if (w->length)
+        *w->length++ = (uint32_t)n;
+    else
+        rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
+}
+
+static int encode_rows(struct encoding *w, struct err *err)
+{
+    w->watch = work_begin(w->e->events, "tokenising %s", w->e->path);
+    int rc = each_row(w->e, encode_row, w, err);
+
+    work_end(w->e->events);
+    token_buf_free(&w->ids);
+    token_buf_free(&w->types);
+    return rc;
+}
+
+int labelled_lengths(uint32_t *n, uint64_t every, const struct labelled_file *e,
+                     struct tokenizer *tok, const struct model_config *config, size_t max_seq,
+                     struct err *err)
+{
+    struct encoding w = { .e = e, .tok = tok, .config = config, .max_seq = max_seq,
+                          .pad = LONG_MIN, .length = n, .every = every };
+
+    return encode_rows(&w, err);
 }
 
 int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
@@ -252,11 +280,7 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
     *out = NULL;
     if (rc)
         return rc;
-    w.watch = work_begin(e->events, "tokenising %s", e->path);
-    rc = each_row(e, encode_row, &w, err);
-    work_end(e->events);
-    token_buf_free(&w.ids);
-    token_buf_free(&w.types);
+    rc = encode_rows(&w, err);
     if (!rc)
         rc = examples_new_commit(&w.out, err);
     else
@@ -369,18 +393,6 @@ uint64_t labelled_rows(struct session *s, const char *name)
 
     settings_scan(s->log, "%" SCNu64, &n, "%s.rows", name);
     return n;
-}
-
-int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
-                 struct err *err)
-{
-    size_t cut = 0;
-    int    rc = tokenizer && *tokenizer ? tokenizer_max_length(&cut, tokenizer, err) : 0;
-
-    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);
-    if (rc || *seq <= positions)
-        return rc;
-    return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
 }
 
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)

@@ -57,6 +57,11 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
                     const struct model_config *config, size_t max_seq, long pad, const char *path,
                     struct err *err);
 
+/* Count the tokens of every `every`-th row, of which n has room, as labelled_encode encodes it. */
+int labelled_lengths(uint32_t *n, uint64_t every, const struct labelled_file *e,
+                     struct tokenizer *tok, const struct model_config *config, size_t max_seq,
+                     struct err *err);
+
 struct labelled {
     struct task task; // labels and metrics; for the user's own task no files or columns
     struct hf_labels labels; // of the user's own task: task.labels points into it
@@ -80,12 +85,6 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
 
 /* The number of rows of NAME; 0 if the run has no such file. */
 uint64_t labelled_rows(struct session *s, const char *name);
-
-/* Choose the tokens per row. asked > 0: that number; misuse if the model has fewer positions. asked
- * 0: 128, or less if the model has fewer positions or the tokenizer truncates earlier. tokenizer: a
- * folder; NULL or "": none. */
-int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
-                 struct err *err);
 
 /* Steps per epoch: rows / (batch * grad_accum), rounded up. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);

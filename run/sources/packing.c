@@ -5,7 +5,6 @@
  * while they are packed and 8 MB afterwards. */
 #include "run/sources/packing.h"
 
-#include "data/base/round.h"
 
 #include <assert.h>
 

@@ -282,7 +282,7 @@ static int skip_bytes(struct text_files *t, uint64_t at, struct watch *w, struct
 {
     uint64_t left = at - t->cut.at, done, total;
     size_t   n = size_min(left, t->n_carry);
-    int      rc = 0;
+    int      rc = grow(&t->carry, &t->cap_carry, LEAST_ROOM, 1, "bytes of text", err);
 
     t->n_carry -= n;
     memmove(t->carry, t->carry + n, t->n_carry);

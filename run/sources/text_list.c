@@ -76,8 +76,7 @@ static int walk(struct text_list *l, const char *dir, const struct above *above,
     }
     if (!rc && errno)
         rc = err_set(err, -errno, "read the folder %s: %s", dir, strerror(errno));
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 

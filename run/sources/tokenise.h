@@ -36,6 +36,7 @@ struct tokenise_files {
     uint64_t           threads;   // 0: as many as OpenMP uses
     const char        *goes_on;   // the tokenizer's folder: what a killed process or Ctrl-C left of
                                   // the same files and options is gone on with; NULL: never
+    uint64_t           save_ns;   // how often what is done is made durable for that; 0: 30 s
     const struct output *checked, *split_checked; // (output.h) checked again before the files get
                                                   // their names; or NULL
     uint64_t           count, split_count; // out: tokens written into `out` and `split_out`

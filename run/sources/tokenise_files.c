@@ -3,7 +3,7 @@
  * block before. Memory is that of three blocks and of the tokenizers, whatever the files' size. The
  * ids do not depend on the number of threads.
  *
- * Every SAVE_NS all that is written is made durable, together with the place behind it. After a
+ * Every so often all that is written is made durable, together with the place behind it. After a
  * kill the same command goes on from there. */
 #include "data/base/clock.h"
 #include "data/base/file.h"
@@ -403,13 +403,14 @@ static int work(struct tokenise *t, struct err *err)
     uint64_t      total = text_files_bytes(t->files);
     struct watch  w = t->of->n == 1 ? work_begin(t->events, "tokenising %s", t->of->texts[0])
                                     : work_begin(t->events, "tokenising %zu inputs", t->of->n);
+    uint64_t      every = t->of->save_ns ? t->of->save_ns : SAVE_NS;
     int           rc = 0, end = 0;
 
     read_block(t, b);
     while (!rc && !end) {
         rc = work_block(t, before, b, next, err);
         end = b->text.end || b->text.rc;
-        if (!rc && !end && saves(t) && clock_ns() - t->saved_ns > SAVE_NS)
+        if (!rc && !end && saves(t) && clock_ns() - t->saved_ns > every)
             rc = save(t, err);
         rc = rc ? rc : watch_look(&w, b->text.done, total, err);
         swap = before;

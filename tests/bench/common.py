@@ -165,7 +165,7 @@ def disk_rate(folder, options=()):
     """Bytes a second of the update's mix of reads and writes, by siTrain's own disk, in this folder."""
     said = program("bench", "--only", "disk", "--quick", "--dir", folder, "--json", "-", *options)
     patterns = json.loads(said)["disk"][0]["patterns"]
-    return next(p["bytes_per_second"] for p in patterns if p["pattern"] == "update's mix, even")
+    return next(p["bytes_per_second"] for p in patterns if p["pattern"] == "update's mix")
 
 
 def table(rows, columns):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""fio.py: siTrain's disk and update path beside fio, by turns, in the same folder. `make bench-fio`
+"""fio.py: siTrain's disk beside fio, by turns, in the same folder. `make bench-fio`
 runs it.
 
-fio moves pieces of 1 MiB, 64 in flight, as siTrain does (`siTrain bench --only disk,update`), and
-reads and writes 53 to 47, which is an update's mix of 16 bytes read for 14 written. Options that
+fio moves pieces of 1 MiB, 64 in flight, as siTrain does (`siTrain bench --only disk`), and reads
+and writes 53 to 47, which is an update's mix of 16 bytes read for 14 written. Options that
 are not listed here go to bench. Standard library only. Environment: SITRAIN the program
 (./siTrain)."""
 
@@ -17,7 +17,7 @@ import tempfile
 
 import common
 
-PATTERNS = {"read": "read", "write": "write", "update's mix, even": "rw"}  # ours, fio's
+PATTERNS = {"read": "read", "write": "write", "update's mix": "rw"}  # ours, fio's
 URING = ["--ioengine=io_uring", "--iodepth=64"]
 
 
@@ -49,14 +49,13 @@ def fio(path, megabytes, pattern):
 
 
 def ours(given, folder):
-    """{pattern: bytes a second}, with the update path's"""
+    """{pattern: bytes a second}"""
     said = json.loads(
         common.program(
-            "bench", "--only", "disk,update", "--rounds", 1, "--json", "-", "--dir", folder, *given
+            "bench", "--only", "disk", "--rounds", 1, "--json", "-", "--dir", folder, *given
         )
     )
-    rates = {p["pattern"]: p["bytes_per_second"] for p in said["disk"][0]["patterns"]}
-    return rates | {"update path": said["update"]["rates"][0]["bytes_per_second"]}
+    return {p["pattern"]: p["bytes_per_second"] for p in said["disk"][0]["patterns"]}
 
 
 def main():
@@ -86,12 +85,11 @@ def main():
     rows = []
     for pattern, rates in own.items():
         row = {"pattern": pattern, "bytes_per_second": statistics.median(rates)}
-        against = theirs.get("update's mix, even" if pattern == "update path" else pattern)
-        if against:
-            row |= {
-                "fio_bytes_per_second": statistics.median(against),
-                "share_of_fio": statistics.median(x / y for x, y in zip(rates, against)),
-            }
+        against = theirs[pattern]
+        row |= {
+            "fio_bytes_per_second": statistics.median(against),
+            "share_of_fio": statistics.median(x / y for x, y in zip(rates, against)),
+        }
         rows.append(row)
     print(
         common.table(

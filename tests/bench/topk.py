@@ -4,7 +4,7 @@
     topk.py [--rounds 5] [--threads N] [--compress 2%] [--json FILE] [-- OPTIONS of siTrain bench, such as --n-embd 912 --n-head 12]
 
 Rounds are interleaved and every other one begins with torch, since a shared machine's speed drifts: the ratio is formed inside a round, then
-medians are taken. Sizes are those of the model's blocks (`siTrain bench --only topk`), elements normally distributed, k = half of --compress of them.
+medians are taken. The size is that of one layer of the model (`siTrain bench --only kernels`), elements normally distributed, k = half of --compress of them.
   siTrain  topk_select: indices and values of exactly the k of largest magnitude, ties to the lower index, sorted by index.
   torch    torch.topk(x, k, sorted=False) of magnitudes that were taken before, outside the measured time: the k largest in any order, any of those
            that are equal. The values with their signs would have to be gathered yet.
@@ -23,10 +23,11 @@ from common import BIN, spread
 
 def ours(args):
     """{elements: (k, seconds)}"""
-    out = subprocess.run([BIN, "bench", "--only", "topk", "--rounds", "1", "--threads", str(args.threads), "--compress", args.compress, "--json", "-",
+    out = subprocess.run([BIN, "bench", "--only", "kernels", "--rounds", "1", "--threads", str(args.threads), "--compress", args.compress, "--json", "-",
                           *args.options], check=True, stdout=subprocess.PIPE).stdout
-    rows = json.loads(out)["topk"]
-    return {int(r["elements"]): (max(1, int(r["ratio"] / 2 * r["elements"])), 4 * r["elements"] / r["all_threads"]) for r in rows}
+    row = next(r for r in json.loads(out)["kernels"] if r["kernel"] == "Top-K")
+    ratio = float(args.compress.rstrip("%")) / (100 if "%" in args.compress else 1)
+    return {row["rows"]: (max(1, int(ratio / 2 * row["rows"])), row["seconds"])}
 
 
 def torchs(sizes):

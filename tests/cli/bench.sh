@@ -18,12 +18,11 @@ nothing_left() { # NAME
 # shellcheck disable=SC2086
 works "bench --quick of a tiny model" bench $small --json "$tmp/all.json" --device "$tmp/dev"
 nothing_left "after it"
-for title in "Products of the model" "Memory bandwidth" "Kernels, each" "Disk under a device" "Update path, 1 device(s) on one drive" "Top-K of 2 %" \
-    "Steps of"; do
+for title in "Products of the model" "Memory bandwidth" "Kernels, each" "Disk under a device" "Steps of"; do
     grep -q "^$title" "$tmp/out"
     result $? "a section begins with: $title"
 done
-[ "$(grep -c '^=> ' "$tmp/out")" -ge 7 ] && [ "$(awk 'length > 160' "$tmp/out" | wc -l)" = 0 ]
+[ "$(grep -c '^=> ' "$tmp/out")" -ge 6 ] && [ "$(awk 'length > 160' "$tmp/out" | wc -l)" = 0 ]
 result $? "each section has its conclusion, no line is very long"
 
 cat >"$tmp/check.py" <<'PY'
@@ -52,9 +51,6 @@ assert len(r["kernels"]) >= 15 and all(k["bound"] in ("memory", "arithmetic") an
                                        for k in r["kernels"])
 d, = r["disk"]
 assert [x["pattern"] for x in d["patterns"]][:2] == ["read", "write"] and all(x["bytes_per_second"] > 0 for x in d["patterns"])
-rates = r["update"]["rates"]
-assert rates[0]["update_path_share"] == 1 and all(close(x["update_path_share"] * x["bytes_per_second"], rates[0]["bytes_per_second"]) for x in rates)
-assert len(r["topk"]) == 2 and all(x["all_threads"] > 0 for x in r["topk"])
 
 s, f = r["steps"], r["steps"]["figures"]
 run = lambda name: row(s["runs"], "run", name)
@@ -177,17 +173,16 @@ PATH=$tmp/empty:$PATH SITRAIN=$bin python3 tests/bench/fio.py $small --rounds 1 
 import json, sys
 rows = {r["pattern"]: r for r in json.load(open(sys.argv[1]))["fio"]}
 assert rows["read"]["fio_bytes_per_second"] == 3e6 and rows["write"]["fio_bytes_per_second"] == 2e6, rows
-assert rows["update path"]["fio_bytes_per_second"] == 2e6 and rows["update path"]["share_of_fio"] == rows["update path"]["bytes_per_second"] / 2e6, rows
-assert "share_of_fio" not in rows["update's mix, bursts"]
+assert rows["update's mix"]["fio_bytes_per_second"] == 2e6 and rows["update's mix"]["share_of_fio"] == rows["update's mix"]["bytes_per_second"] / 2e6, rows
 PY
-result $? "siTrain's disk and update path beside fio"
+result $? "siTrain's disk beside fio"
 nothing_left "after them"
 
 # ---- refusals ----
 
 # shellcheck disable=SC2086
 {
-    refuses 2 "--only speed: products, memory, kernels, disk, update, topk and steps" bench $small --only products,speed
+    refuses 2 "--only speed: products, memory, kernels, disk and steps" bench $small --only products,speed
     refuses 2 "both say which model" bench $small --init "$tmp"
     refuses 2 "a folder or a block device is expected" bench $small --device "$tmp/none"
     refuses 1 "one that can be written is expected" bench $model --dir "$tmp/none"
@@ -213,7 +208,7 @@ for signal in INT TERM; do
     "$bin" bench $model --dir "$tmp/d" --rounds 64 --only disk >"$tmp/out" 2>"$tmp/err" &
     pid=$!
     i=0
-    while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 200 ]; do
+    while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 1200 ]; do
         sleep 0.05
         i=$((i + 1))
     done
@@ -235,7 +230,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     # shellcheck disable=SC2086
     "$bin" bench $model --dir "$tmp/d" --rounds 64 --threads 1 --only kernels --device "$loop" >"$tmp/out" 2>"$tmp/err" &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
         sleep 0.05
     done
@@ -247,12 +242,12 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     kill -INT $pid
     wait $pid
     works "is whole when bench has ended" check "$tmp/theirs"
-    for only in disk update steps; do # the drive is looked at again before each of them
+    for only in disk steps; do # the drive is looked at again before each of them
         dd if=/dev/zero of="$loop" bs=4096 count=1 conv=notrunc 2>"$tmp/out"
         rm -rf "$tmp/theirs"
         "$bin" bench $model --dir "$tmp/d" --rounds 4 --threads 1 --only kernels,$only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
         pid=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 1200); do
             [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
             sleep 0.05
         done
@@ -266,7 +261,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     done
     # A run that is made at any moment: bench is held before each of its openings of the drive in turn.
     find_shim
-    for only in disk update steps; do
+    for only in disk steps; do
         n=$(($$ % 2)) made=0 wrong=
         while [ -f "$shim" ] && n=$((n + 2)) && [ $n -lt 99 ]; do # every second one
             dd if=/dev/zero of="$loop" bs=4096 count=1 conv=notrunc 2>"$tmp/out"

@@ -47,7 +47,7 @@ bench() {
     what=$1 code=$2 text=$3 device=$4
     shift 4
     before=$(sha256sum <"$device")
-    run bench --quick --only disk,update,steps --csd-mem 192K --dir "$tmp" --device "$device" "$@"
+    run bench --quick --only disk,steps --csd-mem 192K --dir "$tmp" --device "$device" "$@"
     [ "$got" = "$code" ] && grep -qF "$device" "$tmp/err" && grep -qF -- "$text" "$tmp/err" && [ "$(sha256sum <"$device")" = "$before" ]
     result $? "bench: refused: $what"
 }
@@ -145,7 +145,7 @@ whole=$(exported "$tmp/mem")
 dd if=/dev/zero of="$a" bs=1M count=1 2>/dev/null
 "$bin" pretrain --run "$tmp/two" "$@" --mode su+o --device "$a" --device "$b" --csd-write-bw 1M >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
-for _ in $(seq 600); do
+for _ in $(seq 1200); do
     [ "$(grep -c '^step' "$tmp/out")" -ge 5 ] && break
     sleep 0.05
 done

@@ -188,6 +188,15 @@ mode=$(sqlite3 "$tmp/whole/run.db" "SELECT value FROM runs WHERE key = 'train.pa
 run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem
 result "$(grep -q "tokens/s without padding, $((2 * ((mode + 3) / 4))) steps" "$tmp/out"; echo $?)" "and the steps of its epochs, and tokens/s without padding"
 
+# a run to begin with, as finetune takes it
+exported "$tmp/whole" >"$tmp/hash"
+for init in "$tmp/whole" "$tmp/exported"; do
+    run plan --task chat --init "$init" --train-file $rows --max-seq 64 --batch 2 --packing --probe off --mode mem
+    same "$(sed -n '/^Model\|^Step\|^Disk/p' "$tmp/out")" "${planned:=$(sed -n '/^Model\|^Step\|^Disk/p' "$tmp/out")}" "the plan of going on from $(basename "$init")"
+done
+result "$(echo "$planned" | grep -q '^Step: 1 x 2 x 64 tokens at most'; echo $?)" "is that of its model and tokenizer"
+refuses 2 "is a run: siTrain export" plan --init "$tmp/whole" --probe off
+
 python3 -c 'import json, sys
 for name, words in ("short", 3), ("long", 50):
     with open(sys.argv[1] + "/" + name + ".jsonl", "w") as f:

@@ -188,6 +188,17 @@ run report "$tmp/su+o"
 same "." "$(awk '/^Traffic/ { t = 1 } /^Overlap/ { t = 0 } t && $3 ~ /^(read|write)$/ && $4 != $5' "$tmp/out")." "report: what was moved is what is computed"
 works "the plan of a fine-tuning" plan --probe off --init "$tmp/hf" --task sst2 --data "$tmp/sst2" --max-seq 32
 result "$(grep -q '^predictions ' "$tmp/out"; echo $?)" "has room for the rows that are evaluated"
+run plan $sst2 --epochs 1 --mode mem --json -
+python3 - "$tmp/out" "$tmp/mem/run.db" <<'END'
+import json, sqlite3, sys
+plan = json.load(open(sys.argv[1]))
+real, steps = sqlite3.connect(sys.argv[2]).execute("SELECT sum(tokens), count(*) FROM steps").fetchone()
+room, rows, step = plan["tokens"] * steps, plan["rows"], plan["step"]
+assert steps == 13 and abs(rows["filled"] * room - real) < 1e-6 * real, (rows, room, real)
+assert rows["filled"] < rows["computed"] < 1 and rows["tokens_per_second"] < step["padded_tokens_per_second"] and "tokens_per_second" not in step, (rows, step)
+assert abs(rows["tokens_per_second"] * rows["seconds"] * steps / real - 1) < 1e-6, rows
+END
+result $? "its tokens/s are of real tokens, as many as the run's steps have"
 tuned recompute $sst2 $machine --epochs 1 --mode su+o --activations recompute
 same "$dense" "$hash" "recomputed activations, the same parameters"
 # lengths of 48 leave two pieces where full rows of 64 leave one

@@ -82,7 +82,8 @@ result "$(left)" "and nothing stays"
 
 begin --mode su+o
 mkdir "$tmp/at/asked.new-12345678b2131df3" "$tmp/at/asked.new-1" && echo mine >"$tmp/at/asked.new-1/mine"
-sleep 0.5
+steps=$(steps_of "$tmp/at") # after each step it looks
+for _ in $(seq 1200); do [ "$(steps_of "$tmp/at")" -lt $((steps + 4)) ] || break; sleep 0.05; done
 result "$([ -z "$(ls "$tmp/at/asked.new-12345678b2131df3")" ] && [ "$(cat "$tmp/at/asked.new-1/mine")" = mine ]; echo $?)" "a folder that nobody has locked gets no model"
 rm -r "$tmp"/at/asked.new-*
 stop

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """on_tty.py COLUMNS [--key PATTERN]... COMMAND...: run it on a terminal of so many columns, its input, output and errors; what
-it wrote there goes to stdout as it is. --key: press Ctrl-C as soon as the regular expression has appeared; given again, once
+it wrote there goes to stdout as it is, and as it comes. --key: press Ctrl-C as soon as the regular expression has appeared; given again, once
 more as soon as that one has appeared behind the first, and more than a second later. --type PATTERN TEXT and --size PATTERN COLUMNS do these in the same row. Exits as
 it did."""
 import os, pty, re, select, struct, sys, fcntl, termios, time
@@ -23,7 +23,7 @@ pid, fd = pty.fork()
 if pid == 0:
     set_size(0, columns)
     os.execvp(args[0], args)
-seen, after, deadline = b"", 0, time.monotonic() + 120
+seen, after, deadline = b"", 0, time.monotonic() + 600
 while time.monotonic() < deadline:
     ready, _, _ = select.select([fd], [], [], 1)
     try:
@@ -33,15 +33,15 @@ while time.monotonic() < deadline:
     if part == b"":
         break
     seen += part or b""
+    sys.stdout.buffer.write(part or b"")
+    sys.stdout.flush()
     if keys and keys[0][0].search(seen, after):
         if after:  # what comes within a second of the first Ctrl-C is the first
             time.sleep(1.2)
         after = len(seen)
-        deadline = time.monotonic() + 30  # it is answered
+        deadline = time.monotonic() + 120  # it is answered
         keys.pop(0)[1]()
 else:
     os.kill(pid, 9)
-sys.stdout.buffer.write(seen)
-sys.stdout.flush()
 _, status = os.waitpid(pid, 0)
 sys.exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

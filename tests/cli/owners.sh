@@ -311,6 +311,9 @@ limited() {
     cp "$tmp/err" "$tmp/said"
     return $limited_got
 }
+few_files() { # clearing up opens files, too
+    (ulimit -n "$1" && shift && make "$@" && exit "$got")
+}
 printf 'label,sentence\n0,the sea\n1,a ship\n2' >"$tmp/bad.csv"
 head -c 700 "$tmp/text.bin" >"$tmp/short.bin"
 fails "a token file that is cut" "$bin" pretrain --run "$tmp/at" --data "$tmp/short.bin" --tokenizer "$tmp/tok" $shape --steps 1
@@ -321,6 +324,11 @@ for blocks in 16 100 400; do # of 512 bytes: the database, its log, the states d
         fails "$maker, no file above $blocks blocks" limited $blocks $maker "$tmp/at"
     done
     fails "pretrain --device, no file above $blocks blocks" limited $blocks pretrain "$tmp/at" --device "$tmp/drive"
+done
+for maker in pretrain import ranks; do
+    for open in 4 5 7 9 12; do
+        fails "$maker with $open files open at most" few_files "$open" $maker "$tmp/at"
+    done
 done
 
 [ -n "$shim" ] || { skip "kills, holds and failing locks" "$(ldd "$bin" | grep -q libasan && echo "a sanitizer loads first" || echo "no delay.so was built")" && done_testing; }
@@ -434,7 +442,7 @@ hold() { # MAKER OPTIONS...: it stands before its run.db gets its name; $pid
     rm -rf "$tmp/half" "$tmp/copy" "$tmp/held" "$tmp/held.over"
     shimmed SHIM_AT="rename:/half/run.db:1:$tmp/held" make "$@" &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ -e "$tmp/held" ] && break
         sleep 0.05
     done
@@ -563,13 +571,14 @@ go_on() { rm -f "$tmp/held" && wait $pid; }
 
 for exchanges in yes no; do
     [ $exchanges = yes ] || export SHIM_FAIL=exchange=EINVAL
-    rm -rf "$tmp/kept"
-    cp -a "$tmp/kept.from" "$tmp/kept"
     n=1 found=
     while [ -z "$found" ]; do # the exchange itself: the folder is the best one's next
+        rm -rf "$tmp/kept"
+        cp -a "$tmp/kept.from" "$tmp/kept"
+        sleep 1.1 # what was saved just now gets no second name
         stands /kept/best $n pretrain --resume "$tmp/kept" --steps 3 --quiet || break
         next=$(echo "$tmp"/kept/best.new-*)
-        if [ -e "$next/README.md" ]; then found=1; else go_on; rm -rf "$tmp/kept"; cp -a "$tmp/kept.from" "$tmp/kept"; n=$((n + 1)); fi
+        if [ -e "$next/README.md" ]; then found=1; else go_on; n=$((n + 1)); fi
     done
     result "$([ -n "$found" ]; echo $?)" "a better model is about to take its place (exchange: $exchanges)"
     echo again >"$tmp/kept/best/notes.tmp" && mv "$tmp/kept/best/notes.tmp" "$tmp/kept/best/README.md"
@@ -611,13 +620,13 @@ done
 no_locks() { # FAIL NAME COMMAND...
     fail=$1 name=$2
     shift 2
-    (export LD_PRELOAD="$shim" SHIM_FAIL="$fail"; exec timeout -s KILL 20 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null)
+    (export LD_PRELOAD="$shim" SHIM_FAIL="$fail"; exec timeout -s KILL 60 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null)
     got=$?
     result "$({ [ "$got" = 1 ] || [ "$got" = 2 ]; } && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'no locks' "$tmp/err"; echo $?)" "no locks ($fail): $name"
 }
 was=$(picture "$tmp/run/dev0" "$tmp/ram/image0" "$tmp/ram/image1")
 for at in run/dev0/states ram/image1; do
-    (export LD_PRELOAD="$shim" SHIM_FAIL="flock=EIO@$at"; exec timeout -s KILL 20 "$bin" pretrain --resume "$tmp/${at%%/*}" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null)
+    (export LD_PRELOAD="$shim" SHIM_FAIL="flock=EIO@$at"; exec timeout -s KILL 60 "$bin" pretrain --resume "$tmp/${at%%/*}" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null)
     result "$([ $? = 1 ] && grep -q "lock $tmp/$at: Input/output error" "$tmp/err" && ! grep -q 'no locks' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" \
         "a lock that fails otherwise is named: $at"
 done

@@ -54,6 +54,33 @@ run 2 two
 run 1 alone
 one 3 three
 LIST
+# A run that is being trained: rank 0 gives the model of all.
+for mode in su+o base; do
+    # shellcheck disable=SC2086
+    mpirun $more -n 3 "$bin" pretrain $model $data --mode $mode --steps 1000000 --run "$tmp/at" >"$tmp/training.out" 2>"$tmp/training.err" </dev/null &
+    pid=$!
+    for _ in $(seq 1200); do
+        [ ! -e "$tmp/at/run.db" ] || [ "$(sqlite3 "$tmp/at/run.db" "SELECT count(*) FROM steps" 2>/dev/null || echo 0)" -lt 3 ] || break
+        sleep 0.05
+    done
+    works "$mode: export of a run in training" export "$tmp/at" "$tmp/at-hf"
+    step=$(sed -n 's/.*the model after step \([0-9]*\) is taken.*/\1/p' "$tmp/err")
+    "$bin" export "$tmp/at" "$tmp/at2-hf" >"$tmp/many" 2>&1 &
+    reader=$!
+    works "$mode: eval, while another one asks" eval "$tmp/at" --data "$tmp/text" --batch 2 --threads 1
+    wait $reader
+    result "$([ $? = 0 ] && [ -e "$tmp/at2-hf/model.safetensors" ]; echo $?)" "$mode: which is answered, too"
+    refuses 2 "rank 1" export "$tmp/at.rank1" "$tmp/none"
+    kill -INT $pid
+    wait $pid
+    "$bin" check "$tmp/at" >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 0 ] && ! ls -d "$tmp"/at*/asked* 2>/dev/null; echo $?)" "$mode: the run is whole, and nothing stays in its folders"
+    # shellcheck disable=SC2086
+    ranks 1 pretrain $model $data --mode $mode --steps "${step:-0}" --schedule-steps 1000000 --run "$tmp/alike"
+    "$bin" export "$tmp/alike" "$tmp/alike-hf" >/dev/null
+    result "$([ "${step:-0}" -ge 3 ] && diff -r "$tmp/at-hf" "$tmp/alike-hf" >/dev/null; echo $?)" "$mode: the model is that of one process after as many steps"
+    rm -rf "$tmp"/at "$tmp"/at.rank* "$tmp"/at*-hf "$tmp"/alike*
+done
 # Folders of two trainings that were one: neither read nor trained together.
 ranks 2 pretrain --resume "$tmp/two" --steps 6 --schedule-steps 9
 for part in "" .rank1; do cp -a "$tmp/two$part" "$tmp/twin$part"; done

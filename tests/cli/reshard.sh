@@ -247,6 +247,44 @@ else
     skip "new devices that go away" "no shim"
 fi
 
+# ---- a reshard whose run.lock somebody removes while it switches, and another one that comes: it removes nothing that the first one switches to
+
+if [ -f "$shim" ]; then
+    works "a run on one device" pretrain --run "$tmp/late" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 \
+        --batch 1 --csd-mem 128K --threads 1 --disk sync --schedule constant --quiet --steps 2
+    hash=$(exported "$tmp/late") n=0
+    until [ -e "$tmp/L/dev1" ] && [ -n "$(ls "$tmp/L/dev1")" ]; do # the first commit after the new devices were made
+        n=$((n + 1))
+        rm -rf "$tmp/L"
+        cp -a "$tmp/late" "$tmp/L"
+        (export LD_PRELOAD="$shim" SHIM_AT="pwrite:/L/run.db-wal:$n:kill"; exec "$bin" reshard "$tmp/L" --devices 2 --quiet) && break
+    done 2>"$tmp/null"
+    rm -rf "$tmp/L"
+    cp -a "$tmp/late" "$tmp/L"
+    held "pwrite:/L/run.db-wal:$n" reshard "$tmp/L" --devices 2 --quiet
+    result $? "a reshard stands in the transaction that switches"
+    first=$pid
+    rm "$tmp/L/run.lock"
+    LD_PRELOAD="$shim" SHIM_AT="open:/L/dev0/states-:1:$tmp/stands" "$bin" reshard "$tmp/L" --devices 3 --quiet >"$tmp/out2" 2>"$tmp/err2" </dev/null &
+    other=$!
+    # it waits for that transaction; it must not stand where it opens a new device to remove it
+    while [ ! -e "$tmp/stands" ] && ! grep -qs "run.db is locked by siTrain" "$tmp/err2" && kill -0 $other 2>/dev/null; do sleep 0.02; done
+    result "$([ ! -e "$tmp/stands" ] && kill -0 $other 2>/dev/null; echo $?)" "another one waits until the first has switched"
+    rm "$tmp/held"
+    [ ! -e "$tmp/stands" ] || wait $first
+    rm -f "$tmp/stands"
+    wait $other
+    same 1 $? "it ends"
+    result "$(grep -q "run.db was written by another process while this one had it open" "$tmp/err2"; echo $?)" "with a sentence"
+    wait $first
+    same 0 $? "the first one has moved the run"
+    works "which is whole" check "$tmp/L"
+    same "$hash" "$(exported "$tmp/L")" "with its parameters"
+    same "2 2" "$(find "$tmp/L" -name 'states*' | wc -l) $(find "$tmp/L" -name 'dev?' | wc -l)" "and nothing is left of the other"
+else
+    skip "a reshard whose run.lock is removed" "no shim"
+fi
+
 # ---- who may use a run
 
 # busy RUN OPTIONS...: a training of it that is at work, in $pid

@@ -42,7 +42,9 @@ with open(sys.argv[1], "wb") as f:
         f.write(text)
 END
 interrupt "training a tokenizer" '(reading .*|training a tokenizer)  [0-9]' "$tmp/tok2" prepare "$tmp/words.txt" --train-tokenizer --vocab 40000 --out "$tmp/tok2"
-interrupt "tokenising" 'tokenising .*  left' "$tmp/words.bin" prepare "$tmp/words.txt" --tokenizer "$tmp/tok" --out "$tmp/words.bin"
+interrupt "tokenising" 'tokenising .*  left' "" prepare "$tmp/words.txt" --tokenizer "$tmp/tok" --out "$tmp/words.bin"
+result "$([ ! -e "$tmp/words.bin" ] && grep -q 'the same command goes on behind the [1-9][0-9]* tokens in .*/words.bin.[0-9a-f]*.tmp' "$tmp/out"; echo $?)" \
+    "tokenising: what is done stays for the same command"
 shown "tokenising $tmp/words.txt" "how far it is and how long it takes is shown"
 
 # ---- a run is made, trained, exported: over a link that is slow enough to see it ----
@@ -116,7 +118,12 @@ result "$(grep -q "long run is finished: its [0-9]* steps are done; " "$tmp/out"
 signals "and HUP twice, where the reader of what is printed is gone" "$tmp/twice" SIGHUP SIGHUP 0.05 gone 4
 signals "a second one after more than a second ends it at once" "$tmp/twice-su" SIGTERM SIGTERM 1.1 there 1 --link-bw 2M
 if command -v timeout >/dev/null; then
-    timeout 3 "$bin" pretrain --resume "$tmp/twice" --steps 100000 2>"$tmp/err" | tee "$tmp/out" >/dev/null
+    : >"$tmp/out"
+    timeout 600 "$bin" pretrain --resume "$tmp/twice" --steps 100000 >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    while kill -0 $pid 2>/dev/null && ! grep -q '^step' "$tmp/out"; do sleep 0.05; done
+    kill -TERM $pid # as when its time is over
+    wait $pid
     result "$(grep -q 'stopped after step [0-9]* of 100000' "$tmp/err"; echo $?)" "timeout, which signals its child and then its group, ends it with a commit"
 fi
 

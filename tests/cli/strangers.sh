@@ -231,7 +231,7 @@ works "a run on a slow device" pretrain --run "$tmp/slow" --data "$tmp/text.bin"
 cut() {
     "$bin" export "$tmp/slow" "$tmp/slow.hf" >"$tmp/out" 2>"$tmp/err" </dev/null &
     pid=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 1200); do
         ls "$tmp"/slow.hf.new-* >/dev/null 2>&1 && break
         sleep 0.05
     done

@@ -71,7 +71,7 @@ for what in run best tok; do cp -a "$tmp/$what" "$tmp/lower/"; done
 over() { # UPPER: mounted at $tmp/m
     mkdir -p "$1/u" "$1/w" && mount -t overlay overlay -o "lowerdir=$tmp/lower,upperdir=$1/u,workdir=$1/w" "$tmp/m" 2>"$tmp/null"
 }
-leave() { for _ in $(seq 50); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+leave() { for _ in $(seq 600); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
 if [ "$root" ] && over "$tmp/up"; then
     trap 'umount "$tmp/m"; umount "$tmp/ramdisk"; rm -rf "$tmp"' EXIT
     refuses 1 "is in a layer below this overlay" pretrain --resume "$tmp/m/best" --steps 4 --quiet
@@ -137,7 +137,7 @@ if command -v bindfs >"$tmp/null" && bindfs "$tmp" "$tmp/fuse" 2>"$tmp/null"; th
         [ "$path" ] && other= || other=/fuse
         "$bin" pretrain --resume "$tmp$path/run" --steps 1000000 --quiet >"$tmp/log" 2>&1 </dev/null &
         pid=$!
-        for _ in $(seq 100); do grep -q '^start' "$tmp/run/run.lock" && break; sleep 0.05; done
+        for _ in $(seq 1200); do grep -q '^start' "$tmp/run/run.lock" && break; sleep 0.05; done
         for command in "pretrain --resume" check report reshard; do
             # shellcheck disable=SC2086
             run $command "$tmp$other/run" $([ "$command" != reshard ] || echo --devices 2)
@@ -154,6 +154,27 @@ if command -v bindfs >"$tmp/null" && bindfs "$tmp" "$tmp/fuse" 2>"$tmp/null"; th
 else
     skip "a FUSE file system" "no bindfs here"
 fi
+
+# ---- a rollback journal of another program: SQLite would write its pages over run.db, whoever opens it
+
+rm -rf "$tmp/journal" && cp -a "$tmp/run" "$tmp/journal"
+python3 - "$tmp" <<'PY'
+import shutil, sqlite3, sys
+other = sqlite3.connect(sys.argv[1] + "/other.db", isolation_level=None)
+other.execute("CREATE TABLE t (a)")
+other.execute("PRAGMA synchronous = OFF") # so that its header is complete
+other.execute("PRAGMA cache_size = 1")
+other.execute("BEGIN IMMEDIATE")
+for _ in range(100):
+    other.execute("INSERT INTO t VALUES (randomblob(3000))")
+shutil.copy(sys.argv[1] + "/other.db-journal", sys.argv[1] + "/journal/run.db-journal")
+PY
+was=$(cat "$tmp/journal/run.db" "$tmp/journal/run.db-journal" | sha256sum)
+for command in report check "watch --once" "pretrain --steps 9 --resume"; do
+    # shellcheck disable=SC2086
+    refuses 2 "run.db-journal is not of siTrain" $command "$tmp/journal"
+done
+same "$was" "$(cat "$tmp/journal/run.db" "$tmp/journal/run.db-journal" | sha256sum)" "and both files are as they were"
 
 # ---- a path that SQLite does not take
 

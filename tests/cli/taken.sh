@@ -138,12 +138,32 @@ if [ -f "$shim" ]; then
     rm -rf "$tmp/K"
     cp -a "$tmp/best" "$tmp/K"
     echo old >"$tmp/K/best/saved"
-    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet # all has its second name by now
+    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet
     echo new >"$tmp/K/best/t" && mv "$tmp/K/best/t" "$tmp/K/best/saved"
     mkdir "$tmp/K/best/sub" && echo late >"$tmp/K/best/sub/late"
     rm "$tmp/held"
     wait $pid
     same "0 new late" "$(echo $? $(cd "$tmp/K/best" && cat saved sub/late))" "what is saved right before the exchange comes along"
+
+    slow=yes
+    while [ $slow ]; do
+        rm -rf "$tmp/K"
+        cp -a "$tmp/best" "$tmp/K"
+        echo old >"$tmp/K/best/saved"
+        sleep 1.1 # so it gets a second name. What is saved just now is about to be renamed
+        echo new >"$tmp/K/best/t"
+        at=$(stat -c %Z "$tmp/K/best/t")
+        held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+        names=$(echo $(stat -c %h "$tmp/K/best/saved" "$tmp/K/best/t"))
+        [ "$(stat -c %Z "$tmp/K/best/saved")" -gt $((at + 1)) ] || slow=
+        late=$(echo "$tmp"/K/best.new-*)/late
+        echo late >"$late" # as from a process that works in the old folder
+        rm "$tmp/held"
+        wait $pid
+    done
+    same "2 1" "$names" "a temporary file has no second name, which a later one could be taken for"
+    same late "$(cat "$tmp/K/best/late" 2>&1)" "what comes to the old folder while that is removed comes along"
+    result "$([ -z "$(ls -d "$tmp"/K/best.* 2>"$tmp/null")" ]; echo $?)" "and nothing is left next to best"
 fi
 rm -rf "$tmp/K"
 cp -a "$tmp/best" "$tmp/K"
@@ -221,7 +241,7 @@ truncate -s 256M "$tmp/image1" # sparse: a training that nobody stops fills 32M 
 mkdir "$tmp/m"
 if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
     trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT
-    unmount() { for _ in $(seq 300); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+    unmount() { for _ in $(seq 600); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
     for kind in ram dev ram+lock; do # lock: it comes while the process opens a run.lock that was removed
         [ $kind != ram+lock ] || [ -f "$shim" ] || break
         rm -rf "$tmp/m/at" "$tmp/held" "$tmp/held.over" # an earlier one would let it pass
@@ -237,7 +257,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
         if [ $kind = ram+lock ]; then
             rm "$tmp/m/at/run.lock"
             kill -CONT $pid
-            for _ in $(seq 100); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
+            for _ in $(seq 600); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
             result "$([ -e "$tmp/held" ]; echo $?)" "it stands where it opens a run.lock that was removed"
         fi
         mount -o loop "$tmp/image2" "$tmp/m"

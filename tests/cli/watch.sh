@@ -89,9 +89,12 @@ result $? "without them where NO_COLOR is set"
 # before there is a run, while it is made and trained, and when it was killed
 on_tty 80 --type 'killed' q "$bin" watch "$tmp/live" --interval 0.05 >"$tmp/seen" 2>"$tmp/err" &
 watcher=$!
-sleep 0.3
+seen() { sed "s/$(printf '\033')\[[0-9]*m//g" "$tmp/seen" | grep -q "$1"; }
+until_seen() { for _ in $(seq 1200); do seen "$1" && break; sleep 0.05; done; } # the checks below say so where it is not
+until_seen "is not a run"
 train live --steps 40 --eval-every 20 >"$tmp/out" 2>"$tmp/err"
 result $? "a training under watch"
+until_seen "finished"
 train alone --steps 40 --eval-every 20 >"$tmp/out" 2>"$tmp/err"
 same "$(exported "$tmp/alone")" "$(exported "$tmp/live")" "has the bits of one that is not"
 same "$(sqlite3 "$tmp/alone/run.db" 'SELECT step, loss, grad_norm FROM steps' | cksum)" \
@@ -102,14 +105,15 @@ for _ in $(seq 600); do
     [ "$(sqlite3 "$tmp/live/run.db" 'SELECT count(*) FROM steps' 2>/dev/null)" -ge 60 ] && break
     sleep 0.1
 done
-sleep 1 # of watch's looks
+until_seen "at work (process $trainer on"
+sleep 1 # of its looks
 wal=$(wc -c <"$tmp/live/run.db-wal")
 kill -9 $trainer
 wait $trainer 2>/dev/null
 wait $watcher
 result $? "it goes on until q"
 for words in "is not a run" "at work (process" "finished" "at work (process $trainer on" "left " "killed"; do
-    sed "s/$(printf '\033')\[[0-9]*m//g" "$tmp/seen" | grep -q "$words"
+    seen "$words"
     result $? "it said: $words"
 done
 [ "$wal" -lt 9000000 ] # a thousand pages and what the last commits wrote

@@ -102,7 +102,7 @@ unset SMARTSSD_FAULT
 # killed
 "$bin" pretrain --run "$tmp/killed" "$@" --mode su+o --steps 8 $memory $real --csd-write-bw 2M >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
     grep -q '^step [2-6]/' "$tmp/out" && break
     sleep 0.05
 done

@@ -4,7 +4,7 @@
 Creators, resumers, reshards, imports and exports in twos, threes and fives, delayed by seed before calls of files and locks
 (tests/shim/delay.c); meanwhile the lock's file may be removed, renamed, or copied over, and one of them gets INT or KILL. What may be:
 
-  - every process ends by itself, with 0, or with 1 or 2 and one sentence; one that was sent INT with 130 too, or by it where it had only begun; one that was sent KILL by it;
+  - every process ends by itself, with 0, or with 1 or 2 and one sentence (and notices of what it waits for or leaves); one that was sent INT with 130 too, or by it where it had only begun; one that was sent KILL by it;
   - of creators exactly one ends with 0; none may where one got a signal, or somebody meddled with the lock: a trainer whose lock another
     process has ends with a sentence, since it may not write any more;
   - of resumers, reshards and exporters at least one (a later resumer of a finished run has nothing to do, and ends with 0 too);
@@ -20,6 +20,7 @@ import glob
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -39,6 +40,9 @@ STEPS = 8
 DEVICES = "--csd-mem 128K --threads 1 --durability none".split()
 SHAPE = "--n-layer 2 --n-head 2 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --groups 2 --schedule constant --quiet".split() + DEVICES
 MODES = ["mem", "base", "su+o"]
+NOTICES = [  # which are not why a process ended: of a signal; of the transaction in which another one removes devices; of devices that another one uses
+    r"siTrain: stopping ", r"siTrain: .*/run\.db is locked by siTrain \(process \d+\): waiting until it lets go, ",
+    r"siTrain: .*/states\S* is not of this run any more and was left where it is: another process uses it$"]
 MEDDLING = ["nothing", "remove", "rename", "copy", "truncate"]
 
 
@@ -79,7 +83,7 @@ class Process:
             self.p.wait()
             self.code = None
         with open(self.err, encoding="utf-8", errors="replace") as f:
-            self.said = [s for s in f.read().splitlines() if s and not s.startswith("siTrain: stopping ") and "Killed" not in s]
+            self.said = [s for s in f.read().splitlines() if s and "Killed" not in s and not any(re.match(n, s) for n in NOTICES)]
         ok = self.code in (0, 1, 2) or (self.code in (130, -2) and self.sent == signal.SIGINT) or (self.code == -9 and self.sent == signal.SIGKILL)
         one = self.job or self.code in (0, 130, -2, -9) or len(self.said) == 1
         assertion = any("ssertion" in s for s in self.said)

@@ -1,7 +1,7 @@
 /* matmul_skeleton.c: shows what a product engine needs; copy it to begin a new one. It works: plain
  * loops compute every shape, and tests/test_matmul.c tests it like the others. No option offers it.
  *
- * To make an engine of it: copy this file under the engine's name and fill in the hooks below.
+ * To make an engine of it: copy this file to kernels/ under its name, and fill in the hooks below.
  * Declare its table in kernels/matmul_engine.h. Give it a value of enum matmul_engine and a name
  * (kernels/matmul.h, matmul_engine_name), and open it in matmul_open (kernels/matmul.c). Link its
  * library in the Makefile; if it is missing, matmul_has (kernels/matmul.c) must say so. Let

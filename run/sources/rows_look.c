@@ -1,21 +1,21 @@
-/* chat_look.c: encodes a sample of the training rows, and makes batches of it as a source does
- * (chat_source.c), from the lengths alone.
+/* rows_look.c: encodes a sample of the training rows, and makes batches of it as a source does
+ * (source.c, chat_source.c), from the lengths alone.
  *
  * The sample is every 1st, 2nd, 4th, ... row of all files together: whenever it is full, every
  * other row of it is dropped. So it has rows of each file, as many as the file's part of all. */
-#include "run/sources/chat_look.h"
+#include "run/sources/rows_look.h"
 
 #include "data/base/permute.h"
 #include "data/base/round.h"
 #include "run/sources/chat_source.h"
-#include "run/sources/labelled.h"
 #include "run/sources/packing.h"
 
 enum { SAMPLE = 2000 }; // rows at most; an even number
 
 struct looking {
-    const struct chat_files *f;
+    const struct chat_files *f; // NULL: labelled rows
     const struct train_opts *o;
+    int                      packs, by_length;
     struct tokenizer        *tok; // NULL: rows are counted only
     struct chat_ids          ids[2]; // the second is of a rejected answer
     size_t                   each;   // rows that a row of a file becomes: 2 for pairs
@@ -112,7 +112,7 @@ static uint64_t padded_tokens(struct looking *l)
 {
     uint64_t all = 0, batch = size_max(1, l->o->batch / l->each), group = CHAT_GROUP * batch;
 
-    for (uint64_t i = 0; l->f->o->by_length && i < l->n; i += group)
+    for (uint64_t i = 0; l->by_length && i < l->n; i += group)
         qsort(l->length + i, size_min(l->n - i, group), sizeof *l->length, by_length);
     for (uint64_t i = 0, longest; i < l->n;) {
         uint64_t end = size_min(l->n, i + batch), rows = (end - i) * l->each;
@@ -140,9 +140,10 @@ static int packed_rows(uint64_t *rows, const struct looking *l, struct err *err)
     return 0;
 }
 
-static int shares(struct chat_look *out, struct looking *l, struct err *err)
+static int shares(struct rows_look *out, struct looking *l, struct err *err)
 {
     uint64_t looked = l->n * l->each, tokens = 0, rows;
+    double   room; // of the sample's rows; the last step of an epoch may have fewer rows
 
     order(l);
     rows = l->n * l->each;
@@ -150,40 +151,84 @@ static int shares(struct chat_look *out, struct looking *l, struct err *err)
         tokens += l->length[i].of[0] + l->length[i].of[1];
     if (!l->n)
         return 0; // finetune says why
-    int rc = l->f->o->packing ? packed_rows(&rows, l, err) : 0;
+    int rc = l->packs ? packed_rows(&rows, l, err) : 0;
     if (rc)
         return rc;
     out->epoch = size_max(1, l->rows * rows / looked);
-    out->filled = (double)tokens / (double)(rows * l->o->seq);
-    out->computed = l->f->o->packing ? 1 : (double)padded_tokens(l) / (double)(rows * l->o->seq);
+    room = (double)(rows * l->o->seq) * (double)labelled_epoch_steps(out->epoch, l->o) *
+           (double)(l->o->batch * l->o->grad_accum) / (double)out->epoch;
+    out->filled = (double)tokens / room;
+    out->computed = (double)(l->packs ? rows * l->o->seq : padded_tokens(l)) / room;
     return 0;
 }
 
-int chat_look(struct chat_look *out, const struct chat_files *f, const char *tokenizer,
-              const struct train_opts *o, const struct events *events, struct err *err)
+static int looking_open(struct looking **out, const char *tokenizer, const struct train_opts *o,
+                        struct err *err)
 {
-    struct looking *l = calloc(1, sizeof *l);
-    uint64_t        dev = 0;
-    int rc = l ? 0 : err_set(err, -ENOMEM, "out of memory for the lengths of rows");
+    struct looking *l = *out = calloc(1, sizeof *l);
 
-    *out = (struct chat_look){ 0 };
-    if (rc)
-        return rc;
-    l->f = f;
+    if (!l)
+        return err_set(err, -ENOMEM, "out of memory for the lengths of rows");
     l->o = o;
-    l->every = 1;
-    l->each = f->pairs ? 2 : 1;
-    if (tokenizer && tokenizer_is_there(tokenizer))
-        rc = tokenizer_open(&l->tok, tokenizer, err);
-    rc = rc ? rc : look_files(l, &f->train, f->most_train, 1, events, &l->rows, err);
-    rc = rc ? rc : look_files(l, &f->eval, f->most_eval, 0, events, &dev, err);
-    l->rows *= l->each;
-    out->rows = l->rows + dev * l->each;
-    out->epoch = l->rows;
-    rc = rc ? rc : shares(out, l, err);
+    l->every = l->each = 1;
+    return tokenizer && tokenizer_is_there(tokenizer) ? tokenizer_open(&l->tok, tokenizer, err)
+                                                      : 0;
+}
+
+static void looking_close(struct looking *l)
+{
+    if (!l)
+        return;
     tokenizer_close(l->tok);
     chat_ids_free(&l->ids[0]);
     chat_ids_free(&l->ids[1]);
     free(l);
+}
+
+int chat_look(struct rows_look *out, const struct chat_files *f, const char *tokenizer,
+              const struct train_opts *o, const struct events *events, struct err *err)
+{
+    struct looking *l;
+    uint64_t        dev = 0;
+    int             rc = looking_open(&l, tokenizer, o, err);
+
+    *out = (struct rows_look){ 0 };
+    if (rc)
+        goto out;
+    l->f = f;
+    l->packs = f->o->packing;
+    l->by_length = f->o->by_length;
+    l->each = f->pairs ? 2 : 1;
+    rc = look_files(l, &f->train, f->most_train, 1, events, &l->rows, err);
+    rc = rc ? rc : look_files(l, &f->eval, f->most_eval, 0, events, &dev, err);
+    if (f->split > 0) // about so many are trained on, and the others evaluated on
+        dev = (uint64_t)(f->split * (double)l->rows);
+    l->rows -= f->split > 0 ? dev : 0;
+    l->rows *= l->each;
+    out->rows = l->rows + dev * l->each;
+    out->epoch = l->rows;
+    rc = rc ? rc : shares(out, l, err);
+out:
+    looking_close(l);
+    return rc;
+}
+
+int labelled_look(struct rows_look *out, const struct labelled_file *e, const char *tokenizer,
+                  const struct model_config *config, const struct train_opts *o, struct err *err)
+{
+    uint32_t        length[SAMPLE];
+    struct looking *l;
+    int             rc = looking_open(&l, tokenizer, o, err);
+
+    if (!rc && l->tok) {
+        l->rows = e->rows;
+        l->every = div_up(e->rows, SAMPLE);
+        l->n = (uint32_t)div_up(e->rows, l->every);
+        rc = labelled_lengths(length, l->every, e, l->tok, config, o->seq, err);
+        for (uint32_t i = 0; i < l->n && !rc; i++)
+            l->length[i].of[0] = length[i];
+        rc = rc ? rc : shares(out, l, err);
+    }
+    looking_close(l);
     return rc;
 }

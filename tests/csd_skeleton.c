@@ -2,8 +2,8 @@
  * is done within submit, on a disk beneath, with one buffer as the device's memory. It passes the
  * tests of all devices (tests/test_csd.c, test_csd_ahead.c), but --csd does not offer it.
  *
- * To add a device: copy this file under a name of its own, with its ops. Add those to csd.h, to the
- * table of csd.c and to EACH of tests/csd_rig.h, and say in `about` what the device is. Then
+ * To add a device: copy this file to csd/devices/ under its name, with its ops. Add those to csd.h,
+ * the table of csd.c and EACH of tests/csd_rig.h, and say in `about` what the device is. Then
  * replace, in any order: the buffer by the device's memory, transfer() by what moves bytes there,
  * the pass in update() by what computes there, and submit by one that only begins a job.
  *
@@ -20,6 +20,8 @@
 #include "data/base/list.h"
 
 #include <unistd.h>
+
+extern const struct csd_ops csd_skeleton;
 
 struct skeleton {
     struct csd         base; // Required: the first member

@@ -1,0 +1,148 @@
+/* plan_rows.c: the plan of a fine-tuning: finetune's defaults, the model's head, how many rows
+ * there are, and how full batches of them are. */
+#include "cmd/plan_rows.h"
+
+#include "cmd/terminal/say.h"
+#include "data/task/task.h"
+#include "run/sources/chat_folder.h"
+
+/* ---- conversations, preferences ---- */
+
+static const struct pairs_opts *pairs_of(const struct plan_rows *p)
+{
+    return tune_pairs(p->tune) ? p->pairs : NULL;
+}
+
+/* The first row of each file, and then all. */
+static int look(struct rows_look *out, const struct plan_rows *p, const struct train_opts *train,
+                struct err *err)
+{
+    struct chat_template *chat = NULL;
+    const struct tune_opts *t = p->tune;
+    struct text_list      list[2] = { 0 };
+    struct chat_files     f = { .o = p->chat, .split = t->split, .pairs = pairs_of(p),
+                                .names = pairs_opts_names(pairs_of(p), p->chat, p->columns),
+                                .host_mem = train->host_mem,
+                                .most_train = t->max_train, .most_eval = t->max_eval };
+    const char           *dir = p->folder;
+    int                   rc = p->chat->date ? chat_date(&f.now, p->chat->date, err) : 0;
+
+    rc = rc ? rc : chat_folder_open(&list[0], &f.train, &t->train_file, err);
+    rc = rc ? rc : chat_folder_open(&list[1], &f.eval, &t->eval_file, err);
+    if (!p->chat->date)
+        f.now = time(NULL);
+    if (!rc && dir && tokenizer_is_there(dir)) {
+        rc = chat_template_open(&chat, dir, p->chat->template, err);
+        f.chat = chat;
+        rc = rc ? rc : chat_files_check(&f, err);
+    }
+    rc = rc ? rc : chat_look(out, &f, dir, train, &say_events, err);
+    chat_template_close(chat);
+    chat_folder_close(&list[0], &f.train);
+    chat_folder_close(&list[1], &f.eval);
+    return rc;
+}
+
+static int plan_chat(struct rows_look *out, struct session *s, const struct plan_rows *p,
+                     const struct opt_line *line, struct train_opts *train, struct err *err)
+{
+    const struct pairs_opts *pairs = pairs_of(p);
+
+    if (!opt_given(line, "batch"))
+        train->batch = CHAT_BATCH;
+    int rc = chat_opts_check(p->chat, p->tune, p->columns, train, err);
+
+    if (!rc && pairs)
+        rc = pairs_opts_check(pairs, p->chat, train, err);
+    rc = rc ? rc : chat_opts_seq(&train->seq, opt_given(line, "seq") ? train->seq
+                                                                     : p->tune->max_seq,
+                                 &s->config, p->folder, err);
+    if (rc)
+        return rc;
+    s->rows = pairs              ? SESSION_PAIRS
+              : p->chat->packing ? SESSION_PACKED
+                                 : SESSION_PADDED;
+    if (pairs)
+        s->pairs = pairs_opts_of(pairs);
+    return p->tune->train_file.n ? look(out, p, train, err) : 0;
+}
+
+/* ---- labelled rows ---- */
+
+/* Counts the rows of a file of the task's folder or, if dir is NULL, own rows. The caller frees
+ * e->read. */
+static int count_rows(struct labelled_file *e, const struct plan_rows *p, const struct task *task,
+                      const char *dir, const char *file, uint64_t most, struct err *err)
+{
+    *e = (struct labelled_file){ .task = task, .own = !dir, .labels = 1, .most = most,
+                                 .asked = *p->columns, .split = dir ? 0 : p->tune->split,
+                                 .events = &say_events };
+    return labelled_check(e, dir, file, err);
+}
+
+/* out->rows: those of the larger development set, which evaluations hold predictions of. */
+static int look_labels(struct rows_look *out, const struct session *s, const struct plan_rows *p,
+                       const struct task *task, const struct train_opts *train, struct err *err)
+{
+    const struct tune_opts *t = p->tune;
+    const char             *own = t->train_file.n ? *t->train_file.item : NULL;
+    struct labelled_file    e = { 0 };
+    int                     rc = 0;
+
+    if (!own && !p->data)
+        return 0;
+    for (size_t i = 0; !own && !rc && i < TASK_SPLITS && task->dev[i]; i++) {
+        rc = count_rows(&e, p, task, p->data, task->dev[i], 0, err);
+        out->rows = size_max(out->rows, e.rows);
+        task_names_free(&e.read);
+    }
+    if (rc)
+        return rc;
+    rc = count_rows(&e, p, task, own ? NULL : p->data, own ? own : TASK_TRAIN_FILE, t->max_train,
+                    err);
+    out->epoch = e.rows;
+    rc = rc ? rc : labelled_look(out, &e, p->folder, &s->config, train, err);
+    task_names_free(&e.read);
+    return rc;
+}
+
+static int plan_labels(struct rows_look *out, struct session *s, const struct plan_rows *p,
+                       const struct opt_line *line, struct train_opts *train, struct err *err)
+{
+    const struct tune_opts *t = p->tune;
+    const struct task      *task = t->task ? task_find(t->task) : NULL;
+    struct task            *own = NULL;
+
+    if (t->task && !task)
+        return opt_words_refuse("task", t->task, tune_task_word, err);
+    struct task_names       columns = *p->columns;
+
+    if (!t->task && p->data)
+        columns.text = NULL; // that of pretrain's rows
+    int rc = columns_check(&columns, t->train_file.n > 0, err);
+    if (!rc && t->train_file.n)
+        rc = task_own(&own, *t->train_file.item, p->columns, t->regression, err);
+    if (rc || (!task && !own))
+        return rc;
+    task = task ? task : own;
+    s->config.n_labels = task->n_labels;
+    if (!opt_given(line, "batch"))
+        train->batch = 32; // finetune's default
+    rc = tune_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq, TUNE_SEQ,
+                  s->config.n_positions, p->folder, err);
+    rc = rc ? rc : look_labels(out, s, p, task, train, err);
+    task_own_free(own);
+    return rc;
+}
+
+int plan_rows(struct rows_look *out, struct session *s, const struct plan_rows *p,
+              const struct opt_line *line, struct train_opts *train, struct err *err)
+{
+    int rc = (tune_chats(p->tune) ? plan_chat : plan_labels)(out, s, p, line, train, err);
+
+    if (!rc && opt_given(line, "dropout") && (s->rows != SESSION_WHOLE || s->config.n_labels))
+        arch_drop(&s->config, (float)train->dropout);
+    if (!rc && !opt_given(line, "steps") && out->epoch)
+        train->steps = p->tune->epochs * labelled_epoch_steps(out->epoch, train);
+    return rc;
+}

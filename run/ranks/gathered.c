@@ -1,0 +1,118 @@
+/* gathered.c: rank 0 says which parameters it wants, at most PIECE of a block; each rank that has
+ * some of them sends them. A piece of no parameters is the end. */
+#include "run/ranks/gathered.h"
+
+#include "data/base/round.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PIECE = 1 << 16 };
+
+struct piece { uint64_t block, first, n; };
+
+struct gathered {
+    const struct run_config *cfg;
+    struct comm             *comm;
+    struct params_source     own;
+    int                      failed;  // on rank 0: the others are not told anything more
+    struct piece            *wanted;  // (ranks) of which rank 0's counts
+    struct comm_peer        *peers;   // (ranks)
+    float                    part[PIECE]; // what this rank has of a piece
+};
+
+/* The parameters of a piece that a rank has, counted in the whole block. */
+static struct piece part_of(const struct gathered *g, const struct piece *w, size_t rank)
+{
+    size_t all = run_whole(g->cfg, w->block), size = g->comm->size;
+    size_t from = size_max(w->first, ranks_first(all, rank, size));
+    size_t to = size_min(w->first + w->n, ranks_first(all, rank + 1, size));
+
+    return (struct piece){ w->block, from, to > from ? to - from : 0 };
+}
+
+/* Moves a piece from the ranks that have it to rank 0, which puts it into out. */
+static int move_piece(struct gathered *g, const struct piece *w, float *out, struct err *err)
+{
+    struct comm        *c = g->comm;
+    struct comm_request r = { 0 };
+    struct piece        mine = part_of(g, w, c->rank);
+    float              *to = out ? out + (mine.first - w->first) : g->part;
+    int rc = mine.n ? g->own.read(g->own.ctx, w->block, mine.first - run_first(g->cfg, w->block),
+                                  mine.n, to, err)
+                    : 0;
+
+    memset(g->peers, 0, c->size * sizeof *g->peers);
+    if (!out)
+        g->peers[0] = (struct comm_peer){ .send = to, .send_bytes = mine.n * sizeof *to };
+    for (size_t p = 1; out && p < c->size; p++) {
+        struct piece theirs = part_of(g, w, p);
+
+        g->peers[p] = (struct comm_peer){ .recv = out + (theirs.n ? theirs.first - w->first : 0),
+                                          .recv_bytes = theirs.n * sizeof *out };
+    }
+    rc = rc ? rc : comm_exchange(c, COMM_SHARES, g->peers, &r, err);
+    return rc ? rc : comm_wait(c, &r, (double)INFINITY, err);
+}
+
+/* Rank 0's params_source.read. */
+static int read_whole(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    struct gathered *g = ctx;
+
+    for (size_t k; n > 0 && !g->failed; first += k, out += k, n -= k) {
+        struct piece w = { block, first, k = size_min(n, PIECE) };
+
+        g->failed = comm_share(g->comm, &w, sizeof w, g->wanted, err);
+        g->failed = g->failed ? g->failed : move_piece(g, &w, out, err);
+    }
+    return g->failed;
+}
+
+static int serve(struct gathered *g, struct err *err)
+{
+    struct piece none = { 0 };
+    int          rc;
+
+    while (!(rc = comm_share(g->comm, &none, sizeof none, g->wanted, err)) && g->wanted[0].n &&
+           !(rc = move_piece(g, &g->wanted[0], NULL, err)))
+        ;
+    return rc;
+}
+
+int gathered_begin(struct gathered **out, const struct run_config *cfg,
+                   const struct params_source *own, struct params_source *source, struct err *err)
+{
+    struct comm     *comm = cfg->ranks.comm;
+    struct gathered *g = *out = comm ? calloc(1, sizeof *g) : NULL;
+
+    *source = *own;
+    if (!comm)
+        return 0;
+    if (g) {
+        g->wanted = calloc(comm->size, sizeof *g->wanted);
+        g->peers = calloc(comm->size, sizeof *g->peers);
+    }
+    if (!g || !g->wanted || !g->peers)
+        return err_set(err, -ENOMEM, "out of memory for the model of all ranks");
+    g->cfg = cfg;
+    g->comm = comm;
+    g->own = *own;
+    *source = (struct params_source){ read_whole, g };
+    return comm->rank ? serve(g, err) : 0;
+}
+
+int gathered_end(struct gathered *g, struct err *err)
+{
+    struct piece none = { 0 };
+
+    if (!g)
+        return 0;
+    int rc = g->failed;
+    if (!rc && g->wanted && !g->comm->rank)
+        rc = comm_share(g->comm, &none, sizeof none, g->wanted, err);
+    free(g->wanted);
+    free(g->peers);
+    free(g);
+    return rc;
+}
