@@ -139,6 +139,21 @@ static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
                             "no room in it", seq);
 }
 
+/* --early-stopping needs evaluations. */
+static int check_early(const struct newrun *n, struct err *err)
+{
+    if (!n->o->early_stopping)
+        return 0;
+    if (!has_eval(n))
+        return err_misuse(err, "--early-stopping needs something to evaluate on: give %s FILE or "
+                          "--eval-split PART",
+                          n->examples || n->chat ? "--eval-file" : "--eval-data");
+    if (n->o->eval_every || (n->chat && n->chat->evaluates_epochs))
+        return 0;
+    return err_misuse(err, "--early-stopping counts evaluations, and there would be one at the end "
+                      "alone: give --eval-every N too");
+}
+
 /* The checks that need no folder. Nothing on disk changes. */
 static int check(const struct newrun *n, struct err *err)
 {
@@ -155,6 +170,7 @@ static int check(const struct newrun *n, struct err *err)
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s FILE or "
                         "--eval-split PART",
                         n->examples || n->chat ? "--eval-file" : "--eval-data");
+    rc = rc ? rc : check_early(n, err);
     rc = rc ? rc : check_masking(n, seq, err);
     if (!rc && n->corpus && n->comm && corpus_reads_input(n->corpus))
         rc = err_misuse(err, "- (standard input) reaches one process alone, and %zu train: give a "
@@ -426,6 +442,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
+    rc = rc ? rc : session_keep_template(s, err);
     if (!rc && n->chat)
         rc = add_chat(s, n, tok, err);
     tokenizer_close(tok);
@@ -507,7 +524,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                  : n->chat->o->packing ? SESSION_PACKED
                                        : SESSION_PADDED;
     if (n->chat && n->chat->pairs)
-        s.pairs = pairs_opts_of(n->chat->pairs);
+        s.pairs = pairs_opts_of(n->chat->pairs, n->o);
     if (!rc && (has_data(n) || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)

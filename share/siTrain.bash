@@ -8,16 +8,13 @@ _siTrain() {
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --data --eval-data --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
         --resume) files=1 ;;
         --data) files=1 ;;
-        --mix) files=1 ;;
         --eval-data) files=1 ;;
-        --eval-split) words=" " ;;
-        --text-column) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
         --init) files=1 ;;
@@ -38,7 +35,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -51,6 +49,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -80,10 +80,12 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -94,7 +96,6 @@ _siTrain() {
         --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
-        --eval-split) words=" " ;;
         --test-file) files=1 ;;
         --epochs) words=" " ;;
         --max-seq) words=" " ;;
@@ -114,7 +115,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --steps) words=" " ;;
@@ -126,7 +126,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -139,6 +140,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -168,16 +171,19 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     eval)
-        options="--help --data --data-format --tokenizer --task --eval-file --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
-        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli" ;;
+        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --eval-file) files=1 ;;
+        --reference) files=1 ;;
         --test-file) files=1 ;;
         --predict) files=1 ;;
         --max-seq) words=" " ;;
@@ -188,6 +194,19 @@ _siTrain() {
         --text-column) files=1 ;;
         --pair-column) files=1 ;;
         --label-column) files=1 ;;
+        --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --chat-template) files=1 ;;
+        --loss-on) words="answers last all" ;;
+        --date) files=1 ;;
+        --long-rows) words="cut drop refuse" ;;
+        --messages-column) files=1 ;;
+        --prompt-column) files=1 ;;
+        --completion-column) files=1 ;;
+        --loss) words="sigmoid robust ipo" ;;
+        --beta) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --chosen-column) files=1 ;;
+        --rejected-column) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
@@ -222,15 +241,11 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     prepare)
-        options="--help --out --tokenizer --train-tokenizer --data-format --text-column --eval-split --eval-out --threads --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
+        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --text-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
         case "$before" in
         --out) files=1 ;;
         --tokenizer) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
-        --text-column) files=1 ;;
-        --eval-split) words=" " ;;
-        --eval-out) files=1 ;;
-        --threads) words=" " ;;
         --vocab) words=" " ;;
         --show) words=" " ;;
         --init) files=1 ;;
@@ -239,13 +254,14 @@ _siTrain() {
         --messages-column) files=1 ;;
         --prompt-column) files=1 ;;
         --completion-column) files=1 ;;
+        --text-column) files=1 ;;
         --bos) files=1 ;;
         --eos) files=1 ;;
         --loss-on) words="answers last all" ;;
         --date) files=1 ;;
         esac ;;
     import)
-        options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --steps) words=" " ;;
         --schedule-steps) words=" " ;;
@@ -256,7 +272,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -269,6 +286,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -298,6 +317,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     export)
@@ -307,7 +328,7 @@ _siTrain() {
         --max-shard-size) words=" " ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -318,14 +339,12 @@ _siTrain() {
         --network-latency) words=" " ;;
         --json) files=1 ;;
         --data) files=1 ;;
-        --mix) files=1 ;;
         --eval-data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
         --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
-        --eval-split) words=" " ;;
         --test-file) files=1 ;;
         --epochs) words=" " ;;
         --max-seq) words=" " ;;
@@ -345,7 +364,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --init) files=1 ;;
@@ -366,7 +384,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -379,6 +398,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -408,13 +429,16 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     report)
-        options="--help --json --csv --html --sql --config --openmetrics --trace --trace-steps"
+        options="--help --by --json --csv --html --sql --config --openmetrics --trace --trace-steps"
         case "$before" in
+        --by) files=1 ;;
         --html) files=1 ;;
-        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list" ;;
+        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list" ;;
         --trace) files=1 ;;
         --trace-steps) files=1 ;;
         esac ;;
@@ -444,7 +468,7 @@ _siTrain() {
         --dir) files=1 ;;
         esac ;;
     bench)
-        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --dir) files=1 ;;
         --only) words="products memory kernels disk steps" ;;
@@ -470,7 +494,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -483,6 +508,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -512,6 +539,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     esac

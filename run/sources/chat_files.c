@@ -21,7 +21,7 @@
 
 /* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. THREADS: the most, since
  * each has a tokenizer; together these have TOKENIZERS bytes. */
-enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, THREADS = 64, TOKENIZERS = 192 << 20, SHOWN = 240 };
+enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, THREADS = 64, TOKENIZERS = 192 << 20 };
 
 /* end: no row follows; rc: because reading failed behind its rows. */
 struct block {
@@ -50,7 +50,7 @@ struct encoder {
     size_t                   sets;
     struct chat_ends         ends;
     uint64_t                 left; // rows of the files that may be read
-    char                     first[SHOWN + 1]; // of the file's first row
+    char                     first[CHAT_SHOWN + 1]; // of the file's first row
     int32_t                 *stored[2];        // (seq)
     struct chat_bounds       bounds;
 };
@@ -72,8 +72,8 @@ static struct chat_encoding encoding_of(const struct encoder *e, struct tokenize
     return how;
 }
 
-static int rows_open(struct chat_rows **r, const struct chat_files *f, const char *path,
-                     size_t most, struct err *err)
+int chat_files_rows(struct chat_rows **r, const struct chat_files *f, const char *path,
+                    size_t most, struct err *err)
 {
     int rc = chat_rows_open(r, path, (enum chat_form)f->o->rows, &f->names, err);
 
@@ -89,7 +89,7 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
     struct token_text t = { 0 };
     struct err        why;
 
-    for (size_t i = 0; i < ids->ids.n && t.n < SHOWN; i++)
+    for (size_t i = 0; i < ids->ids.n && t.n < CHAT_SHOWN; i++)
         if (tokenizer_text_add(e->tok[0], &t, ids->ids.ids[i], 0, &why))
             break;
     if (!tokenizer_text_end(e->tok[0], &t, &why))
@@ -254,30 +254,6 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
     return 0;
 }
 
-static int refuse_bare(const struct encoder *e, const struct chat_tally *t, const char *path,
-                       struct err *err)
-{
-    const char              *lacks = "no token that counts in the loss lies";
-    const char              *they = "they stand";
-
-    if (e->f->pairs) {
-        lacks = "no two answers begin, and differ,";
-        they = "they do";
-    }
-    if (t->dropped == t->rows)
-        return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
-                          ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
-    if (t->behind)
-        return err_misuse(err, "%s: %s within --max-seq %" PRIu64 ": %s behind it in %" PRIu64
-                          " of its %" PRIu64 " row%s; give a larger --max-seq", path, lacks,
-                          e->s->o.seq, they, t->behind, t->rows, t->rows == 1 ? "" : "s");
-    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
-                      "--loss-on; the first row is \"%s%s\"", path, t->rows,
-                      t->rows == 1 ? "" : "s",
-                      t->dropped ? ", but for rows that --long-rows drop leaves out" : "", e->first,
-                      strlen(e->first) + 8 > SHOWN ? "..." : "");
-}
-
 /* A JSON value of a row is counted as used by several threads at once, which jansson allows. */
 static void read_block(struct encoder *e, struct chat_rows *r, struct block *b)
 {
@@ -354,7 +330,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     enum chat_form    form = CHAT_FORM_FOUND;
     struct watch      w = work_begin(e->s->events, "tokenising %s", path);
     struct chat_tally file = { 0 };
-    int               rc = rows_open(&r, e->f, path, e->bounds.row, err);
+    int               rc = chat_files_rows(&r, e->f, path, e->bounds.row, err);
 
     e->set[0].file = e->set[1].file = file;
     rc = rc ? rc : read_file(e, r, &w, err);
@@ -369,7 +345,8 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     if (!rc && !file.rows)
         rc = err_misuse(err, "%s has no rows", path);
     if (!rc && !file.kept)
-        rc = refuse_bare(e, &file, path, err);
+        rc = chat_tally_refuse(&file, &(struct chat_told){ path, e->first, e->f->pairs != NULL,
+                                                          e->s->o.seq }, err);
     if (rc)
         return rc;
     say_file(e, &file, path, form);
@@ -419,13 +396,11 @@ static int store_set(struct encoder *e, const struct chat_set *set,
     return rc;
 }
 
-static int set_open(struct encoder *e, const char *name, struct err *err)
+static int set_open(struct encoder *e, const char *name, const char *path, struct err *err)
 {
     struct chat_set *set = &e->set[e->sets];
-    char             path[SESSION_PATH + 32];
 
     *set = (struct chat_set){ .name = name };
-    snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
     int rc = examples_new_open(&set->out, path, err);
     if (!rc)
         examples_new_marks(&set->out);
@@ -446,17 +421,12 @@ static int refuse_side(const struct encoder *e, struct err *err)
                       train->kept ? "evaluate on" : "train on");
 }
 
-/* Encodes the files of a set; with `held`, a part of their rows goes into that set. */
-static int add_set(struct encoder *e, const char *name, const char *held,
-                   const struct opt_strings *files, uint64_t most, struct err *err)
+/* Writes the rows of files into the sets that are open. */
+static int write_sets(struct encoder *e, const struct opt_strings *files, uint64_t most,
+                      struct err *err)
 {
-    int rc;
+    int rc = 0;
 
-    if (!files->n)
-        return 0;
-    e->sets = 0;
-    rc = set_open(e, name, err);
-    rc = rc || !held ? rc : set_open(e, held, err);
     e->left = most ? most : UINT64_MAX;
     for (size_t i = 0; i < files->n && !rc && e->left; i++)
         rc = add_file(e, files->item[i], err);
@@ -466,6 +436,27 @@ static int add_set(struct encoder *e, const char *name, const char *held,
             rc = examples_new_commit(&e->set[k].out, err);
         else
             examples_new_abort(&e->set[k].out);
+    return rc;
+}
+
+/* Encodes the files of a set; with `held`, a part of their rows goes into that set. */
+static int add_set(struct encoder *e, const char *name, const char *held,
+                   const struct opt_strings *files, uint64_t most, struct err *err)
+{
+    const char *const names[] = { name, held };
+    char              path[SESSION_PATH + 32];
+    int               rc = 0;
+
+    if (!files->n)
+        return 0;
+    e->sets = 0;
+    for (size_t k = 0; k < 2 && names[k] && !rc; k++) {
+        snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, names[k]);
+        rc = set_open(e, names[k], path, err);
+    }
+    if (rc && e->sets)
+        examples_new_abort(&e->set[0].out);
+    rc = rc ? rc : write_sets(e, files, most, err);
     for (size_t k = 0; k < e->sets && !rc; k++)
         rc = store_set(e, &e->set[k], files, err);
     return rc;
@@ -484,7 +475,7 @@ int chat_files_check(const struct chat_files *f, struct err *err)
             struct chat_rows *r = NULL;
             int               got = 0;
 
-            rc = rows_open(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
+            rc = chat_files_rows(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
             if (!rc && (got = chat_rows_next(r, &row, err)) < 0)
                 rc = got;
             if (!rc && got == 0)
@@ -517,18 +508,17 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
                              f->pairs ? TUNE_DPO : TUNE_CHAT, (uint64_t)div_up(o->steps, each));
 }
 
+/* dir: the tokenizer's folder. */
 static int encoder_open(struct encoder **out, struct session *s, const struct chat_files *f,
-                        struct tokenizer *tok, struct err *err)
+                        struct tokenizer *tok, const char *dir, struct err *err)
 {
     struct encoder *e = *out = calloc(1, sizeof *e);
-    char            dir[SESSION_PATH + 16];
     int             rc = 0;
 
     for (size_t k = 0; e && k < 2; k++)
         e->stored[k] = malloc(s->o.seq * sizeof *e->stored[k]);
     if (!e || !e->stored[0] || !e->stored[1])
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     e->s = s;
     e->f = f;
     e->tok[0] = tok;
@@ -541,10 +531,15 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
         one = rss_now() > before ? (rss_now() - before) / i : 0;
     }
     chat_bounds_find(&e->bounds, f->host_mem, e->threads);
-    struct chat_encoding how = encoding_of(e, tok);
+    return rc;
+}
+
+static int find_ends(struct encoder *e, struct err *err)
+{
+    struct chat_encoding how = encoding_of(e, e->tok[0]);
 
     how.loss = CHAT_LOSS_ANSWERS;
-    return rc ? rc : chat_ends_find(&e->ends, s, &how, err);
+    return chat_ends_find(&e->ends, e->s, &how, err);
 }
 
 static void encoder_close(struct encoder *e)
@@ -567,13 +562,16 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
                    struct err *err)
 {
     struct encoder *e = NULL;
+    char            dir[SESSION_PATH + 16];
     int             rc = runlog_new_rows(s->log, err);
 
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     if (!rc && f->pairs)
         rc = pairs_opts_store(s->log, &s->pairs, err);
     if (!rc && f->pairs)
         rc = runlog_new_pairs(s->log, err);
-    rc = rc ? rc : encoder_open(&e, s, f, tok, err);
+    rc = rc ? rc : encoder_open(&e, s, f, tok, dir, err);
+    rc = rc ? rc : find_ends(e, err);
     rc = rc ? rc : add_set(e, RUN_TRAIN, f->split > 0 ? run_dev[0] : NULL, &f->train, f->most_train,
                            err);
     rc = rc ? rc : add_set(e, run_dev[0], NULL, &f->eval, f->most_eval, err);
@@ -584,4 +582,19 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
         rc = settings_set(s->log, err, "chat.by_length=1");
     rc = rc ? rc : set_steps(s, f, err);
     return rc ? rc : session_store_options(s, 0, err);
+}
+
+int chat_files_encode(struct examples **out, struct session *s, const struct chat_files *f,
+                      struct tokenizer *tok, const char *tokenizer, const char *path,
+                      struct err *err)
+{
+    struct encoder *e = NULL;
+    int             rc = encoder_open(&e, s, f, tok, tokenizer, err);
+
+    *out = NULL;
+    rc = rc ? rc : set_open(e, run_dev[0], path, err);
+    rc = rc ? rc : write_sets(e, &f->eval, f->most_eval, err);
+    rc = rc ? rc : chat_tally_notice(&e->set[0].all, s, tok, f->pairs != NULL, 1, err);
+    encoder_close(e);
+    return rc ? rc : examples_open(out, path, err);
 }
