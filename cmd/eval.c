@@ -41,8 +41,8 @@ static const struct opt_row rows[] = {
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "Rows to predict, in the format of finetune's --train-file" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "File for predictions of the test rows. An existing file is replaced only if eval "
-              "--predict wrote it." },
+      .help = "File for predictions of the test rows, with each class's probability. An existing "
+              "file is replaced only if eval --predict wrote it." },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "Number of tokens per row of --eval-file or --task (default: the run's of "
               "conversations; otherwise finetune's). Longer rows are cut off." },

@@ -62,14 +62,20 @@ static int take_choices(struct opt_line *line, const struct model_folder *r, str
 {
     static const char *const names[] = {
         "loss-on", "special-in-text", "date", "long-rows", "messages-column", "prompt-column",
-        "completion-column", "text-column", "chosen-column", "rejected-column", "loss", "beta",
-        "label-smoothing"
+        "completion-column", "text-column", "chosen-column", "rejected-column", "loss", "beta"
     };
     int rc = 0;
 
     for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++)
         rc = take_given(line, r, names[i], err);
     return rc;
+}
+
+/* The options of training that the loss of pairs depends on. */
+static struct train_opts train_of(const struct chatting *c)
+{
+    return (struct train_opts){ .batch = c->read.batch,
+                                .label_smoothing = c->r->hf ? 0 : c->r->run.pairs.smoothing };
 }
 
 static int refuse_alone(const struct chatting *c, struct err *err)
@@ -89,7 +95,7 @@ static int check(struct chatting *c, const struct opt_line *line, struct err *er
     const struct tune_opts  t = { .task = is_pairs(c) ? TUNE_DPO : TUNE_CHAT,
                                   .test_file = e->test_file, .predict = e->predict != NULL,
                                   .max_predict = e->max_predict };
-    const struct train_opts train = { .batch = c->read.batch };
+    const struct train_opts train = train_of(c);
     const char             *pairs = pairs_opts_given(line);
 
     if (e->data.n)
@@ -204,11 +210,12 @@ int eval_chat(const struct model_folder *r, struct opt_line *line, struct err *e
 
     c.rows.kind = (e->task ? tune_pairs(&given) : run == SESSION_PAIRS) ? SESSION_PAIRS
                                                                        : SESSION_PADDED;
-    c.rows.pairs = pairs_opts_of(&e->pairs);
     c.read.seq = e->max_seq ? e->max_seq : c.read.seq ? c.read.seq
                  : run != SESSION_WHOLE               ? r->run.o.seq
                                                       : 0;
     c.read.threads = threads_here(c.read.threads);
+    const struct train_opts train = train_of(&c);
+    c.rows.pairs = pairs_opts_of(&e->pairs, &train);
     rc = rc ? rc : check(&c, line, err);
     rc = rc ? rc : take_rows(&c, err);
     rc = rc ? rc : evaluate(&c, err);

@@ -17,6 +17,7 @@
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
 #include "run/loop/model_folder.h"
+#include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
 #include "run/newrun.h"
@@ -363,7 +364,7 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
         o->train.steps = o->tune.epochs * each;
         opt_mark_given(line, "steps");
     }
-    if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&
+    if (!(rc = resume_overlay(s, line, &o->train, 0, err)) &&
         !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
         schedule_end_tell(s);
     return rc;

@@ -7,6 +7,7 @@
 #include "data/base/machine.h"
 #include "plan/memory.h"
 #include "run/folder/settings.h"
+#include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
 #include "run/model_opts.h"
@@ -93,7 +94,7 @@ static int without_data(struct session *s, struct opt_line *line, struct err *er
 {
     struct pretrain_opts *o = line->options;
     int                   named = opt_given(line, "device");
-    int                   rc = named ? training_overlay(s, line, &o->train, 1, err) : 0;
+    int                   rc = named ? resume_overlay(s, line, &o->train, 1, err) : 0;
 
     if (named && !rc)
         rc = moved_settle(s->moved, &s->run, err);
@@ -114,7 +115,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
                           "leave it out");
     if (first && !o->corpus.data.n)
         return without_data(s, line, err);
-    int rc = training_overlay(s, line, &o->train, first, err);
+    int rc = resume_overlay(s, line, &o->train, first, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s->config, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&s->config);

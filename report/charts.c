@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 7 };
+enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 8 };
 
 const char *chart_colour(size_t i)
 {
@@ -99,13 +99,13 @@ void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axi
         most = label && strlen(label) > most ? strlen(label) : most;
         free(label);
     }
-    s.left = fmax(60, fmin(240, 16 + LETTER * (double)most));
+    s.left = fmax(60, fmin(284, 16 + LETTER * (double)most));
     svg_open(&s, name);
     json_array_foreach(rows, i, row) {
         char  *label = row_label(row, heads, &figure);
         double y = (double)i * ROW;
 
-        svg_text(&s, "", s.left - 8, y + 16, "end", label ? label : "");
+        svg_text(&s, "row", s.left - 8, y + 16, "end", label ? label : "");
         draw_row(&s, y, row, axis);
         svg_text(&s, "tick", svg_x(&s, table_bar(row)) + 6, y + 16, "start", figure);
         free(label);
@@ -177,11 +177,14 @@ static void draw_curve(const struct svg *s, struct curve *all, size_t at)
     }
 }
 
-/* Draws what lies behind all curves. */
-static void draw_behind(const struct svg *s, const struct curve *c)
+/* Draws what lies behind all curves; of equal curves it is drawn once. */
+static void draw_behind(const struct svg *s, const struct curve *all, size_t at)
 {
-    char faint[FIGURE];
+    const struct curve *c = &all[at];
+    char                faint[FIGURE];
 
+    if (c->with != at)
+        return;
     if (c->bands)
         svg_band(s, c->colour, c->x, c->low, c->high, c->n);
     snprintf(faint, sizeof faint, "faint %s", c->colour);
@@ -244,7 +247,7 @@ static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
     svg_axis_y(&s, a->label, a->figure);
     svg_axis_x(&s, a->along, figure_count);
     for (size_t i = 0; i < n; i++)
-        draw_behind(&s, &c[i]);
+        draw_behind(&s, c, i);
     for (size_t i = 0; i < n; i++)
         draw_curve(&s, c, i);
     svg_close(&s);

@@ -14,7 +14,10 @@ static const struct named { const char *name, *keys; } sources[] = {
     { "train-file", "given.train-file" }, { "eval-file", "given.eval-file" },
     { "rows (checksum)", "train.sum" }, { "rows evaluated on (checksum)", "dev.sum" },
     { "text-column", "column.text" }, { "pair-column", "column.pair" },
-    { "label-column", "column.label" }, { "ranks", "ranks" },
+    { "label-column", "column.label" }, { "loss", "given.loss" }, { "beta", "given.beta" },
+    // runs of pairs of an older version have it among what was given
+    { "label-smoothing", "option.label-smoothing given.label-smoothing" },
+    { "packing", "chat.packing" }, { "group-by-length", "chat.by_length" }, { "ranks", "ranks" },
 }, machines[] = {
     { "drives", "drive.*" }, { "engine", "engine" }, { "processor", "cpu" }, { "host", "host" },
 };
@@ -55,7 +58,7 @@ static const char *text_of(char *buf, size_t size, const json_t *report, const c
 /* A name is added once, even if a setting has several keys. */
 static void add(json_t *all, const char *name, const char *value)
 {
-    if (!json_object_get(all, name))
+    if (*value && !json_object_get(all, name))
         json_object_set_new(all, name, report_string(value));
 }
 
@@ -88,16 +91,35 @@ static int is_of_run(const struct opt_row *row)
            strcmp(row->name, "log-every") && strcmp(row->name, "endurance");
 }
 
+struct adding { json_t *all; const json_t *report; };
+
+/* usual: the option's default. A run of a program that did not know the option has none of its own.
+ */
+static int add_option(void *ctx, const struct opt_row *row, int given, const char *usual)
+{
+    const struct adding *a = ctx;
+    const char          *text;
+    char                 key[64], size[32];
+
+    (void)given;
+    snprintf(key, sizeof key, "option.%s", row->name);
+    text = report_setting_text(a->report, key);
+    if (is_of_run(row))
+        add(a->all, row->name, figure_option(size, sizeof size, row, *text ? text : usual));
+    return 0;
+}
+
 static void add_options(json_t *all, const json_t *report)
 {
-    char key[64], text[32];
+    struct adding     a = { all, report };
+    struct train_opts usual;
+    struct opt_line   line = train_opts_line(&usual);
 
-    for (const struct opt_row *row = train_rows; row->name; row++) {
-        snprintf(key, sizeof key, "option.%s", row->name);
-        if (is_of_run(row))
-            add(all, row->name, figure_option(text, sizeof text, row,
-                                              report_setting_text(report, key)));
-    }
+    // an imported model has no options of a training
+    if (!*report_setting_text(report, "option.batch") || train_opts_default(&usual, NULL))
+        return;
+    opt_each(&line, add_option, &a);
+    train_opts_release(&usual);
 }
 
 json_t *compare_settings(const json_t *report)
@@ -111,12 +133,13 @@ json_t *compare_settings(const json_t *report)
     return all;
 }
 
+/* The number of threads is the machine's, unless it was given. */
 int compare_is_machine(const char *setting)
 {
     for (size_t i = 0; i < MACHINES; i++)
         if (!strcmp(machines[i].name, setting))
             return 1;
-    return 0;
+    return !strcmp(setting, "threads");
 }
 
 /* Whether two runs differ in a setting. A run without drives, as in mode mem, differs in its mode,

@@ -386,10 +386,7 @@ const struct section sections_of_one[] = {
                    { "#step", "last_step", figure_step }, { "#best", "best_value", figure_exact },
                    { "#step", "best_step", figure_step } } },
     { "Loss along the run",
-      "Line: the smoothed loss, which is the mean over a fortieth of the run on both sides of a "
-      "step. Faint line: the mean of each of up to 400 pieces of the run, of the steps whose loss "
-      "is a number. Band: the least and the most in each. Points: the loss of evaluations.",
-      .drawn = text_curve,
+      WORDS_LOSS " Band: the least and the most in each piece.", .drawn = text_curve,
       .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1,
                     .smooth = "loss_smooth", .points = "loss" },
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },

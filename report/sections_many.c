@@ -71,10 +71,10 @@ static json_t *measures_of(const json_t *reports)
     return all;
 }
 
-/* For each measure a heading, and below it the rows of this section of all reports. make: makes
- * such a row of what the section says of the i-th run. */
+/* For each measure a heading, and below it the rows of this section of all reports. add: adds what
+ * else there is to say of the i-th run; NULL: nothing. */
 static json_t *by_measure(const json_t *reports, const char *section,
-                          json_t *(*make)(const json_t *row, const json_t *report, size_t i))
+                          void (*add)(json_t *row, const json_t *report, size_t i))
 {
     json_t       *measures = measures_of(reports), *rows = json_array(), *any;
     const json_t *r, *row;
@@ -90,41 +90,35 @@ static json_t *by_measure(const json_t *reports, const char *section,
                     continue;
                 if (json_array_size(rows) == before)
                     json_array_append_new(rows, json_pack("{s:s}", "heading", measure));
-                json_array_append_new(rows, make(row, r, i));
+                json_t *copy = json_copy((json_t *)(uintptr_t)row);
+                if (add)
+                    add(copy, r, i);
+                json_array_append_new(rows, copy);
             }
     }
     json_decref(measures);
     return rows;
 }
 
-static json_t *result_row(const json_t *result, const json_t *report, size_t i)
+static void add_run(json_t *row, const json_t *report, size_t i)
 {
-    json_t *row = json_copy((json_t *)(uintptr_t)result);
-    char    name[TEXT];
+    char name[TEXT];
 
     json_object_set_new(row, "run", json_sprintf("%zu  %s", i + 1,
                                                  figure_end(name, sizeof name, figure_run(report),
                                                             NAME)));
     json_object_set_new(row, "lr", report_string(report_setting_text(report, "option.lr")));
     json_object_set_new(row, "seed", report_string(report_setting_text(report, "option.seed")));
-    return row;
 }
 
 static json_t *evaluations_rows(const json_t *reports)
 {
-    return by_measure(reports, "results", result_row);
-}
-
-static json_t *group_row(const json_t *seeds, const json_t *report, size_t i)
-{
-    (void)report;
-    (void)i;
-    return json_copy((json_t *)(uintptr_t)seeds);
+    return by_measure(reports, "results", add_run);
 }
 
 static json_t *seeds_rows(const json_t *reports)
 {
-    return by_measure(reports, "seeds", group_row);
+    return by_measure(reports, "seeds", NULL);
 }
 
 /* ---- settings ---- */
@@ -162,7 +156,11 @@ static json_t *differs(const json_t *reports)
             json_object_set_new(seen, name, cells);
         }
     json_decref(seen);
-    return json_pack("{s:o, s:o}", "heads", heads, "rows", rows);
+    json_t *made = json_pack("{s:o, s:o}", "heads", heads, "rows", rows);
+    if (json_array_size(rows))
+        return made;
+    json_decref(made);
+    return NULL;
 }
 
 /* ---- breakdowns ---- */
@@ -215,9 +213,7 @@ const struct section sections_of_many[] = {
       .columns = { { "", "label", NULL }, { "#speed-up", "speedup", figure_times } } },
     { "Speed against devices", "Tokens a second of the median steady step, a line for each mode.",
       SECTION_PAGE, .chart = chart_devices },
-    { "Losses", "Line: the smoothed loss, which is the mean over a fortieth of the run on both "
-      "sides of a step. Faint line: the mean of each of up to 400 pieces. Points: the loss of "
-      "evaluations. Where curves lie on each other, each is dashed.", SECTION_PAGE,
+    { "Losses", WORDS_LOSS " Where curves lie on each other, each is dashed.", SECTION_PAGE,
       .chart = chart_losses },
     { "Breakdown of a step, as it was lived", "The mean of the steady steps that are kept whole.",
       .make_rows = lived_rows, .bars = breakdown_bar, .axis = figure_seconds,

@@ -267,17 +267,29 @@ static json_t *listed(const struct compared *runs, const struct compared *const 
     return report_string(text);
 }
 
+/* The measures of all members, each once. */
+static json_t *measures_of(const struct compared *const *members, size_t n)
+{
+    json_t       *all = json_object();
+    const json_t *r;
+    size_t        k;
+
+    for (size_t i = 0; i < n; i++)
+        json_array_foreach(json_object_get(members[i]->report, "results"), k, r)
+            json_object_set_new(all, json_str(r, "measure"), json_true());
+    return all;
+}
+
 static void write_group(const struct compared *runs, const struct compared *const *members,
                         size_t n, size_t group, double *scratch)
 {
-    json_t *rows = json_array(), *r;
-    size_t  i;
+    json_t     *rows = json_array(), *measures = measures_of(members, n), *v;
+    const char *measure;
 
-    for (i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         json_object_set_new(json_object_get(members[i]->report, "comparison"), "group",
                             json_integer((json_int_t)group));
-    json_array_foreach(json_object_get(members[0]->report, "results"), i, r) {
-        const char *measure = json_str(r, "measure");
+    json_object_foreach(measures, measure, v) {
         json_t *row = json_pack("{s:i, s:o, s:o, s:s}", "group", (int)group, "runs",
                                 listed(runs, members, n, 0), "seeds",
                                 listed(runs, members, n, 1), "measure", measure);
@@ -288,7 +300,13 @@ static void write_group(const struct compared *runs, const struct compared *cons
         add_moments(row, "best", scratch, n);
         json_array_append_new(rows, row);
     }
+    json_decref(measures);
     json_object_set_new(members[0]->report, "seeds", rows);
+}
+
+static int has_group(const struct compared *run)
+{
+    return json_object_get(json_object_get(run->report, "comparison"), "group") != NULL;
 }
 
 /* A seed counts once, so the same run twice is no group. */
@@ -301,11 +319,11 @@ void sweep_seeds(const struct compared *runs, size_t n)
     for (size_t i = 0; i < n && members && scratch; i++) {
         size_t found = 1;
 
-        if (json_object_get(json_object_get(runs[i].report, "comparison"), "group"))
+        if (has_group(&runs[i]))
             continue;
         members[0] = &runs[i];
         for (size_t j = i + 1; j < n; j++) {
-            size_t alike = 0;
+            size_t alike = has_group(&runs[j]) ? found + 1 : 0;
 
             while (alike < found && only_seed(members[alike], &runs[j]))
                 alike++;

@@ -128,7 +128,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \
@@ -224,7 +224,7 @@ _siTrain() {
             '*--eval-file=[Evaluation rows, in the format of finetune'\''s --train-file. Conversations may come from several files.]:FILE:_files' \
             '--reference=[Model that a training on preferences began with, for rewards (--task dpo)]:RUN|HFDIR:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
-            '--predict=[File for predictions of the test rows. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
+            '--predict=[File for predictions of the test rows, with each class'\''s probability. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
             '--max-seq=[Number of tokens per row of --eval-file or --task (default\: the run'\''s of conversations; otherwise finetune'\''s). Longer rows are cut off.]:N: ' \
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9% (default\: as in training, or 15%)]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
@@ -246,7 +246,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
@@ -416,7 +415,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \

@@ -182,12 +182,17 @@ static void say_time(const struct session *s, const struct training_end *end)
 {
     char line[SESSION_LINE], limit[32], needs[32];
 
-    say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ": the next step would "
-             "take about %s, and not end within --time-limit %s; go on with: %s --time-limit %"
-             PRIu64 "s", end->step, end->steps,
-             opt_time_text(needs, sizeof needs, ending_needs(&end->ending, end->evaluates)),
-             opt_time_text(limit, sizeof limit, end->ending.limit), session_resume_line(line, s),
-             s->o.time_limit);
+    if (!s->o.time_limit) // another rank's
+        say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ", by the time "
+                 "limit of another rank; go on with: %s", end->step, end->steps,
+                 session_resume_line(line, s));
+    else
+        say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ": the next step "
+                 "would take about %s, and not end within --time-limit %s; go on with: %s "
+                 "--time-limit %" PRIu64 "s", end->step, end->steps,
+                 opt_time_text(needs, sizeof needs, ending_needs(&end->ending, end->evaluates)),
+                 opt_time_text(limit, sizeof limit, end->ending.limit),
+                 session_resume_line(line, s), s->o.time_limit);
 }
 
 int command_train(struct session *s, int *finished, struct err *err)

@@ -393,7 +393,8 @@ const struct opt_row tune_rows[] = {
       .help = "Number of tokens per row (default: 128, in --task chat and dpo 1024; the model's "
               "positions or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
     { "predict", OPT_FLAG, TUNE(predict),
-      .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
+      .help = "Write predictions for the test rows, with each class's probability, at the end",
+      .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, TUNE(max_train),
       .help = "Number of rows to train on, from the first (default: 0, all)",
       .kept = OPT_SOURCE },

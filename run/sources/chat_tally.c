@@ -116,6 +116,6 @@ int chat_tally_refuse(const struct chat_tally *t, const struct chat_told *of, st
     return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
                       "--loss-on; the first row is \"%s%s\"", of->path, t->rows,
                       t->rows == 1 ? "" : "s",
-                      t->dropped ? ", but for rows that --long-rows drop leaves out" : "", of->first,
-                      strlen(of->first) + 8 > CHAT_SHOWN ? "..." : "");
+                      t->dropped ? ", but for rows that --long-rows drop leaves out" : "",
+                      of->first, strlen(of->first) + 8 > CHAT_SHOWN ? "..." : "");
 }

@@ -22,6 +22,9 @@ llama --loss sigmoid --beta 0.3
 qwen3 --loss ipo --beta 0.1
 gpt2 --loss robust --beta 0.5 --label-smoothing 10%
 EOF
+run report "$tmp/llama" "$tmp/gpt2" --json
+same "sigmoid robust 0.3 0.5 0 0.1" "$(python3 -c 'import json, sys; d = {x["setting"]: x for x in json.load(sys.stdin)[1]["differs"]}
+print(*[d[k][v] for k in ("loss", "beta", "label-smoothing") for v in ("first", "value")])' <"$tmp/out")" "a report says that their losses differ"
 finetuned texts --init $models/llama --train-file $fixtures/texts.jsonl --steps 1 --mode mem
 compare "texts: ids and marks" ids $fixtures "$tmp/texts/train.ex" texts
 

@@ -17,6 +17,8 @@ ended="ended early, after step 8 of 100: 3 evaluations without a better loss; th
 works "training ends early" pretrain --run "$tmp/early" $new $still
 result "$(tail -n 1 "$tmp/out" | grep -q "^$tmp/early $ended [0-9.]* after step 2; --early-stopping N with a larger N, or 0, goes further$"; echo $?)" "and says why, and which step was best"
 same "0,1,2,3,4,5,6,7 early" "$(sqlite3 "$tmp/early/run.db" "SELECT group_concat(step) FROM steps") $(setting "$tmp/early" finished)" "its steps are committed, and run.db says how it ended"
+run watch "$tmp/early" --once
+result "$(grep -q "ended early" "$tmp/out"; echo $?)" "watch says so"
 works "a resume trains nothing" pretrain --resume "$tmp/early" --quiet
 result "$(grep -q "$ended" "$tmp/out"; echo $?)" "and says it again"
 trained "$tmp/early" >"$tmp/want"

@@ -193,11 +193,13 @@ def look_at_differences(page):
 page, figures = look_at_page()
 if hostile:
     json.loads(ask("--json"))
-    for form in [], ["--csv"], ["--json"], ["--openmetrics"], ["--sql", "notices"], ["--sql", "notices", "--json"], ["--sql", "evals", "--csv"]:
+    of_one = [["--openmetrics"], ["--sql", "notices"], ["--sql", "notices", "--json"], ["--sql", "evals", "--csv"]]
+    for form in [], ["--csv"], ["--json"], *(of_one if len(runs) == 1 else [["--by", "loss"]]):
         expect(not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", ask(*form)), f"control characters in {form}")
-    with tempfile.TemporaryDirectory() as folder:
-        ask("--trace", f"{folder}/trace.json")
-        json.load(open(f"{folder}/trace.json", encoding="utf-8"))
+    if len(runs) == 1:
+        with tempfile.TemporaryDirectory() as folder:
+            ask("--trace", f"{folder}/trace.json")
+            json.load(open(f"{folder}/trace.json", encoding="utf-8"))
 elif len(runs) == 1:
     look_at_forms(page, figures)
     look_at_words(page)

@@ -33,6 +33,13 @@ agree "by eval_loss" eval_loss sw-*
 agree "by lr" lr sw-5e-5-2 sw-2e-5-1 sw-5e-5-1
 agree "in the order given" "" sw-5e-5-2 sw-2e-5-1 sw-5e-5-1
 
+# A run of a program without an option does not differ in it from one that has the default.
+cp -r sw-2e-5-2 older
+sqlite3 older/run.db "DELETE FROM runs WHERE key IN ('option.label-smoothing', 'option.early-stopping', 'option.decay-steps')"
+run report sw-2e-5-1 older --json
+same "seed; 1, 2" "$(python3 -c 'import json, sys; a, b = json.load(sys.stdin)
+print(", ".join(d["setting"] for d in b["differs"]) + "; " + a["seeds"][0]["runs"])' <"$tmp/out")" "an option that was not known then has its default"
+
 # A longer run, some of whose losses are no numbers: the line is the mean over a fortieth of the run on both sides, the losses are faint behind it.
 cp -r sw-5e-5-2 long
 sqlite3 long/run.db "DELETE FROM steps; INSERT INTO steps (step, loss, lr, tokens, seconds)
@@ -56,6 +63,10 @@ sqlite3 sw-5e-5-3/run.db "UPDATE evals SET value = NULL; DELETE FROM runs WHERE 
 sqlite3 sw-2e-5-1/run.db "DELETE FROM evals; DELETE FROM runs WHERE key LIKE 'best.%'"
 agree "with NaN, by eval_loss" eval_loss sw-*
 agree "with NaN, by accuracy" accuracy sw-*
+agree "with NaN, the first run without evaluations" "" sw-*
+works "the same run twice" report sw-5e-5-1 sw-5e-5-1 sw-5e-5-2 --json
+same "1 None 1" "$(python3 -c 'import json, sys; print(*[r["comparison"].get("group") for r in json.load(sys.stdin)])' <"$tmp/out")" \
+    "is in its group of seeds once"
 works "and in the order of the loss" report sw-* --by loss --json
 same "sw-5e-5-3 sw-2e-5-1" "$(python3 -c 'import json, sys; print(*[r["run"] for r in json.load(sys.stdin)][-2:])' <"$tmp/out")" \
     "no number comes last, but before no evaluation"
