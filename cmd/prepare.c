@@ -90,20 +90,15 @@ static const struct opt_row chat_rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Conversations", chat_rows, 0 },
                                          { 0 } };
 
-static int check_texts(const struct prepare_opts *o, struct err *err)
-{
-    return tokenise_check(o->files.item, o->files.n, o->format == TOKENS_TEXT, &say_events, err);
-}
-
 static int train(const struct prepare_opts *o, struct err *err)
 {
-    size_t ids;
-    int    rc = o->format == TOKENS_TEXT ? 0 : check_texts(o, err); // else tokenise_train does
+    struct tokenise_train t = { .texts = o->files.item, .n = o->files.n,
+                                .column = o->chat.names.text, .as = (enum tokens_format)o->format,
+                                .vocab = o->vocab, .dir = o->out };
+    int                   rc = tokenise_train(&t, &say_events, err);
 
-    rc = rc ? rc : tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events,
-                                  err);
     if (!rc)
-        say_line(stdout, "%s: a tokenizer of %zu ids", o->out, ids);
+        say_line(stdout, "%s: a tokenizer of %zu ids", o->out, t.ids);
     return rc;
 }
 
@@ -236,6 +231,5 @@ const struct opt_command prepare_command = {
             "After a kill or Ctrl-C the same command goes on where it was.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
     .examples = { "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok",
-                  "siTrain prepare corpus/ more.jsonl.zst --tokenizer tok --out train.bin "
-                  "--eval-split 1% --eval-out eval.bin" },
+                  "siTrain prepare my.txt corpus/ more.jsonl.zst --tokenizer tok --out my.bin" },
 };

@@ -2,7 +2,7 @@
  * generate text. It needs no command line. No function in it prints, exits, or handles signals.
  * examples/train.c uses it; `make build/examples/NAME` builds examples/NAME.c.
  *
- *     tokenise_train(&text, 1, 512, "tok", &ids, ev, &err)         train a tokenizer
+ *     tokenise_train(&t, ev, &err)         train a tokenizer
  *
  *     train_opts_default(&o, &err)                                 training options
  *     newrun_create(&(struct newrun){ .dir = "run", .config = config,   create the run's folder;

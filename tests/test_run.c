@@ -140,15 +140,15 @@ static void make_text(void)
 {
     static char bytes[WORDS * 8];
     const char *path = text;
-    size_t      ids;
     struct err  err = { 0 };
 
     assert_int_equal(chdir(tempdir), 0);
     tempdir_put("text", bytes, word_text(bytes, WORDS));
     snprintf(text, sizeof text, "%s", tempdir_at("text"));
     snprintf(tok, sizeof tok, "%s", tempdir_at("tok"));
-    assert_int_equal(tokenise_train(&path, 1, 260, tok, &ids, NULL, &err), 0);
-    assert_int_equal(ids, 260);
+    struct tokenise_train t = { .texts = &path, .n = 1, .vocab = 260, .dir = tok };
+    assert_int_equal(tokenise_train(&t, NULL, &err), 0);
+    assert_int_equal(t.ids, 260);
 }
 
 static int make(const char *dir, int mode, const struct events *events, struct err *err)

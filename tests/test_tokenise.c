@@ -87,8 +87,8 @@ static const struct events events = { .notice = notice, .work_begins = begins,
 
 enum { KILLED = 99 };
 
-/* Calls tokenise_files in a process of its own. Returns its exit code, or KILLED; what it said is in
- * the file "said". */
+/* Calls tokenise_files in a process of its own. Returns its exit code, or KILLED. What it said is
+ * in the file "said". */
 static int call(const char *tok, struct tokenise_files f, const char *out)
 {
     pid_t pid = fork();
@@ -219,7 +219,7 @@ struct scene { char *tok; const char *paths[2]; };
 static void scene_make(struct scene *s)
 {
     char  *text = text_make(TEXT_BYTES, 2), *rows = malloc(2 * TEXT_BYTES);
-    size_t n = 0, ids;
+    size_t n = 0;
 
     assert_non_null(rows);
     for (size_t at = 0, end; at < TEXT_BYTES - 4096; at = end) {
@@ -240,7 +240,8 @@ static void scene_make(struct scene *s)
     s->tok = strdup(tempdir_at("tok"));
     pid_t pid = fork();
     if (!pid) {
-        int rc = tokenise_train(s->paths, 1, 300, s->tok, &ids, NULL, &e);
+        struct tokenise_train t = { .texts = s->paths, .n = 1, .vocab = 300, .dir = s->tok };
+        int                   rc = tokenise_train(&t, NULL, &e);
 
         if (rc)
             fprintf(stderr, "%s\n", e.text);
@@ -271,10 +272,13 @@ static void test_killed(void **state)
     for (int split = 0; split < 2; split++)
         for (stops = 0; stops < 2; stops++) {
             struct tokenise_files f = { .texts = s.paths, .n = 2, .threads = 2, .goes_on = s.tok,
-                                        .save_ns = 1, .split = split ? 0.2 : 0,
-                                        .split_out = split ? strdup(tempdir_at("want.eval")) : NULL };
-            int rc, ends = 0;
+                                        .save_ns = 1 };
+            int                   rc, ends = 0;
 
+            if (split) {
+                f.split = 0.2;
+                f.split_out = strdup(tempdir_at("want.eval"));
+            }
             kill_at = 0;
             assert_int_equal(call(s.tok, f, tempdir_at("want.bin")), 0);
             if (split)

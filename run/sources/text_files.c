@@ -10,7 +10,6 @@
 #include "data/base/utf8.h"
 #include "data/task/row_file.h"
 #include "run/sources/text_cut.h"
-#include "run/sources/text_list.h"
 
 #include <assert.h>
 #include <strings.h>

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "run/folder/events.h"
+#include "run/sources/text_list.h"
 #include "run/sources/text_rows.h"
 
 struct tokenizer;
@@ -22,7 +23,7 @@ struct text_files_of {
     int                     plain;   // what looks like rows is a text, too
     double                  split;   // part of the documents on side 1
     const struct tokenizer *tok;     // says where a text may be cut
-    const char             *written; // the output, or NULL: no folder may contain it
+    const char             *written[TEXT_WRITTEN]; // outputs, or NULLs: no folder may contain them
 };
 
 /* Opens. Notices say what a table is read as. The caller closes. */

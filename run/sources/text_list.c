@@ -91,12 +91,12 @@ static int compare(const void *a, const void *b)
 static int check_within(const char *dir, const char *written, struct err *err)
 {
     char        in[PATH_MAX], of[PATH_MAX];
-    char       *around = written ? file_beside(written, ".", err) : NULL;
+    char       *around = file_beside(written, ".", err);
     size_t      n;
 
-    if (written && !around)
+    if (!around)
         return -ENOMEM;
-    int inside = around && realpath(dir, in) && realpath(around, of) &&
+    int inside = realpath(dir, in) && realpath(around, of) &&
                  !strncmp(of, in, n = strlen(in)) && (of[n] == '/' || !of[n] || n == 1);
 
     free(around);
@@ -105,11 +105,13 @@ static int check_within(const char *dir, const char *written, struct err *err)
 }
 
 static int add_folder(struct text_list *l, const char *dir, const struct stat *st,
-                      const char *written, struct err *err)
+                      const char *const written[TEXT_WRITTEN], struct err *err)
 {
     size_t first = l->n;
-    int    rc = check_within(dir, written, err);
+    int    rc = 0;
 
+    for (size_t i = 0; i < TEXT_WRITTEN && !rc; i++)
+        rc = written[i] ? check_within(dir, written[i], err) : 0;
     rc = rc ? rc : walk(l, dir, &(struct above){ NULL, st->st_dev, st->st_ino }, err);
     if (!rc && l->n == first)
         rc = err_misuse(err, "%s is a folder without files to read: hidden and empty files are "
@@ -119,8 +121,8 @@ static int add_folder(struct text_list *l, const char *dir, const struct stat *s
     return rc;
 }
 
-int text_list_make(struct text_list *out, const char *const *names, size_t n, const char *written,
-                   struct err *err)
+int text_list_make(struct text_list *out, const char *const *names, size_t n,
+                   const char *const written[TEXT_WRITTEN], struct err *err)
 {
     size_t inputs = 0;
     int    rc = 0;

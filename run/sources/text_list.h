@@ -17,10 +17,11 @@ struct text_list {
 };
 
 /* Makes the list. Returns misuse for a name that leads to nothing, and a folder without files.
- * written, or NULL: a file that will be written. A folder that contains it is refused. The caller
- * frees the list, also after an error. */
-int  text_list_make(struct text_list *out, const char *const *names, size_t n, const char *written,
-                    struct err *err);
+ * written: up to two files that will be written, or NULLs. A folder that contains one is refused.
+ * The caller frees the list, also after an error. */
+enum { TEXT_WRITTEN = 2 };
+int  text_list_make(struct text_list *out, const char *const *names, size_t n,
+                    const char *const written[TEXT_WRITTEN], struct err *err);
 void text_list_free(struct text_list *l);
 
 /* Returns a hash of the names, sizes and times of all files. */

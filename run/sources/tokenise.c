@@ -2,12 +2,11 @@
  * share, but for tokenise_files.c. */
 #include "run/sources/tokenise.h"
 
-#include "data/base/file_kind.h"
 #include "data/base/round.h"
 #include "data/base/unpack.h"
 #include "data/text/bpe_train.h"
 #include "run/folder/output.h"
-#include "run/sources/text_list.h"
+#include "run/sources/text_files.h"
 
 enum { PIECE_BYTES = 1 << 20 };
 
@@ -30,7 +29,8 @@ int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, s
     struct text_list list;
     struct unpack   *u = NULL;
     char            *piece = malloc(PIECE_BYTES);
-    int              rc = text_list_make(&list, &path, 1, NULL, err);
+    int              rc = text_list_make(&list, &path, 1, (const char *const[TEXT_WRITTEN]){ NULL },
+                                          err);
     uint64_t         done, total;
 
     *sum = 0;
@@ -66,45 +66,70 @@ int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsig
     return rc;
 }
 
-int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
-                   struct err *err)
+/* Counts the words of a block. */
+static int train_block(struct bpe_train *b, const struct text_files *files,
+                       const struct text_block *block, struct err *err)
 {
-    struct file_look look;
+    int rc = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        struct watch w = work_begin(events, "looking at %s", texts[i]);
-        int          rc = file_kind_look(&look, texts[i], &w, err);
+    for (size_t i = 0; i < block->n_pieces && !rc; i++) {
+        const struct text_piece *p = &block->piece[i];
+        struct text_reading      how = text_files_reading(files, p->file);
+        struct text_found        found;
 
-        work_end(events);
-        if (rc)
-            return rc;
-        if (look.kind != FILE_TEXT && !(json && look.kind == FILE_JSON))
-            return file_kind_refuse(&look, texts[i], FILE_FOR_TEXT, err);
+        rc = text_find(&found, &how, p, block->text + p->from, err);
+        rc = rc ? rc : bpe_train_feed(b, found.text, found.n, p->ends, err);
+        free(found.made);
     }
-    return 0;
+    if (!rc && block->rc) {
+        rc = block->rc;
+        *err = block->err;
+    }
+    return rc;
 }
 
-int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
-                   const struct events *events, struct err *err)
+/* Counts the words of all texts. */
+static int train_on(struct bpe_train *b, const struct tokenise_train *t,
+                    const struct events *events, struct err *err)
+{
+    struct text_files_of of = { .texts = t->texts, .n = t->n, .column = t->column,
+                                .plain = t->as == TOKENS_TEXT };
+    struct text_files *files = NULL;
+    struct text_block  block = { 0 };
+    int                rc = text_files_open(&files, &of, events, err);
+    struct watch       w = t->n == 1 ? work_begin(events, "reading %s", t->texts[0])
+                                     : work_begin(events, "reading %zu inputs", t->n);
+
+    while (!rc && !block.end) {
+        text_files_read(files, &block);
+        rc = train_block(b, files, &block, err);
+        rc = rc ? rc : watch_look(&w, block.done, text_files_bytes(files), err);
+    }
+    work_end(events);
+    text_block_free(&block);
+    text_files_close(files);
+    return rc;
+}
+
+int tokenise_train(struct tokenise_train *t, const struct events *events, struct err *err)
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    struct output     out = { dir, OUTPUT_TOKENIZER, texts, n };
+    struct output     out = { t->dir, OUTPUT_TOKENIZER, t->texts, t->n };
     int               rc = output_check(&out, err);
 
-    rc = rc ? rc : output_check_folder_name(dir, "a tokenizer is a folder", err);
-    rc = rc ? rc : tokenise_check(texts, n, 1, events, err);
+    rc = rc ? rc : output_check_folder_name(t->dir, "a tokenizer is a folder", err);
     rc = rc ? rc : bpe_train_open(&b, err);
-    for (size_t i = 0; i <= n && !rc; i++) {
-        struct watch w = i < n ? work_begin(events, "reading %s", texts[i])
-                               : work_begin(events, "training a tokenizer");
-        rc = i < n ? bpe_train_file(b, texts[i], &w, err)
-                   : bpe_train_finish(b, vocab, &tok, &w, err);
+    rc = rc ? rc : train_on(b, t, events, err);
+    if (!rc) {
+        struct watch w = work_begin(events, "training a tokenizer");
+
+        rc = bpe_train_finish(b, t->vocab, &tok, &w, err);
         work_end(events);
     }
     rc = rc ? rc : output_tokenizer(&out, tok, err);
     if (!rc)
-        *ids = tokenizer_vocab(tok);
+        t->ids = tokenizer_vocab(tok);
     tokenizer_close(tok);
     bpe_train_close(b);
     return rc;

@@ -9,11 +9,6 @@
 int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                     const struct events *events, struct err *err);
 
-/* Check that texts[0..n) are text files. Returns misuse for the first one that is not. A file that
- * looks like JSON is refused, too, unless `json` is set. */
-int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
-                   struct err *err);
-
 /* Tokenise texts[0..n) into one file in llm.c's format. A file is rows of JSON, one document each,
  * or a text, which is one document (text_files.h); other files are refused by name. The template
  * of the tokenizer adds its tokens before and after each document. Without a template, the token
@@ -54,11 +49,19 @@ int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, s
 struct tokenise_ids { const int32_t *ids; size_t n, vocab; const char *where; uint64_t first; };
 int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err);
 
-/* Train a tokenizer with `vocab` ids on texts[0..n) and write it into the folder dir. The folder is
- * written completely or not at all. Returns misuse if output_check refuses dir or if a file is not
- * text. *ids: the tokenizer's number of ids. */
-int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
-                   const struct events *events, struct err *err);
+/* Train a tokenizer with `vocab` ids on texts[0..n), which are read as tokenise_files reads them,
+ * and write it into the folder dir. The folder is written completely or not at all. Returns misuse
+ * if output_check refuses dir or if a file is not a text or rows. */
+struct tokenise_train {
+    const char *const *texts;
+    size_t             n;
+    const char        *column; // as in struct tokenise_files
+    enum tokens_format as;
+    size_t             vocab;
+    const char        *dir;
+    size_t             ids;    // out: the tokenizer's number of ids
+};
+int tokenise_train(struct tokenise_train *t, const struct events *events, struct err *err);
 
 /* Compare the tokenizer `given` with the model's `own`. Returns misuse if an id is another word or
  * if the merges differ. If the model's own tokenizer is of an unknown kind, nothing is compared. */

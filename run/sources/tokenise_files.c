@@ -461,7 +461,7 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     struct tokenise     *t = calloc(1, sizeof *t);
     const char *const    paths[SIDES] = { out, f->split_out };
     struct text_files_of of = { f->texts, f->n, f->column, f->as == TOKENS_TEXT, f->split, f->tok,
-                                out };
+                                { out, f->split_out } };
 
     if (!t)
         return err_set(err, -ENOMEM, "%s: out of memory", out);
