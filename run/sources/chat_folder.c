@@ -6,7 +6,8 @@
 int chat_folder_open(struct text_list *list, struct opt_strings *names,
                      const struct opt_strings *given, struct err *err)
 {
-    int rc = text_list_make(list, given->item, given->n, NULL, err);
+    static const char *const none[TEXT_WRITTEN];
+    int                      rc = text_list_make(list, given->item, given->n, none, err);
 
     *names = (struct opt_strings){ rc ? NULL : calloc(list->n + 1, sizeof *names->item), 0 };
     if (!rc && !names->item)

@@ -13,6 +13,7 @@ for name, letters, n in ("a", "abcdefgh", 4000), ("b", "pqrstuvw", 700), ("c", "
 PY
 printf '%s' "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}" >"$tmp/template.jinja"
 chat_template=$tmp/template.jinja
+root=$PWD
 cd "$tmp" || exit 1
 run prepare a.txt b.txt c.txt --train-tokenizer --vocab 280 --out tok
 run prepare c.txt --tokenizer tok --out c.bin
@@ -70,6 +71,16 @@ done
 same_bits "weights, sequential" --mode su+o --mix 5,3,2 --order sequential
 result "$([ "$mixed" != "$whole" ] && [ "$mixed" != "$pool" ]; echo $?)" "weights and order decide the rows"
 cp -r whole kept
+
+# rows of a masked language model stand between its tokenizer's own tokens, and come from the same sources
+(cd "$root" && python3 tests/cli/tiny_folder.py bert "$tmp/bert" ForMaskedLM)
+masked="--init bert --data a.txt --data b.txt --mix 2,1 --eval-data c.txt --seq 24 --batch 29 --threads 1 --schedule constant --seed 4 $machine --mode su+o"
+run pretrain --run masked $masked --steps 9
+masked=$(exported masked)
+run pretrain --run unmasked $masked --steps 5
+run pretrain --resume unmasked --steps 9 --quiet
+same "$masked" "$(exported unmasked)" "a masked model, stopped: the same bits"
+same 261 "$(sources masked | tr ' ' '\n' | awk '{ n += $1 } END { print n }')" "  and its rows are counted"
 
 # ---- what a resume takes ----
 works "equal weights in other words" pretrain --resume kept --mix 0.5,0.3,0.2 --steps 9 --quiet
