@@ -76,10 +76,10 @@ cp -r whole kept
 (cd "$root" && python3 tests/cli/tiny_folder.py bert "$tmp/bert" ForMaskedLM)
 masked="--init bert --data a.txt --data b.txt --mix 2,1 --eval-data c.txt --seq 24 --batch 29 --threads 1 --schedule constant --seed 4 $machine --mode su+o"
 run pretrain --run masked $masked --steps 9
-masked=$(exported masked)
+mhash=$(exported masked)
 run pretrain --run unmasked $masked --steps 5
 run pretrain --resume unmasked --steps 9 --quiet
-same "$masked" "$(exported unmasked)" "a masked model, stopped: the same bits"
+same "$mhash" "$(exported unmasked)" "a masked model, stopped: the same bits"
 same 261 "$(sources masked | tr ' ' '\n' | awk '{ n += $1 } END { print n }')" "  and its rows are counted"
 
 # ---- what a resume takes ----
