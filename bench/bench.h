@@ -123,7 +123,7 @@ int probe_machine(struct machine_file *out, const struct session *s,
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
-enum { BENCH_MOST_ROUNDS = 64, BENCH_MOST_WAYS = 8 };
+enum { BENCH_MOST_ROUNDS = 64 };
 
 /* One thing that is measured. Either `run` is timed (call: 0, 1, 2, ..), or `measure` gives the
  * figure and returns 0, or -errno and a sentence. */
@@ -132,9 +132,8 @@ struct bench_item {
     int  (*measure)(void *ctx, double *figure, struct err *err);
     void  *ctx;
     int    threads; // 0: as set now
-    double bytes;   // of one call, for bench_ways
     // results
-    double median, least, most; // seconds of one call, or figures
+    double median;              // seconds of one call, or figure
     size_t calls, done;         // private to bench_rounds: calls in a turn, and so far
     double figure[BENCH_MOST_ROUNDS];
 };
@@ -143,10 +142,6 @@ struct bench_item {
  * `seconds` allow. Returns 0, or the failure of a measure. */
 int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double seconds,
                  struct err *err);
-/* Measures n runs (at most BENCH_MOST_WAYS) with one thread and with all. Their bytes/s go into
- * rows[i] as "one_thread" and "all_threads". */
-int bench_ways(const struct bench *b, const struct bench_item *runs, size_t n, json_t *rows,
-               struct err *err);
 double bench_median(double *v, size_t n); // sorts v; 0 if n is 0
 /* Fills memory with numbers that overflow in no kernel. As bf16, and nearly all as float, they are
  * between 2^-5 and 2^-4. With `sign` they have either sign. */

@@ -125,7 +125,7 @@ static int memory_run(struct bench *b, json_t *rows, struct err *err)
            bytes = size_max(least, size_min(four, most)), n = bytes / sizeof(vec);
     struct arena      memory = {0};
     struct arrays     x[KINDS];
-    struct bench_item items[KINDS];
+    struct bench_item items[2 * KINDS]; // each with one thread, and with all
 
     arena_take(&memory, 3 * (bytes + SKEW_BYTES));
     int rc = arena_map(&memory, "three arrays that no cache holds", err);
@@ -136,12 +136,17 @@ static int memory_run(struct bench *b, json_t *rows, struct err *err)
         vec *a = (vec *)(void *)memory.base, *second = a + n + SKEW_VECS;
 
         x[k] = (struct arrays){a, second, second + n + SKEW_VECS, n, kinds[k].part};
-        items[k] = (struct bench_item){.run = loop_run, .ctx = &x[k],
-                                       .bytes = (kinds[k].reads + kinds[k].writes) * (double)bytes};
+        for (size_t all = 0; all < 2; all++)
+            items[2 * k + all] = (struct bench_item){
+                .run = loop_run, .ctx = &x[k], .threads = all ? (int)b->o->train.threads : 1 };
         json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "kind", kinds[k].name, "reads",
                                               kinds[k].reads, "writes", kinds[k].writes));
     }
-    rc = bench_ways(b, items, KINDS, rows, err);
+    rc = bench_rounds(items, 2 * KINDS, b->o->rounds, b->seconds, err);
+    for (size_t i = 0; i < 2 * KINDS && !rc; i++)
+        bench_put(json_array_get(rows, i / 2), i % 2 ? "all_threads" : "one_thread",
+                  (kinds[i / 2].reads + kinds[i / 2].writes) * (double)bytes / items[i].median);
+    omp_set_num_threads((int)b->o->train.threads);
     arena_free(&memory);
     return rc;
 }

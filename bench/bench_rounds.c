@@ -4,7 +4,6 @@
 
 #include "data/base/clock.h"
 
-#include <assert.h>
 #include <omp.h>
 
 static int order(const void *a, const void *b)
@@ -61,30 +60,7 @@ int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double sec
         for (size_t i = 0; i < n && !rc; i++)
             rc = take_turn(&items[i], r, err);
     for (size_t i = 0; i < n && !rc; i++)
-        if (rounds > 0) {
-            items[i].median = bench_median(items[i].figure, rounds);
-            items[i].least = items[i].figure[0];
-            items[i].most = items[i].figure[rounds - 1];
-        }
-    return rc;
-}
-
-int bench_ways(const struct bench *b, const struct bench_item *runs, size_t n, json_t *rows,
-               struct err *err)
-{
-    int               threads = (int)b->o->train.threads;
-    struct bench_item items[2 * BENCH_MOST_WAYS];
-
-    assert(n <= BENCH_MOST_WAYS);
-    for (size_t i = 0; i < 2 * n; i++) {
-        items[i] = runs[i / 2];
-        items[i].threads = i % 2 ? threads : 1;
-    }
-    int rc = bench_rounds(items, 2 * n, b->o->rounds, b->seconds, err);
-    for (size_t i = 0; i < 2 * n && !rc; i++)
-        bench_put(json_array_get(rows, i / 2), i % 2 ? "all_threads" : "one_thread",
-                  items[i].bytes / items[i].median);
-    omp_set_num_threads(threads);
+        items[i].median = bench_median(items[i].figure, rounds);
     return rc;
 }
 

@@ -168,5 +168,5 @@ int check_tokenizer(struct check *c, struct err *err)
     if (!rc && t)
         rc = session_same_tokenizer(&c->s, t, err);
     tokenizer_close(t);
-    return rc;
+    return rc ? rc : session_same_template(&c->s, err);
 }

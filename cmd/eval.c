@@ -2,36 +2,18 @@
  * task's metrics and writes predictions. Texts and rows are tokenised into a file without a name
  * and go through the model in order. If a model's classes have the task's names in another order,
  * the rows of its head are read in the task's order. */
-#include "cmd/cmd.h"
+#include "cmd/eval.h"
+
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "data/base/file.h"
 #include "data/base/nan.h"
 #include "run/folder/output.h"
-#include "run/folder/train_opts.h"
-#include "run/loop/model_folder.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
 
 #include <limits.h>
 #include <math.h>
-
-struct eval_opts {
-    const char *model, *data; // data: a text or tokens; with `task` the task's folder
-    int         data_format;
-    const char *tokenizer;    // NULL: the model's
-    const char *task;         // of GLUE, or
-    const char *eval_file, *test_file; // own rows, with labels named like the model's classes
-    const char *predict; // file for predictions of test rows (NULL: none); MNLI's mismatched ones
-                         // get -mm behind the name
-    struct task_names columns; // of own rows; others default to the run's
-    uint64_t          max_seq; // 0: 128, or the model's limit
-    uint64_t          max_eval, max_predict; // rows; 0: all
-    struct mask_opts  mask;                  // prob 0: the run's, or 15%
-    struct read_opts  read;
-    struct which_opts which;
-};
 
 #define AT(field) offsetof(struct eval_opts, field)
 
@@ -43,17 +25,22 @@ static const struct opt_row rows[] = {
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder for texts (default: the model's; must not differ from it)" },
-    { "task", OPT_STRING, AT(task), .words = task_word, .help = "GLUE task of a classifier" },
-    { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
-      .help = "Evaluation rows of a classifier, in the format of finetune's --train-file" },
+    { "task", OPT_STRING, AT(task), .words = tune_task_word,
+      .help = "GLUE task of a classifier; chat or dpo: the rows of a language model (default: as "
+              "it was trained)" },
+    { "eval-file", OPT_FILES, AT(eval_files), .arg = "FILE",
+      .help = "Evaluation rows, in the format of finetune's --train-file. Conversations may come "
+              "from several files." },
+    { "reference", OPT_STRING, AT(reference), .arg = "RUN|HFDIR", .file = OPT_FILES_MODEL,
+      .help = "Model that a training on preferences began with, for rewards (--task dpo)" },
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "Rows to predict, in the format of finetune's --train-file" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "File for predictions of the test rows. An existing file is replaced only if eval "
-              "--predict wrote it." },
+      .help = "File for predictions of the test rows, with each class's probability. An existing "
+              "file is replaced only if eval --predict wrote it." },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
-      .help = "Number of tokens per row of a classifier (default: 128, or the model's positions "
-              "or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
+      .help = "Number of tokens per row of --eval-file or --task (default: the run's of "
+              "conversations; otherwise finetune's). Longer rows are cut off." },
     { "mask-prob", OPT_RATIO, AT(mask.prob), .min = 0.001, .max = 0.999,
       .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9% (default: as in training, "
               "or 15%)" },
@@ -68,20 +55,16 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Your own rows", column_rows, AT(columns) },
+    { "Conversations", chat_opt_rows, AT(chat) },
+    { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Which model of a run", which_rows, AT(which) },
     { "Machine", read_rows, AT(read) },
     { 0 }
 };
 
-/* Opens a file in a temporary folder. Its name is removed when it is open (file_new_abort), the
- * file when it is closed. Files that killed processes left there are removed. */
-static int scratch_open(struct file_new *f, char *path, size_t size, struct err *err)
+static const char *first_file(const struct eval_opts *e)
 {
-    int rc = file_new_scratch(f, P_tmpdir "/sitrain-eval", err);
-
-    if (!rc)
-        snprintf(path, size, "%s/rows", f->temp);
-    return rc;
+    return e->eval_files.n ? *e->eval_files.item : NULL;
 }
 
 /* ---- predictions ---- */
@@ -97,7 +80,7 @@ static int predict_check(struct predict_file *f, const struct eval_opts *e, size
                          struct err *err)
 {
     const struct task *t = e->task && e->data ? task_find(e->task) : NULL;
-    const char        *files[] = { e->model, e->data, e->tokenizer, e->eval_file, e->test_file };
+    const char        *files[] = { e->model, e->data, e->tokenizer, first_file(e), e->test_file };
 
     *f = (struct predict_file){ .out = { f->path, OUTPUT_PREDICTIONS, f->inputs,
                                          sizeof f->inputs / sizeof *f->inputs } };
@@ -138,7 +121,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
 
     struct tokenise_files f = { .tok = tok, .texts = &o->data, .n = 1, .vocab = r->config.vocab,
                                 .as = (enum tokens_format)o->data_format };
-    if (!rc && !(rc = scratch_open(&scratch, path, sizeof path, err)) &&
+    if (!rc && !(rc = eval_scratch(&scratch, path, sizeof path, err)) &&
         !(rc = tokenise_files(&f, path, &say_events, err)))
         rc = f.count > seq ? tokens_open(out, path, 2, err)
                            : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
@@ -146,13 +129,6 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     file_new_abort(&scratch);
     tokenizer_close(tok);
     return rc;
-}
-
-/* Refuses a loss that is no number: finite parameters may still be too large to compute with. */
-static int check_finite(double loss, const char *model, struct err *err)
-{
-    return isfinite(loss) ? 0 : err_set(err, -ERANGE, "%s: its loss is %f, no number: what it "
-                                        "computes is too large", model, nan_plain(loss));
 }
 
 static int open_masking(struct masking *out, const struct model_folder *r,
@@ -185,10 +161,10 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
                                     &width, &say_events, err)))
         return rc;
     rc = width ? tokens_open(&data, o->data, width, err) : open_text(&data, r, o, err);
-    rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, 0, err);
+    rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, NULL, err);
     e.masking = arch_is_masked(&r->config) ? &masking : NULL;
     if (!rc && !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
-        !(rc = check_finite(loss, o->model, err)))
+        !(rc = eval_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
     tokens_close(data);
@@ -224,7 +200,7 @@ static void own_task(struct evaluation *v, int named)
                 strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = task_custom((const char *const *)l->name, v->r->config.n_labels);
     v->task.loose = 1;
-    v->task.dev[0] = v->e->eval_file;
+    v->task.dev[0] = first_file(v->e);
     v->task.tests[0] = v->e->test_file;
 }
 
@@ -237,8 +213,8 @@ static int find_task(struct evaluation *v, struct err *err)
 
     if (n == 0)
         return err_misuse(err, "%s is a language model, without a head for classes: eval --data "
-                          "FILE gives its loss on a text, finetune --task chat --eval-file FILE "
-                          "evaluates on conversations as it trains", v->e->model);
+                          "FILE gives its loss on a text, --eval-file FILE on conversations",
+                          v->e->model);
     if (v->e->task && !known)
         return opt_words_refuse("task", v->e->task, task_word, err);
     if (known && known->n_labels != n)
@@ -308,7 +284,7 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
     struct results_eval found;
     int                 rc = evaluate_examples(&v->by, x, t, 0, &found, err);
 
-    if (rc || (rc = check_finite(found.loss, v->e->model, err)))
+    if (rc || (rc = eval_finite(found.loss, v->e->model, err)))
         return rc;
     printf("loss%s %.6f\n", suffix, found.loss);
     for (size_t i = 0; i < t->n_metrics; i++)
@@ -345,7 +321,7 @@ static int run_parts(const struct evaluation *v, struct err *err)
         struct file_new    scratch = { 0 };
         char               path[64];
 
-        rc = scratch_open(&scratch, path, sizeof path, err);
+        rc = eval_scratch(&scratch, path, sizeof path, err);
         rc = rc ? rc : labelled_encode(&x, &p->rows, v->tok, &v->r->config, v->seq, pad, path, err);
         file_new_abort(&scratch);
         if (!rc)
@@ -355,16 +331,24 @@ static int run_parts(const struct evaluation *v, struct err *err)
     return rc;
 }
 
-static int check(const struct eval_opts *e, struct err *err)
+static int check(const struct eval_opts *e, const struct opt_line *line, struct err *err)
 {
-    int rc = columns_check(&e->columns, e->eval_file || e->test_file, err);
+    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+
+    if (chat || pairs || e->reference)
+        return err_misuse(err, "--%s is for conversations and preferences, and %s is a classifier: "
+                          "leave it out", chat ? chat : pairs ? pairs : "reference", e->model);
+    if (e->eval_files.n > 1)
+        return err_misuse(err, "--eval-file was given %zu times: only conversations may come from "
+                          "several files", e->eval_files.n);
+    int rc = columns_check(&e->columns, e->eval_files.n || e->test_file, err);
 
     if (rc)
         return rc;
     if (e->task && !e->data)
         return err_misuse(err, "--data DIR is missing: the folder of %s with its development set",
                           e->task);
-    if (e->task && (e->eval_file || e->test_file))
+    if (e->task && (e->eval_files.n || e->test_file))
         return err_misuse(err, "--task takes its rows from --data: leave --eval-file and "
                                "--test-file out");
     if (!e->task && e->data)
@@ -389,15 +373,17 @@ static int open_model(struct evaluation *v, struct err *err)
     ordered.source = classes_source(&v->classes);
     for (size_t i = 0; i < v->parts; i++)
         most = v->part[i].rows.rows > most ? v->part[i].rows.rows : most;
-    return rc ? rc : model_folder_evaluator(&v->by, &ordered, &read, most, err);
+    return rc ? rc : model_folder_evaluator(&v->by, &ordered, &read,
+                                            &(struct evaluated){ .n = most }, err);
 }
 
-static int eval_task(const struct model_folder *r, const struct eval_opts *e, struct err *err)
+static int eval_task(const struct model_folder *r, const struct opt_line *line, struct err *err)
 {
-    struct evaluation v = { .r = r, .e = e };
-    int               rc;
+    const struct eval_opts *e = line->options;
+    struct evaluation       v = { .r = r, .e = e };
+    int                     rc;
 
-    if ((rc = check(e, err)) || (rc = find_task(&v, err)) || (rc = add_parts(&v, err)) ||
+    if ((rc = check(e, line, err)) || (rc = find_task(&v, err)) || (rc = add_parts(&v, err)) ||
         (rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err)))
         goto out;
     if (!(rc = open_model(&v, err)))
@@ -426,8 +412,11 @@ static int run(struct opt_line *line, struct err *err)
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);
-    if (!rc && (o->task || o->eval_file || o->test_file || o->predict))
-        rc = eval_task(&r, o, err);
+    const struct tune_opts tune = { .task = o->task };
+    if (!rc && !arch_classifies(&r.config) && (o->eval_files.n || tune_chats(&tune)))
+        rc = eval_chat(&r, line, err);
+    else if (!rc && (o->task || o->eval_files.n || o->test_file || o->predict))
+        rc = eval_task(&r, line, err);
     else if (!rc && arch_classifies(&r.config))
         rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
                         "says what it is evaluated on", o->model);
@@ -443,8 +432,10 @@ const struct opt_command eval_command = {
     .summary = "measure the loss of a model on a file, or a classifier's metrics",
     .text = "A language model is evaluated on consecutive rows of --seq tokens. Each token is "
             "predicted from the tokens before it in its row. BERT and RoBERTa predict masked "
-            "tokens from all others in the row; each evaluation masks the same tokens. A "
-            "classifier or regressor is evaluated on the development set of a GLUE task, or on "
+            "tokens from all others in the row; each evaluation masks the same tokens. With "
+            "--eval-file, a language model is evaluated on the answers of conversations, or on "
+            "preferences. A classifier or regressor is evaluated on the development set of a "
+            "GLUE task, or on "
             "your own rows. If a run kept its best model (--keep-best), that model is evaluated; "
             "otherwise, the model after the last step, also of a run that is being trained.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,

@@ -164,6 +164,9 @@ static int find_task(struct material *m, struct err *err)
     if (!t->task)
         rc = task_own(&m->own, only(&t->train_file), &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
+    if (!rc && m->task && m->task->n_labels == 1 && m->o->train.label_smoothing > 0)
+        rc = err_misuse(err, "--label-smoothing is for words and classes, and a regressor has "
+                        "neither: leave it out");
     return rc || m->task ? rc : opt_words_refuse("task", t->task, tune_task_word, err);
 }
 
@@ -398,7 +401,7 @@ static int run(struct opt_line *line, struct err *err)
     struct comm            *comm;
     uint64_t                before, applied;
     char                    dir[SESSION_PATH];
-    int                     rc = job_open(&comm, err);
+    int                     finished, rc = job_open(&comm, err);
 
     if (rc)
         return rc;
@@ -415,8 +418,9 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     if (!rc && job_speaks() && before < s.o.steps)
         rc = finetune_results_check(&s, before, err);
-    rc = rc ? rc : command_train(&s, err);
-    if (!rc && job_speaks())
+    s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
+    rc = rc ? rc : command_train(&s, &finished, err);
+    if (!rc && finished && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);
     if (after.results.n_evals && s.rows != SESSION_WHOLE)
         finetune_chat_print(&after);

@@ -7,6 +7,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "data/base/nan.h"
+#include "model/together.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/loop/model_folder.h"
@@ -21,7 +22,7 @@ struct material {
     struct chat_files     files;
     struct newrun         n;
     json_t               *generation;
-    char                  today[16];
+    char                  today[64];
 };
 
 static int check_source(const struct opt_line *line, struct err *err)
@@ -114,13 +115,30 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     return chat_files_check(f, err);
 }
 
+/* The day on which rank 0 makes the run. */
+static int today(char *out, size_t size, struct comm *comm, struct err *err)
+{
+    time_t    now = time(NULL);
+    uint64_t  year = 0, day = 0; // of rank 0; day: 100 a month
+    struct tm tm;
+
+    if (!comm || !comm->rank) {
+        localtime_r(&now, &tm);
+        year = (uint64_t)tm.tm_year + 1900;
+        day = (uint64_t)(tm.tm_mon + 1) * 100 + (uint64_t)tm.tm_mday;
+    }
+    int rc = together_add(comm, &year, &day, err);
+
+    snprintf(out, size, "%04" PRIu64 "-%02" PRIu64 "-%02" PRIu64, year, day / 100, day % 100);
+    return rc;
+}
+
 /* Choices that were left to siTrain are kept with the run as if they were given, so that it can be
  * made again, another day, from another folder, and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
-    static const char *const    of_pairs[] = { "loss", "beta", "label-smoothing" };
+    static const char *const    of_pairs[] = { "loss", "beta" };
     const struct finetune_opts *o = line->options;
-    struct tm                   tm;
 
     opt_mark_given(line, "rows");
     opt_mark_given(line, "loss-on");
@@ -137,11 +155,9 @@ static int keep_choices(struct material *m, struct opt_line *line, struct err *e
             return rc;
     }
     if (!opt_given(line, "date")) {
-        time_t now = time(NULL);
+        int rc = today(m->today, sizeof m->today, m->n.comm, err);
 
-        strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&now, &tm));
-        int rc = opt_set(line, "date", m->today, err);
-        if (rc)
+        if (rc || (rc = opt_set(line, "date", m->today, err)))
             return rc;
         opt_mark_given(line, "date");
     }

@@ -58,7 +58,7 @@ static int plan_chat(struct rows_look *out, struct session *s, const struct plan
               : p->chat->packing ? SESSION_PACKED
                                  : SESSION_PADDED;
     if (pairs)
-        s->pairs = pairs_opts_of(pairs);
+        s->pairs = pairs_opts_of(pairs, train);
     return p->tune->train_file.n ? look(out, p, train, err) : 0;
 }
 

@@ -160,6 +160,7 @@ static int run(struct opt_line *line, struct err *err)
     struct session           s = { 0 };
     struct comm             *comm;
     char                     dir[SESSION_PATH];
+    int                      finished;
 
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
@@ -175,7 +176,8 @@ static int run(struct opt_line *line, struct err *err)
                                "--init, --model and sizes out");
     rc = o->resume ? 0 : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
-    rc = rc ? rc : command_train(&s, err);
+    s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
+    rc = rc ? rc : command_train(&s, &finished, err);
     session_close(&s);
     return rc;
 }

@@ -10,7 +10,7 @@
 struct report_opts {
     struct opt_strings runs;
     int                json, csv, config, openmetrics;
-    const char        *html, *sql, *trace, *trace_steps;
+    const char        *by, *html, *sql, *trace, *trace_steps;
 };
 
 /* The names of the questions, and the word for their list. */
@@ -26,6 +26,10 @@ static const char *question_word(size_t i)
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARGS, AT(runs),
       .help = "Folders of runs. Several runs are compared with the first." },
+    { "by", OPT_STRING, AT(by), .arg = "NAME",
+      .help = "What to sort several runs by: an evaluation (eval_loss, eval_accuracy or another "
+              "measure), train_loss, tokens_per_second, or a setting such as lr. Smaller losses "
+              "and larger accuracies come first. (default: the order given)" },
     { "json", OPT_FLAG, AT(json), .help = "Print JSON" },
     { "csv", OPT_FLAG, AT(csv),
       .help = "Print lines of section,row,field,value. With several runs, the run comes first." },
@@ -98,9 +102,7 @@ static int gather(json_t *reports, struct report_opts *o, struct err *err)
         if (json_array_append_new(reports, report) && !rc)
             rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
     }
-    if (!rc && o->runs.n > 1)
-        report_compare(reports);
-    return rc;
+    return rc ? rc : report_compare(reports, o->by, err);
 }
 
 static int print_page(FILE *out, void *reports, struct err *err)
@@ -178,6 +180,9 @@ static int run(struct opt_line *line, struct err *err)
     if (whole && o->sql)
         return err_misuse(err, "--sql NAME goes with --json and --csv alone; what else there is "
                           "has questions of its own");
+    if (o->by && one)
+        return err_misuse(err, "--by %s sorts several runs, and %s is about one run; leave one out",
+                          o->by, one);
     if (o->trace_steps && !o->trace)
         return err_misuse(err, "--trace-steps %s is for --trace FILE, which is missing",
                           o->trace_steps);
@@ -189,7 +194,7 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command report_command = {
     .name = "report",
-    .usage = "RUN [RUN ...] [--html FILE | --json | --csv | --sql NAME | --config | "
+    .usage = "RUN [RUN ...] [--by NAME] [--html FILE | --json | --csv | --sql NAME | --config | "
              "--openmetrics | --trace FILE]",
     .summary = "print a run's times, traffic, overlap and bandwidth, or compare runs",
     .text = "Works while the run is training. Times are of the steps with all spans stored: the "
@@ -198,5 +203,5 @@ const struct opt_command report_command = {
             "MiB and GiB (powers of 1024).",
     .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
     .examples = { "siTrain report first",
-                  "siTrain report first second --html page.html" },
+                  "siTrain report sw-* --by eval_loss --html page.html" },
 };

@@ -128,8 +128,10 @@ static int print_training(struct printing *p, struct err *err)
     for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
         if (row->kept == OPT_PASSING || is_left_out(p, row->name))
             continue;
+        // the first runs of pairs kept --label-smoothing among what was given
+        const char *as = settings_has(p->log, "option.%s", row->name) ? "option" : "given";
         rc = !strcmp(row->name, "blas") ? print_engine(p, row, err)
-                                        : print_stored(p, "option", row->name, row, err);
+                                        : print_stored(p, as, row->name, row, err);
     }
     return rc;
 }

@@ -122,6 +122,16 @@ static int only_none(struct opt_taken *t, struct err *err)
                       v);
 }
 
+/* A number, or None. */
+static int number(struct opt_taken *t, struct err *err)
+{
+    (void)err;
+    if (!strcmp(t->value, "None"))
+        return 1;
+    snprintf(t->out, sizeof t->out, "%s", t->value);
+    return 0;
+}
+
 /* ---- the table ---- */
 
 const struct opt_alias run_glue_aliases[] = {
@@ -181,8 +191,10 @@ const struct opt_alias run_glue_aliases[] = {
     { "max_grad_norm", .row = "clip" },
     { "train_sampling_strategy", .row = "order", .translate = word,
       .words = "random=shuffled sequential" },
-    { "lr_scheduler_kwargs optim_args optim_target_modules adafactor? label_smoothing_factor "
-      "neftune_noise_alpha eval_delay", .translate = only_none },
+    { "label_smoothing_factor", .row = "label-smoothing" },
+    { "neftune_noise_alpha", .row = "neftune-alpha", .translate = number },
+    { "lr_scheduler_kwargs optim_args optim_target_modules adafactor? eval_delay",
+      .translate = only_none },
     { "data_seed", .help = "--seed gives the order of the rows too" },
     { "full_determinism?", .help = "equal runs give equal bits in any case" },
     { "group_by_length?", .row = "group-by-length" }, { "max_length", .row = "max-seq" },

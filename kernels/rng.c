@@ -38,6 +38,19 @@ float rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
     return (float)(rng_bits(seed, stream, index) >> 40) * 0x1p-24f;
 }
 
+/* One call for two numbers. */
+void rng_uniform_add(float *x, size_t n, float reach, uint64_t seed, uint64_t stream)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += 2) {
+        uint64_t bits = rng_bits(seed, stream, i / 2);
+
+        x[i] += ((float)(bits >> 40) * 0x1p-23f - 1) * reach;
+        if (i + 1 < n)
+            x[i + 1] += ((float)((uint32_t)bits >> 8) * 0x1p-23f - 1) * reach;
+    }
+}
+
 /* ---- normals: one block of Philox, one Box-Muller transform, two numbers
  *
  * Many pairs are computed at once, each line as a loop that compilers vectorise, because making a

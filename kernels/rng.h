@@ -10,6 +10,10 @@ uint64_t rng_bits(uint64_t seed, uint64_t stream, uint64_t index);
 /* Uniform in [0, 1), 24 bits. */
 float rng_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 
+/* x[i] += a number of the uniform distribution over [-reach, reach), which depends on (seed,
+ * stream, i) alone, with 24 bits. i in [0, n). Parallel. */
+void rng_uniform_add(float *x, size_t n, float reach, uint64_t seed, uint64_t stream);
+
 /* out[i] = number first + i of N(0, std^2) for (seed, stream), i in [0, n). Box-Muller in
  * double, so the bits do not depend on where an array is cut. Parallel. */
 void rng_normal(float *out, size_t n, float std, uint64_t seed, uint64_t stream, uint64_t first);

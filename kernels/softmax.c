@@ -42,19 +42,33 @@ SIMD_CLONES static float run_sum(const float *x, float top, size_t n)
     return simd_sum(lane);
 }
 
-SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, float top, float factor,
-                             size_t V)
+/* The factor of a row's exponentials, and what is taken from each of them afterwards. */
+struct weigh { float top, factor, less; };
+
+SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, struct weigh w, size_t V)
 {
 #pragma omp simd // out may be x: each element is read before it is written
     for (size_t i = 0; i < V; i++)
-        dtype_put(out, dt, i, vexpf_low(x[i] - top) * factor);
+        dtype_put(out, dt, i, vexpf_low(x[i] - w.top) * w.factor - w.less);
 }
 
-SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, float top,
-                                     float factor, size_t V)
+SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, struct weigh w,
+                                     size_t V)
 {
-    dt == DT_F32 ? gradient_as(out, DT_F32, x, top, factor, V)
-                 : gradient_as(out, DT_BF16, x, top, factor, V);
+    dt == DT_F32 ? gradient_as(out, DT_F32, x, w, V) : gradient_as(out, DT_BF16, x, w, V);
+}
+
+SIMD_CLONES static float run_total(const float *x, size_t n)
+{
+    float  lane[SIMD_LANES] = {0};
+    size_t i = 0;
+
+    for (; i + SIMD_LANES <= n; i += SIMD_LANES)
+        for (size_t l = 0; l < SIMD_LANES; l++)
+            lane[l] += x[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        lane[l] += x[i + l];
+    return simd_sum(lane);
 }
 
 /* A row's logits: its first columns and the rest, which are stored apart. */
@@ -86,13 +100,24 @@ static struct row row_of(const float *logits, size_t n, size_t V, size_t split, 
     return (struct row){{{ logits + i * split, split }, { rest + i * (V - split), V - split }}};
 }
 
-/* out = exp(logit - top) * factor */
-static void row_weights(void *out, enum dtype dt, const struct row *r, float top, float factor)
+/* The sum of a row's logits. */
+static double row_total(const struct row *r)
+{
+    double sum = 0.0;
+
+    for (const struct part *p = r->part; p < r->part + 2; p++)
+        for (size_t i = 0; i < p->n; i += RUN)
+            sum += (double)run_total(p->x + i, size_min(p->n - i, RUN));
+    return sum;
+}
+
+/* out = exp(logit - top) * factor - less */
+static void row_weights(void *out, enum dtype dt, const struct row *r, struct weigh w)
 {
     size_t split = r->part[0].n;
 
-    row_gradient(out, dt, r->part[0].x, top, factor, split);
-    row_gradient(dtype_at(out, dt, split), dt, r->part[1].x, top, factor, r->part[1].n);
+    row_gradient(out, dt, r->part[0].x, w, split);
+    row_gradient(dtype_at(out, dt, split), dt, r->part[1].x, w, r->part[1].n);
 }
 
 static float row_at(const struct row *r, size_t column)
@@ -102,16 +127,39 @@ static float row_at(const struct row *r, size_t column)
     return column < split ? r->part[0].x[column] : r->part[1].x[column - split];
 }
 
+/* Weights with which logits enter a loss: the target's own, and that of each column. */
+struct smooth { double own, each; };
+
+static struct smooth smooth_of(float smoothing, size_t columns)
+{
+    double e = (double)smoothing;
+
+    return (struct smooth){ 1.0 - e, e > 0 ? e / (double)columns : 0 };
+}
+
+/* What the columns of a row add to so_far.of_target. target: its column, if it is among them. */
+static float row_of_target(const struct row *r, size_t target, struct smooth s)
+{
+    float own = target < r->part[0].n + r->part[1].n ? row_at(r, target) : 0;
+
+    return s.each > 0 ? (float)(s.own * (double)own + s.each * row_total(r)) : own;
+}
+
 /* Computes the gradient of a row, with all columns or a piece of them. target: its column, if it is
  * in the piece. */
 static void row_backward(void *out, enum dtype dt, const struct row *r,
-                         const struct softmax_so_far *known, size_t target, float scale)
+                         const struct softmax_so_far *known, size_t target, float scale,
+                         struct smooth s)
 {
-    row_weights(out, dt, r, known->top, (float)((double)scale / known->sum));
-    if (target < r->part[0].n + r->part[1].n) {
-        double p = exp((double)(known->of_target - known->top)) / known->sum;
+    // out may be the logits
+    float own = target < r->part[0].n + r->part[1].n ? row_at(r, target) : known->top;
 
-        dtype_put(out, dt, target, (float)((p - 1.0) * (double)scale));
+    row_weights(out, dt, r, (struct weigh){ known->top, (float)((double)scale / known->sum),
+                                            (float)(s.each * (double)scale) });
+    if (target < r->part[0].n + r->part[1].n) {
+        double p = exp((double)(own - known->top)) / known->sum;
+
+        dtype_put(out, dt, target, (float)((p - s.own - s.each) * (double)scale));
     }
 }
 
@@ -129,13 +177,14 @@ float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
 
 /* Computes one row, and returns its loss. */
 static float row_xent(void *dlogits, enum dtype dt, const struct row *r, int32_t target,
-                      float scale)
+                      float scale, struct smooth s)
 {
-    struct softmax_so_far all = { .top = row_top(r), .of_target = row_at(r, (size_t)target) };
+    struct softmax_so_far all = { .top = row_top(r),
+                                  .of_target = row_of_target(r, (size_t)target, s) };
 
     all.sum = row_sum(r, all.top);
     if (dlogits)
-        row_backward(dlogits, dt, r, &all, (size_t)target, scale);
+        row_backward(dlogits, dt, r, &all, (size_t)target, scale, s);
     return softmax_loss(&all, target);
 }
 
@@ -153,7 +202,8 @@ void softmax_xent(const struct softmax_xent *s)
 
         assert(target < 0 || (size_t)target < V);
         s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, target,
-                                                      row_scale(s->scale, s->weights, i));
+                                                      row_scale(s->scale, s->weights, i),
+                                                      smooth_of(s->smoothing, V));
         if (target < 0 && row)
             memset(row, 0, row_bytes);
     }
@@ -184,12 +234,12 @@ static float add_row(const struct softmax_piece *p, size_t i, void *out)
     float                  here = row_top(&r), top = here > known->top ? here : known->top;
     float                  factor = known->sum > 0 ? expf(known->top - top) : 0;
 
-    if (column < p->V)
-        known->of_target = row_at(&r, column);
+    if (column < p->V || p->smoothing > 0)
+        known->of_target += row_of_target(&r, column, smooth_of(p->smoothing, p->all));
     known->sum = known->sum * (double)factor + row_sum(&r, top);
     known->top = top;
     if (out)
-        row_weights(out, p->dt, &r, top, 1.0f);
+        row_weights(out, p->dt, &r, (struct weigh){ top, 1.0f, 0 });
     return factor;
 }
 
@@ -227,7 +277,7 @@ void softmax_gradient(const struct softmax_piece *p, float scale)
             memset(out, 0, bytes);
         else
             row_backward(out, p->dt, &r, &p->so_far[i], target_column(p, i),
-                         row_scale(scale, p->weights, i));
+                         row_scale(scale, p->weights, i), smooth_of(p->smoothing, p->all));
     }
 }
 
@@ -239,8 +289,21 @@ void softmax_rows_add(float *sums, const float *factors, const float *more, size
             sums[i * C + c] = sums[i * C + c] * factors[i] + more[i * C + c];
 }
 
+void softmax_words_add(double *total, const void *words, enum dtype dt, size_t n, size_t C)
+{
+    enum { COLUMNS = 64 }; // of one thread: words are read by cache lines
+
+#pragma omp parallel for schedule(static)
+    for (size_t from = 0; from < C; from += COLUMNS)
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = from; c < size_min(from + COLUMNS, C); c++)
+                total[c] += (double)dtype_get(words, dt, i * C + c);
+}
+
 void softmax_rows_end(float *out, const struct softmax_rows *r)
 {
+    struct smooth s = smooth_of(r->smoothing, r->all);
+
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < r->n; i++) {
         const float *sums = r->sums + i * r->C;
@@ -251,7 +314,11 @@ void softmax_rows_end(float *out, const struct softmax_rows *r)
         if (r->targets[i] < 0)
             memset(row, 0, r->C * sizeof *row);
         for (size_t c = 0; r->targets[i] >= 0 && c < r->C; c++)
-            row[c] = sums[c] * by - scale * dtype_get(word, r->dt, c);
+            row[c] = s.each > 0
+                         ? sums[c] * by - (float)((double)scale *
+                                                  (s.own * (double)dtype_get(word, r->dt, c) +
+                                                   s.each * r->total[c]))
+                         : sums[c] * by - scale * dtype_get(word, r->dt, c);
     }
 }
 

@@ -15,6 +15,9 @@ struct softmax_xent {
     enum dtype     dt;
     float          scale;
     const float   *weights; // (n): multiply the gradient of each row; NULL: 1
+    /* Label smoothing e: instead of onehot the target's weight is 1 - e + e / V, and that of every
+     * other column e / V. The loss is the cross-entropy with these weights, as PyTorch's. */
+    float          smoothing;
 };
 
 /* dlogits may be `logits` if dt is DT_F32 and split is V. */
@@ -22,7 +25,7 @@ void softmax_xent(const struct softmax_xent *s);
 
 /* Losses over a vocabulary in pieces; each piece has some columns of the logits. softmax_so_far
  * is the state of a row: its largest logit (top), the sum of exp(logit - top), and its target's
- * logit. */
+ * logit; with label smoothing, the mean of all logits by their weights. */
 struct softmax_so_far { double sum; float top, of_target; };
 
 struct softmax_piece {
@@ -36,6 +39,8 @@ struct softmax_piece {
     void          *out;     // (n, V) dt; may be `logits` as in softmax_xent; NULL: no output
     enum dtype     dt;
     const float   *weights; // (n): only softmax_gradient reads them; as softmax_xent's
+    float          smoothing; // as softmax_xent's
+    size_t         all;       // columns of the whole vocabulary; read if smoothing > 0
 };
 
 /* Initialises so_far, before the first piece. */
@@ -51,8 +56,9 @@ float softmax_loss(const struct softmax_so_far *so_far, int32_t target);
 
 /* The gradient of x (n, C), where the logits are x w'. softmax_rows_add: sums (n, C) = sums
  * times the rows' factors, plus `more`, the piece's weights times its words. softmax_rows_end:
- * out = (sums / sum - the target's word) * scale, after all pieces. words (n, C) dt: the word
- * vector of each row's target. */
+ * out = (sums / sum - the target's word) * scale, after all pieces; with label smoothing, instead
+ * of the target's word the mean of all words by their weights. words (n, C) dt: the word vector of
+ * each row's target. softmax_words_add: total (C) += the n words of a piece, in their order. */
 void softmax_rows_add(float *sums, const float *factors, const float *more, size_t n, size_t C);
 struct softmax_rows {
     size_t         n, C;
@@ -63,7 +69,11 @@ struct softmax_rows {
     enum dtype     dt;
     float          scale;
     const float   *weights; // (n): as softmax_xent's
+    float          smoothing; // as softmax_xent's
+    const double  *total;   // (C): the sum of all words' vectors; read if smoothing > 0
+    size_t         all;     // their number
 };
+void softmax_words_add(double *total, const void *words, enum dtype dt, size_t n, size_t C);
 void softmax_rows_end(float *out, const struct softmax_rows *r);
 
 /* A classifier's head. It has few outputs per row, so a plain loop replaces the products. */

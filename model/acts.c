@@ -168,6 +168,7 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
         h->so_far  = arena_take(a, all * sizeof *h->so_far);
         h->factors = arena_take(a, R * sizeof(float));
         h->words   = o->training ? arena_take(a, all * C * e) : NULL;
+        h->total   = o->training && o->smoothing > 0 ? arena_take(a, C * sizeof *h->total) : NULL;
     }
 }
 

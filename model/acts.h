@@ -90,6 +90,7 @@ struct acts_head {
     struct softmax_so_far *so_far; // (accum, N)
     float *factors;     // (R)
     void  *words;       // (accum, N, C) dt: the targets' rows of the words' matrix
+    double *total;      // (C): the sum of all words, with label smoothing in training
 };
 
 /* The layer, micro-batch and first token whose activations a shared set holds. layer 0: none. */

@@ -91,7 +91,7 @@ static int has(const struct model_config *g, size_t t)
 
 /* ---- the embeddings ---- */
 
-/* out (B, T, C) = words + positions + types. */
+/* out (B, T, C) = words + positions + types, and in training noise. */
 static void embed_sum(float *out, const struct embed *e)
 {
     const struct model *m = e->m;
@@ -99,6 +99,7 @@ static void embed_sum(float *out, const struct embed *e)
     layer_embed(out, e, BERT_WORDS, BERT_POSITIONS);
     embedding_add(out, model_wire(m, e->wire, BERT_TYPES), m->o.dtype, e->types, e->B * e->T,
                   m->o.config.n_embd);
+    layer_embed_noise(out, e);
 }
 
 static struct layernorm embed_norm(const struct embed *e, size_t rows, float *x)

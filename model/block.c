@@ -12,6 +12,18 @@
 #include "model/layer.h"
 
 #include <assert.h>
+#include <math.h>
+
+#define NOISE_STREAM 0x6e65667475000000u // a stream of rng.h: "neftu" plus the micro-batch's number
+
+/* NEFTune (Jain et al., 2023), as transformers has it: uniform noise of size alpha / sqrt(L x
+ * width), where L is the number of tokens in the micro-batch's rows, with their padding. */
+static float noise_reach(const struct model *m, struct acts_shape shape)
+{
+    if (!m->dropping || !(m->o.neftune > 0))
+        return 0;
+    return (float)((double)m->o.neftune / sqrt((double)shape.seq * (double)m->o.config.n_embd));
+}
 
 static struct embed embed_of(struct model *m, size_t micro, size_t block, const void *wire)
 {
@@ -21,7 +33,9 @@ static struct embed embed_of(struct model *m, size_t micro, size_t block, const 
 
     return (struct embed){ .m = m, .block = block, .wire = wire, .B = shape.rows, .T = shape.seq,
                            .tokens = w->x + at, .types = w->types ? w->types + at : NULL,
-                           .positions = w->at ? w->at + at : NULL };
+                           .positions = w->at ? w->at + at : NULL,
+                           .reach = noise_reach(m, shape),
+                           .noise = NOISE_STREAM + model_micro(m, micro) };
 }
 
 /* Dropout of the embeddings' output, or of its gradient. */
@@ -43,6 +57,8 @@ void embed_forward(struct model *m, size_t micro, size_t block, const void *wire
     if (block + 1 < arch_pieces(&m->o.config))
         return;
     layer_embed_scale(&m->o.config, out, e.B * e.T);
+    if (!m->o.config.arch->embeds_normed)
+        layer_embed_noise(out, &e);
     embed_drop(m, micro, out);
 }
 

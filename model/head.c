@@ -71,7 +71,7 @@ static void chunk_losses(const struct rows *r)
             .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
             .targets = r->target + at, .losses = a->losses + at, .dlogits = dlogits,
             .dt = m->o.dtype, .scale = r->h->trains ? r->h->scale : 1.0f,
-            .weights = r->weight ? r->weight + at : NULL });
+            .weights = r->weight ? r->weight + at : NULL, .smoothing = m->o.smoothing });
     }
 }
 
@@ -251,7 +251,8 @@ static void rows_losses(const struct rows *r, const float *value)
     else
         softmax_xent(&(struct softmax_xent){
             .n = r->n, .V = r->V, .logits = logits, .split = r->V, .targets = r->target,
-            .losses = r->a->losses, .dlogits = dlogits, .dt = DT_F32, .scale = scale });
+            .losses = r->a->losses, .dlogits = dlogits, .dt = DT_F32, .scale = scale,
+            .smoothing = r->m->o.smoothing });
 }
 
 static double rows_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)

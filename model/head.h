@@ -49,9 +49,11 @@ double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *c
 
 /* The same computation for a head in pieces; each function handles one micro-batch. head_begin
  * and head_end use h->wire; head_piece and head_gradient use h->head_wire of piece h->piece.
+ * head_words is called once for each piece; first: it is the first one of the pass.
  * head_end adds to h->grad and returns what head_run returns; head_gradient adds to
  * h->head_grad. head_losses gives, behind the last piece, each token's loss (N). */
 void   head_begin(struct model *m, size_t micro, const struct head *h);
+void   head_words(struct model *m, const struct head *h, int first);
 void   head_piece(struct model *m, size_t micro, const struct head *h);
 void   head_losses(const struct model *m, size_t micro, float *each);
 double head_end(struct model *m, size_t micro, const struct head *h, uint64_t *counted);

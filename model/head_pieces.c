@@ -86,7 +86,8 @@ static void chunk_softmax(const struct chunk *c, int known)
         struct softmax_piece piece = {
             .n = n, .V = c->V, .logits = logits, .split = products_split(c->V, dt),
             .targets = c->target + at, .first = c->first, .so_far = c->so_far + at, .out = out,
-            .dt = dt, .weights = c->weight ? c->weight + at : NULL };
+            .dt = dt, .weights = c->weight ? c->weight + at : NULL,
+            .smoothing = c->m->o.smoothing, .all = c->m->o.config.vocab };
 
         if (known)
             softmax_gradient(&piece, c->h->scale);
@@ -108,6 +109,18 @@ static void take_words(const struct chunk *c)
             memcpy(model_at(m, c->words, i * c->C), model_at(m, c->h->head_wire, word * c->C),
                    bytes);
     }
+}
+
+void head_words(struct model *m, const struct head *h, int first)
+{
+    double *total = m->acts.head.total; // NULL: nothing is smoothed, or there is no backward
+    size_t  C = m->o.config.n_embd;
+
+    if (total && first)
+        memset(total, 0, C * sizeof *total);
+    if (total && h->trains)
+        softmax_words_add(total, h->head_wire, m->o.dtype,
+                          arch_words(&m->o.config, h->piece).n, C);
 }
 
 void head_piece(struct model *m, size_t micro, const struct head *h)
@@ -158,7 +171,8 @@ double head_end(struct model *m, size_t micro, const struct head *h, uint64_t *c
             continue;
         softmax_rows_end(a->dln, &(struct softmax_rows){
             .n = n, .C = c.C, .sums = c.dx, .so_far = c.so_far, .targets = c.target,
-            .words = c.words, .dt = m->o.dtype, .scale = h->scale, .weights = c.weight });
+            .words = c.words, .dt = m->o.dtype, .scale = h->scale, .weights = c.weight,
+            .smoothing = m->o.smoothing, .total = a->total, .all = m->o.config.vocab });
         norm_backward(&norm, h->grad, c.dx, a->dln);
     }
     return sum;

@@ -4,6 +4,7 @@
 #include "model/layer.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/rng.h"
 
 #include <math.h>
 
@@ -11,6 +12,13 @@ void layer_embed_scale(const struct model_config *g, float *x, size_t n)
 {
     if (g->arch->scales_embed)
         floats_scale(x, sqrtf((float)g->n_embd), n * g->n_embd);
+}
+
+void layer_embed_noise(float *x, const struct embed *e)
+{
+    if (e->reach > 0)
+        rng_uniform_add(x, e->B * e->T * e->m->o.config.n_embd, e->reach, e->m->o.dropout.seed,
+                        e->noise);
 }
 
 /* Offset in the table of positions of the first token's row. */

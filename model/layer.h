@@ -37,7 +37,13 @@ struct embed {
     const int32_t *types;  // (B, T); NULL if the model has no token types
     const int32_t *positions; // (B, T) if rows have several texts; otherwise NULL
     float         *sums;   // (B, T, width): scratch for backward
+    float          reach;  // of the noise in this pass; 0: none
+    uint64_t       noise;  // the noise's stream: another one for each micro-batch of each step
 };
+
+/* Adds NEFTune's noise to the words' embeddings x (B, T, width). Recomputation adds the same. A
+ * family that normalises its embeddings calls this before the norm; for the others block.c does. */
+void layer_embed_noise(float *x, const struct embed *e);
 
 /* Multiplies x (n, C) by the family's factor for embeddings. x has complete embeddings, or their
  * gradients. */

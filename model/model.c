@@ -191,8 +191,7 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
 {
     const struct model_dropout *d = &m->o.dropout;
     float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
-    uint64_t of = m->step * m->o.micros + m->o.first_micro + micro;
-    uint64_t use = of * (m->o.config.n_layer + 2) + layer;
+    uint64_t use = model_micro(m, micro) * (m->o.config.n_layer + 2) + layer;
 
     return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
 }

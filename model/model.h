@@ -86,6 +86,12 @@ static inline struct acts_shape model_shape(const struct model *m, size_t micro)
 size_t model_chunk(const struct model *m, size_t left, size_t chunk);
 size_t model_head_chunk(const struct model *m, size_t left, size_t chunk);
 
+/* The number of a micro-batch among those of all steps and ranks. */
+static inline uint64_t model_micro(const struct model *m, size_t micro)
+{
+    return m->step * m->o.micros + m->o.first_micro + micro;
+}
+
 /* The dropout mask at one place of a layer, or of the embeddings (layer 0). p is 0 in passes
  * without dropout. Recomputation gets the same mask. */
 enum model_place { PLACE_EMBED, PLACE_ATTN, PLACE_ATTN_PROJ, PLACE_MLP_PROJ, PLACES };

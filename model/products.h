@@ -36,6 +36,8 @@ struct model_options {
         float    embd, attn, resid;
         uint64_t seed;
     } dropout; // training only; probability 0: no dropout
+    float smoothing; // label smoothing of a language model's or classifier's loss (softmax.h)
+    float neftune;   // training only: size of the noise in the embeddings (block.h); 0: none
 };
 
 /* Fixed chunk sizes of the arithmetic. They never depend on mode, budget or devices, so results

@@ -11,8 +11,13 @@ double schedule_lr(const struct schedule *s, uint64_t step)
         return s->lr * (double)(step + 1) / (double)s->warmup;
     if (s->kind == SCHEDULE_CONSTANT)
         return s->lr;
-    double length = s->horizon > s->warmup ? (double)(s->horizon - s->warmup) : 1.0;
-    double f = fmin(1.0, (double)(step - s->warmup) / length);
+    uint64_t first = s->warmup; // of the decay
+    if (s->kind == SCHEDULE_WSD && s->horizon > s->decay + s->warmup)
+        first = s->horizon - s->decay;
+    if (step < first)
+        return s->lr;
+    double length = s->horizon > first ? (double)(s->horizon - first) : 1.0;
+    double f = fmin(1.0, (double)(step - first) / length);
     if (s->kind == SCHEDULE_COSINE)
         return s->min_lr + (s->lr - s->min_lr) * (1.0 + cos(M_PI * f)) / 2.0;
     return s->min_lr + (s->lr - s->min_lr) * (1.0 - f);
@@ -27,7 +32,7 @@ const char *schedule_name(size_t kind)
 {
     static const char *const names[] = {
         [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
-        [SCHEDULE_CONSTANT] = "constant", NULL,
+        [SCHEDULE_CONSTANT] = "constant", [SCHEDULE_WSD] = "wsd", NULL,
     };
 
     return names[kind];

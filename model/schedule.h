@@ -5,12 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum schedule_kind { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT };
+enum schedule_kind { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT, SCHEDULE_WSD };
 
 struct schedule {
     enum schedule_kind kind;
     double   lr, min_lr;
     uint64_t warmup, horizon; // steps
+    uint64_t decay;           // of wsd: its last steps, which end at the horizon
 };
 
 /* The learning rate of step `step`, counted from 0. */

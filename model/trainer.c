@@ -29,6 +29,15 @@ static int check(const struct trainer_options *t, struct err *err)
                       !(t->pairs.smoothing >= 0 && t->pairs.smoothing < 0.5)))
         return err_misuse(err, "beta must be positive and label smoothing in [0, 0.5), not %g and "
                           "%g", t->pairs.beta, t->pairs.smoothing);
+    if (!(o->smoothing >= 0 && o->smoothing < 1) || (o->smoothing > 0 && o->paired))
+        return err_misuse(err, "label smoothing must be in [0, 1), and pairs have their own, not "
+                          "%g", (double)o->smoothing);
+    if (o->smoothing > 0 && o->config.n_labels == 1)
+        return err_misuse(err, "label smoothing is for words and classes, and a regressor has "
+                          "neither");
+    if (!(o->neftune >= 0 && isfinite(o->neftune)))
+        return err_misuse(err, "the noise of embeddings must be 0 (none) or positive, not %g",
+                          (double)o->neftune);
     if (o->packed && arch_classifies(&o->config))
         return err_misuse(err, "a row of a classifier is one text, not several");
     for (enum acts_part p = 0; p < ACTS_PARTS; p++)

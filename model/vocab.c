@@ -76,6 +76,7 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
         if (rc)
             return rc;
         p->start_ns = clock_ns();
+        head_words(&t->model, h, i == 0);
         for (size_t a = 0; a < p->micros; a++)
             if (!pass_is_empty(t, a))
                 head_piece(&t->model, a, h);

@@ -260,7 +260,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     }
     rc = rc ? rc : products_bytes(&b.products, r, err);
     if (arch_classifies(&r->model.config))
-        b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);
+        b.predictions = predictions_bytes(r->rows, r->model.config.n_labels, r->reads != NULL);
     else
         b.order = packing_bytes(r->rows);
     if (r->model.paired) // the losses of a step's tokens, for the reference

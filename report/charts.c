@@ -1,7 +1,7 @@
 /* charts.c: draws the pictures of a page: bars and curves. A curve over many steps is drawn from
- * pieces (question `curve`): a line through their means, and a band from minimum to maximum. Curves
- * that lie on each other are dashed, each in the gaps of the others. So are curves that share a
- * colour. */
+ * pieces (question `curve`): a line through their means, and a band from minimum to maximum, or a
+ * smoothed line with that of the means behind it. Curves that lie on each other are dashed, each in
+ * the gaps of the others, and the legend says so. So are curves that share a colour. */
 #include "report/charts.h"
 
 #include "report/format.h"
@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 7 };
+enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 8 };
 
 const char *chart_colour(size_t i)
 {
@@ -99,13 +99,13 @@ void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axi
         most = label && strlen(label) > most ? strlen(label) : most;
         free(label);
     }
-    s.left = fmax(60, fmin(240, 16 + LETTER * (double)most));
+    s.left = fmax(60, fmin(284, 16 + LETTER * (double)most));
     svg_open(&s, name);
     json_array_foreach(rows, i, row) {
         char  *label = row_label(row, heads, &figure);
         double y = (double)i * ROW;
 
-        svg_text(&s, "", s.left - 8, y + 16, "end", label ? label : "");
+        svg_text(&s, "row", s.left - 8, y + 16, "end", label ? label : "");
         draw_row(&s, y, row, axis);
         svg_text(&s, "tick", svg_x(&s, table_bar(row)) + 6, y + 16, "start", figure);
         free(label);
@@ -120,9 +120,10 @@ void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axi
 /* A value that is missing is NaN. */
 struct curve {
     const char *name, *colour;
-    double      x[PIECES], y[PIECES], low[PIECES], high[PIECES];
-    size_t      n;
-    int         bands, dots;
+    double      x[PIECES], y[PIECES], low[PIECES], high[PIECES], raw[PIECES];
+    double      at[PIECES], point[PIECES]; // points on it, or near it
+    size_t      n, points;
+    int         bands, smooth;   // has low and high; has raw
     size_t      with, place, of; // first that it lies on; its place; their number
 };
 
@@ -168,26 +169,58 @@ static void draw_curve(const struct svg *s, struct curve *all, size_t at)
     if (of > 1)
         snprintf(style, sizeof style, "stroke-dasharray:%d %zu;stroke-dashoffset:-%zu", DASH,
                  DASH * (of - 1), DASH * c->place);
-    if (c->bands)
-        svg_band(s, c->colour, c->x, c->low, c->high, c->n);
     svg_curve(s, c->colour, style, c->x, c->y, c->n);
-    for (size_t i = 0; i < c->n && c->dots; i++) {
-        snprintf(tip, sizeof tip, "%s, %.0f: %.1f", c->name, c->x[i], c->y[i]);
-        svg_dot(s, c->colour, c->x[i], c->y[i], tip);
+    for (size_t i = 0; i < c->points; i++) {
+        snprintf(tip, sizeof tip, "%s, %.0f: %.6g", c->name, c->at[i], c->point[i]);
+        if (isfinite(c->point[i]))
+            svg_dot(s, c->colour, c->at[i], c->point[i], tip);
     }
 }
 
+/* Draws what lies behind all curves; of equal curves it is drawn once. */
+static void draw_behind(const struct svg *s, const struct curve *all, size_t at)
+{
+    const struct curve *c = &all[at];
+    char                faint[FIGURE];
+
+    if (c->with != at)
+        return;
+    if (c->bands)
+        svg_band(s, c->colour, c->x, c->low, c->high, c->n);
+    snprintf(faint, sizeof faint, "faint %s", c->colour);
+    if (c->smooth)
+        svg_curve(s, faint, "", c->x, c->raw, c->n);
+}
+
+/* Of a curve that lies on another the name has the beginning of that one's: "3 lr 0.1, like 1". */
 static void legend_of(FILE *out, const struct curve *c, size_t n)
 {
     json_t *parts = json_array();
 
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(parts, json_pack("{s:o, s:s}", "colour",
+    for (size_t i = 0; i < n; i++) {
+        const char *other = c[i].with < i ? c[c[i].with].name : "";
+
+        json_array_append_new(parts, json_pack("{s:o, s:o}", "colour",
                                                json_sprintf("%s%s", c[i].colour,
                                                             i < CHART_COLOURS ? "" : " dashed"),
-                                               "name", c[i].name));
+                                               "name",
+                                               json_sprintf("%s%s%.*s", c[i].name,
+                                                            *other ? ", lies on " : "",
+                                                            (int)strcspn(other, " "), other)));
+    }
     chart_legend(out, parts);
     json_decref(parts);
+}
+
+/* Finds for each curve the first that it lies on, or itself. */
+static void find_equal(const struct svg *s, struct curve *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (c[i].with = 0; c[i].with < i; c[i].with++)
+            if (c[c[i].with].with == c[i].with && lies_on(s, &c[c[i].with], &c[i]))
+                break;
+        c[i].place = c[c[i].with].of++;
+    }
 }
 
 static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
@@ -200,21 +233,21 @@ static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
         x = widen(c[i].x, c[i].n, &s.x0, &s.x1, x);
         y = widen(c[i].bands ? c[i].low : c[i].y, c[i].n, &s.y0, &s.y1, y);
         y = widen(c[i].bands ? c[i].high : c[i].y, c[i].n, &s.y0, &s.y1, y);
+        y = widen(c[i].raw, c[i].smooth ? c[i].n : 0, &s.y0, &s.y1, y);
+        x = widen(c[i].at, c[i].points, &s.x0, &s.x1, x);
+        y = widen(c[i].point, c[i].points, &s.y0, &s.y1, y);
     }
     if (!y || !(s.x1 > s.x0))
         return 0;
     s.y0 = a->from_zero ? 0 : s.y0;
     svg_round_range(&s.y0, &s.y1);
+    find_equal(&s, c, n);
     legend_of(out, c, n);
     svg_open(&s, a->name);
     svg_axis_y(&s, a->label, a->figure);
     svg_axis_x(&s, a->along, figure_count);
-    for (size_t i = 0; i < n; i++) {
-        for (c[i].with = 0; c[i].with < i; c[i].with++)
-            if (c[c[i].with].with == c[i].with && lies_on(&s, &c[c[i].with], &c[i]))
-                break;
-        c[i].place = c[c[i].with].of++;
-    }
+    for (size_t i = 0; i < n; i++)
+        draw_behind(&s, c, i);
     for (size_t i = 0; i < n; i++)
         draw_curve(&s, c, i);
     svg_close(&s);
@@ -233,75 +266,96 @@ static void column(const json_t *pieces, const char *field, double out[PIECES])
             out[i] = json_figure(p, field);
 }
 
-/* Fills a curve with the means of `field`, at the middle of each piece. Steps are counted from 1.
- * FIELD_least and FIELD_most are its band. */
-static void curve_along(struct curve *c, const json_t *pieces, const char *field, int bands)
+/* Fills the points of a curve with the evaluations of a measure. If there are too many, only every
+ * second is taken, or every third, and so on, up to the last. */
+static void add_points(struct curve *c, const json_t *evals, const char *measure)
 {
-    char   name[FIGURE];
-    double last[PIECES];
+    const json_t *e;
+    size_t        i, all = 0, at = 0;
+
+    json_array_foreach(evals, i, e)
+        all += !strcmp(json_str(e, "measure"), measure);
+    json_array_foreach(evals, i, e) {
+        if (strcmp(json_str(e, "measure"), measure) || (all - ++at) % (all / PIECES + 1))
+            continue;
+        c->at[c->points] = json_num(e, "step") + 1;
+        c->point[c->points++] = json_figure(e, "value");
+    }
+}
+
+static void line_through_points(struct curve *c)
+{
+    c->n = c->points;
+    memcpy(c->x, c->at, sizeof c->x);
+    memcpy(c->y, c->point, sizeof c->y);
+}
+
+/* Fills a curve along a run, at the middle of each piece. Steps are counted from 1. */
+static void curve_along(struct curve *c, const json_t *report, const struct along *a)
+{
+    const json_t *pieces = json_object_get(report, "curve");
+    char          name[FIGURE];
+    double        last[PIECES];
 
     c->n = json_array_size(pieces) < PIECES ? json_array_size(pieces) : PIECES;
-    c->bands = bands;
+    c->bands = a->band;
     column(pieces, "first", c->x);
     column(pieces, "last", last);
     for (size_t i = 0; i < c->n; i++)
         c->x[i] = (c->x[i] + last[i]) / 2 + 1;
-    column(pieces, field, c->y);
-    snprintf(name, sizeof name, "%s_least", field);
+    column(pieces, a->smooth ? a->smooth : a->field, c->y);
+    column(pieces, a->field, c->raw);
+    for (size_t i = 0; i < c->n; i++) // a short run is not smoothed
+        c->smooth |= isfinite(c->raw[i]) && c->raw[i] != c->y[i];
+    snprintf(name, sizeof name, "%s_least", a->field);
     column(pieces, name, c->low);
-    snprintf(name, sizeof name, "%s_most", field);
+    snprintf(name, sizeof name, "%s_most", a->field);
     column(pieces, name, c->high);
+    if (a->points)
+        add_points(c, json_object_get(report, "evals"), a->points);
 }
 
-static int draw_along(FILE *out, const json_t *pieces, const struct along *a)
+static int draw_along(FILE *out, struct curve *c, const struct along *a)
+{
+    c->colour = a->colour;
+    c->name = a->label;
+    return draw(out, &(struct axes){ a->label, a->label, "step", a->figure, a->height,
+                                     a->from_zero }, c, 1);
+}
+
+int chart_along(FILE *out, const json_t *report, const struct along *a)
 {
     struct curve *c = calloc(1, sizeof *c);
     int           drawn = 0;
 
     if (c) {
-        c->colour = a->colour;
-        c->name = a->label;
-        curve_along(c, pieces, a->field, a->band);
-        drawn = draw(out, &(struct axes){ a->label, a->label, "step", a->figure, a->height,
-                                          a->from_zero }, c, 1);
+        curve_along(c, report, a);
+        drawn = draw_along(out, c, a);
     }
     free(c);
     return drawn;
 }
 
-int chart_along(FILE *out, const json_t *report, const struct along *a)
-{
-    return draw_along(out, json_object_get(report, "curve"), a);
-}
-
-/* Draws a picture for each measure, up to eight. If there are too many evaluations, only every
- * second is shown, or every third, and so on. */
+/* Draws a picture for each measure, up to eight. */
 int chart_evals(FILE *out, const json_t *report)
 {
     enum { MOST = 8 };
-    json_t     *by = json_object(), *e, *pieces;
-    const char *measure;
-    size_t      i, shown = 0;
-    int         drawn = 0;
+    struct curve *c = calloc(1, sizeof *c);
+    const json_t *r;
+    size_t        i;
+    int           drawn = 0;
 
-    json_array_foreach(json_object_get(report, "evals"), i, e) {
-        if (!(pieces = json_object_get(by, json_str(e, "measure"))))
-            json_object_set_new(by, json_str(e, "measure"), pieces = json_array());
-        json_array_append_new(pieces, json_pack("{s:O, s:O, s:O}", "first",
-                                                json_object_get(e, "step"), "last",
-                                                json_object_get(e, "step"), "value",
-                                                json_object_get(e, "value")));
+    json_array_foreach(json_object_get(report, "results"), i, r) {
+        if (!c || i >= MOST)
+            break;
+        *c = (struct curve){ 0 };
+        add_points(c, json_object_get(report, "evals"), json_str(r, "measure"));
+        line_through_points(c);
+        drawn |= draw_along(out, c, &(struct along){ .label = json_str(r, "measure"),
+                                                     .colour = "write", .figure = svg_plain,
+                                                     .height = 180 });
     }
-    json_object_foreach(by, measure, pieces) {
-        for (size_t skip = json_array_size(pieces) / PIECES + 1, at = json_array_size(pieces);
-             at-- > 0;)
-            if (at % skip)
-                json_array_remove(pieces, at);
-        if (shown++ < MOST)
-            drawn |= draw_along(out, pieces, &(struct along){ "value", measure, "write", svg_plain,
-                                                              .height = 180 });
-    }
-    json_decref(by);
+    free(c);
     return drawn;
 }
 
@@ -351,20 +405,19 @@ int chart_losses(FILE *out, const json_t *reports)
 {
     size_t        n = json_array_size(reports), i;
     struct curve *c = calloc(n + 1, sizeof *c);
-    char (*labels)[TIP] = calloc(n + 1, sizeof *labels);
     const json_t *r;
     int           drawn = 0;
 
     json_array_foreach(reports, i, r)
-        if (c && labels) {
+        if (c) {
             c[i].colour = chart_colour(i);
-            c[i].name = figure_label(labels[i], TIP, i, r);
-            curve_along(&c[i], json_object_get(r, "curve"), "loss", 0);
+            c[i].name = report_label(r);
+            curve_along(&c[i], r, &(struct along){ "loss", .smooth = "loss_smooth",
+                                                   .points = "loss" });
         }
-    if (c && labels)
+    if (c)
         drawn = draw(out, &(struct axes){ "losses of the runs", "loss", "step", svg_plain, HEIGHT,
                                           0 }, c, n);
-    free(labels);
     free(c);
     return drawn;
 }
@@ -388,23 +441,23 @@ static int only_devices(const json_t *reports)
 
 /* Adds a point in the order of the number of devices. Of several runs with the same number, the
  * fastest counts. */
-static void add_point(struct curve *c, double x, double y)
+static void add_speed(struct curve *c, double devices, double speed)
 {
-    size_t at = 0;
+    size_t i = 0;
 
-    while (at < c->n && c->x[at] < x)
-        at++;
-    if (at < c->n && c->x[at] == x) {
-        c->y[at] = fmax(c->y[at], y);
+    while (i < c->points && c->at[i] < devices)
+        i++;
+    if (i < c->points && c->at[i] == devices) {
+        c->point[i] = fmax(c->point[i], speed);
         return;
     }
-    if (c->n == PIECES)
+    if (c->points == PIECES)
         return;
-    memmove(c->x + at + 1, c->x + at, (c->n - at) * sizeof *c->x);
-    memmove(c->y + at + 1, c->y + at, (c->n - at) * sizeof *c->y);
-    c->x[at] = x;
-    c->y[at] = y;
-    c->n++;
+    memmove(c->at + i + 1, c->at + i, (c->points - i) * sizeof *c->at);
+    memmove(c->point + i + 1, c->point + i, (c->points - i) * sizeof *c->point);
+    c->at[i] = devices;
+    c->point[i] = speed;
+    c->points++;
 }
 
 /* Runs in mode mem have no devices. Runs without a steady step have no speed. */
@@ -428,12 +481,13 @@ int chart_devices(FILE *out, const json_t *reports)
             continue;
         if (at == n) {
             c[n].colour = chart_colour(n);
-            c[n].dots = 1;
             c[n].name = strcpy(modes[n], mode);
             n++;
         }
-        add_point(&c[at], report_setting(r, "option.devices"), speed);
+        add_speed(&c[at], report_setting(r, "option.devices"), speed);
     }
+    for (i = 0; i < n; i++)
+        line_through_points(&c[i]);
     if (c && only_devices(reports))
         drawn = draw(out, &(struct axes){ "speed against devices", "tokens a second", "devices",
                                           svg_plain, 300, 1 }, c, n);

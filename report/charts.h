@@ -14,12 +14,14 @@ void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axi
 void chart_legend(FILE *out, const json_t *parts);
 
 /* A curve along the run: of a field of the report's section `curve`. band: from FIELD_least to
- * FIELD_most. */
+ * FIELD_most. smooth: the field of the line; the field itself is then a faint one. points: the
+ * measure whose evaluations are drawn as points. */
 struct along {
     const char *field, *label, *colour;
     figure_of  *figure;
     double      height;
     int         band, from_zero;
+    const char *smooth, *points;
 };
 int chart_along(FILE *out, const json_t *report, const struct along *a);
 

@@ -88,7 +88,8 @@ int figure_of_model(const char *name)
 {
     static const char *const names[] = { "loss", "first_loss", "last_loss", "loss_least",
                                          "loss_most", "finite_first_loss", "finite_last_loss",
-                                         "grad_norm", "value" };
+                                         "loss_smooth", "grad_norm", "value", "first_value",
+                                         "last_value", "best_value", "last_mean", "best_mean" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
@@ -123,34 +124,6 @@ int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_secon
         *hidden_seconds += json_num(process, "hidden_seconds");
     }
     return *busy_seconds > 0;
-}
-
-double eval_final(const json_t *report)
-{
-    const json_t *all = json_object_get(report, "evals");
-    const char   *best = report_setting_text(report, "best.step");
-
-    if (!json_array_size(all))
-        return -1;
-    return *best ? strtod(best, NULL)
-                 : json_num(json_array_get(all, json_array_size(all) - 1), "step");
-}
-
-const char *figure_evals(char *buf, size_t size, const json_t *report)
-{
-    const json_t *e;
-    size_t        i, n = 0;
-    double        step = eval_final(report);
-
-    *buf = '\0';
-    json_array_foreach(json_object_get(report, "evals"), i, e)
-        if (json_num(e, "step") == step && n < size)
-            n += (size_t)snprintf(buf + n, size - n, "%s%.40s %.6g", n ? ", " : "",
-                                  json_str(e, "measure"), json_figure(e, "value"));
-    if (n && n < size)
-        snprintf(buf + n, size - n, " after step %.0f%s", step + 1,
-                 *report_setting_text(report, "best.step") ? " (the best)" : "");
-    return buf;
 }
 
 static const struct named { const char *phase, *words, *colour; } phases[] = {
@@ -313,24 +286,23 @@ const char *figure_way(char *buf, size_t size, const json_t *report)
     return buf;
 }
 
-const char *figure_label(char *buf, size_t size, size_t i, const json_t *report)
+const char *figure_end(char *buf, size_t size, const char *text, size_t most)
 {
-    enum { ROOM = 30 };
-    char        mode[32];
-    const char *name = figure_run(report);
-    size_t      devices = json_array_size(json_object_get(report, "devices"));
-    size_t      length = strlen(name);
-    size_t      n = (size_t)snprintf(buf, size, "%zu %s", i + 1,
-                                     figure_mode(mode, sizeof mode, report));
+    size_t      n = strlen(text);
+    const char *from = text + (n > most ? n - most + 3 : 0);
 
-    if (devices)
-        n += (size_t)snprintf(buf + n, size - n, ", %zu device%s", devices, devices > 1 ? "s" : "");
-    if (n + 6 > ROOM)
-        return buf;
-    int cut = length > ROOM - n - 2;
-    name += cut ? length - (ROOM - n - 3) : 0;
-    while ((*name & 0xC0) == 0x80) // not within a character
-        name++;
-    snprintf(buf + n, size - n, ", %s%s", cut ? "…" : "", name);
+    while ((*from & 0xC0) == 0x80) // not within a character
+        from++;
+    snprintf(buf, size, "%s%s", n > most ? "..." : "", from);
     return buf;
+}
+
+const char *report_label(const json_t *report)
+{
+    return json_str(json_object_get(report, "comparison"), "label");
+}
+
+const char *report_by(const json_t *reports)
+{
+    return json_str(json_object_get(json_array_get(reports, 0), "comparison"), "by");
 }

@@ -47,12 +47,6 @@ double breakdown_sum(const json_t *breakdown); // of those that it has
  * that nobody waited for. 0 where run.db says nothing of it. */
 int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_seconds);
 
-/* The step (from 0) of the evaluation that speaks for a run. If the run kept its best model, this
- * is the best evaluation; otherwise it is the last one. -1: the run has no evaluation. */
-double eval_final(const json_t *report);
-/* "accuracy 0.883333, loss 0.408460 after step 376 (the best)"; "" where there was none. */
-const char *figure_evals(char *buf, size_t size, const json_t *report);
-
 /* A line that says what was trained: "12 layers of width 768, 124.4 M parameters". "" where it is
  * not known. */
 const char *figure_model(char *buf, size_t size, const json_t *report);
@@ -62,8 +56,12 @@ const char *figure_way(char *buf, size_t size, const json_t *report);
 const char *figure_run(const json_t *report);
 /* The mode, with what compression makes of it: "su+o+c", as the papers write it. */
 const char *figure_mode(char *buf, size_t size, const json_t *report);
-/* What tells the i-th run from others: "2 su+o, 4 devices, run-b"; of a long name its end. */
-const char *figure_label(char *buf, size_t size, size_t i, const json_t *report);
+/* The end of a text that is longer than `most` bytes, behind three dots. */
+const char *figure_end(char *buf, size_t size, const char *text, size_t most);
+/* What tells a run from those that it is compared with: "2 su+o, 4 devices, run-b" (compare.c). */
+const char *report_label(const json_t *report);
+/* What the reports were sorted by, or "". */
+const char *report_by(const json_t *reports);
 /* An option's value as it is stored, or of one size in words: 4G. */
 const char *figure_option(char *buf, size_t size, const struct opt_row *row, const char *text);
 /* A number among the settings of a report, or 0. */

@@ -81,8 +81,15 @@ static void table(FILE *out, const json_t *made)
     }
     fputs("</tr></thead>\n<tbody>\n", out);
     json_array_foreach(json_object_get(made, "rows"), i, row) {
+        const json_t *cells = json_object_get(row, "cells");
+
         fputs("<tr>", out);
-        json_array_foreach(json_object_get(row, "cells"), k, c) {
+        if (json_array_size(cells) == 1 && json_array_size(heads) > 1) {
+            fprintf(out, "<th colspan=\"%zu\">", json_array_size(heads));
+            element(out, "", json_string_value(json_array_get(cells, 0)), "</th></tr>\n");
+            continue;
+        }
+        json_array_foreach(cells, k, c) {
             const char *text = json_string_value(c);
 
             element(out, is_figure(heads, k) ? "<td class=\"n\">" : "<td>",
@@ -169,6 +176,8 @@ void report_html(FILE *out, const json_t *reports)
     if (many) {
         snprintf(text, sizeof text, "%zu runs side by side", json_array_size(reports));
         head(out, text);
+        if (*report_by(reports))
+            element(out, "Sorted by ", report_by(reports), ". ");
         fputs("The first is what the others are compared with.</p>\n</header>\n", out);
     } else {
         head(out, figure_run(report));

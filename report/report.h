@@ -29,9 +29,12 @@ int report_gather(json_t **report, struct runlog *log, const char *dir, struct e
 void  report_tame(json_t *value);
 char *report_tamed(const char *text);
 
-/* compare.c: gives each report of the array a section `comparison` with the first one, how many
- * times as fast it is, and a section `differs`: the settings that differ, with both values. */
-void report_compare(json_t *reports);
+/* Sorts the reports by the evaluation, the figure or the setting of the name `by`; NULL: they stay
+ * in their order. Of several, compare.c gives each a section `comparison` with the first one (its
+ * label, how many times as fast it is, its group of runs that differ in the seed alone) and a
+ * section `differs`: the settings that differ, with both values. The first of a group gets a
+ * section `seeds`. A name that no report has is misuse. */
+int report_compare(json_t *reports, const char *by, struct err *err);
 
 /* ---- forms: of an array of reports; more than one are compared ---- */
 

@@ -39,17 +39,14 @@ static void text_runs(const struct text *t, const json_t *reports)
     json_array_foreach(rows, i, r)
         most = fmax(most, json_num(r, "speedup"));
     text_heading(t, "Speed-up over the first, by tokens a second of the median steady step");
+    if (*report_by(reports))
+        fprintf(t->out, "The runs are sorted by %s.\n", report_by(reports));
     json_array_foreach(rows, i, r) {
         double speedup = json_num(r, "speedup");
 
         fprintf(t->out, "%zu %s, mode %s\n", i + 1, json_str(json_array_get(reports, i), "run"),
                 json_str(r, "mode"));
         text_differs(t, json_object_get(json_array_get(reports, i), "differs"));
-        if (*json_str(r, "evals")) {
-            fputs("  ", t->out);
-            text_wrapped(t, json_str(r, "evals"), 4);
-            fputc('\n', t->out);
-        }
         if (!json_object_get(r, "median")) {
             fputs("  no steady step\n", t->out);
             continue;

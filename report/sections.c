@@ -33,26 +33,23 @@ static void say(json_t *list, json_t *what, json_t *value, json_t *more)
 static void say_evals(json_t *list, const json_t *report)
 {
     enum { MOST = 6 };
-    const json_t *all = json_object_get(report, "evals"), *e, *l;
-    double        step = eval_final(report);
-    double        last = json_num(json_array_get(all, json_array_size(all) - 1), "step");
     int           best = *report_setting_text(report, "best.step") != 0;
-    size_t        i, k, shown = 0;
+    const json_t *r;
+    size_t        i, shown = 0;
 
-    json_array_foreach(all, i, e) {
-        const char *measure = json_str(e, "measure");
+    json_array_foreach(json_object_get(report, "results"), i, r) {
+        const char *measure = json_str(r, "measure");
         char        later[FIGURE] = "";
 
-        if (json_num(e, "step") != step || shown++ >= MOST)
+        if (!json_is_number(json_object_get(r, "step")) || shown++ >= MOST)
             continue;
-        json_array_foreach(all, k, l)
-            if (step != last && json_num(l, "step") == last &&
-                !strcmp(json_str(l, "measure"), measure))
-                snprintf(later, sizeof later, "; %.4f after step %.0f", json_figure(l, "value"),
-                         last + 1);
+        if (json_num(r, "step") != json_num(r, "last_step"))
+            snprintf(later, sizeof later, "; %.4f after step %.0f", json_figure(r, "last_value"),
+                     json_num(r, "last_step") + 1);
         say(list, json_sprintf("%s%s", measure, strncmp(measure, "loss", 4) ? "" : " evaluated"),
-            json_sprintf("%.4f", json_figure(e, "value")),
-            json_sprintf("after step %.0f%s%s", step + 1, best ? ", the best" : "", later));
+            json_sprintf("%.4f", json_figure(r, "value")),
+            json_sprintf("after step %.0f%s%s", json_num(r, "step") + 1, best ? ", the best" : "",
+                         later));
     }
 }
 
@@ -155,27 +152,6 @@ static json_t *list_machine(const json_t *report)
 static void bar(json_t *row, const char *colour, double value)
 {
     table_part(row, "", colour, "#", value);
-}
-
-/* The first and last value of each measure. */
-static json_t *evals_rows(const json_t *report)
-{
-    json_t *all = json_array(), *of = json_object(), *e;
-    size_t  i;
-
-    json_array_foreach(json_object_get(report, "evals"), i, e) {
-        json_t *row = json_object_get(of, json_str(e, "measure"));
-
-        if (row) {
-            json_object_set(row, "last_value", json_object_get(e, "value"));
-            json_object_set(row, "last_step", json_object_get(e, "step"));
-            continue;
-        }
-        json_array_append_new(all, row = json_copy(e));
-        json_object_set(of, json_str(e, "measure"), row);
-    }
-    json_decref(of);
-    return all;
 }
 
 json_t *breakdown_row(const json_t *breakdown, const char *label)
@@ -385,15 +361,15 @@ static json_t *choices_rows(const json_t *report)
 
 const struct section sections_of_one[] = {
     { "", .list = list_lead },
-    { "Evaluations, the first and the last", .make_rows = evals_rows, .chart = chart_evals,
-      .columns = { { "measure", "measure", NULL }, { "#value", "value", figure_exact },
-                   { "#after step", "step", figure_step },
-                   { "#value", "last_value", figure_exact },
-                   { "#after step", "last_step", figure_step } } },
+    { "Evaluations: the first, the last and the best", .rows = "results", .chart = chart_evals,
+      .columns = { { "measure", "measure", NULL }, { "#first", "first_value", figure_exact },
+                   { "#step", "first_step", figure_step }, { "#last", "last_value", figure_exact },
+                   { "#step", "last_step", figure_step }, { "#best", "best_value", figure_exact },
+                   { "#step", "best_step", figure_step } } },
     { "Loss along the run",
-      "Line: the mean of each of up to 400 pieces of the run, of the steps whose loss is a number. "
-      "Band: the least and the most in each.", .drawn = text_curve,
-      .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1 },
+      WORDS_LOSS " Band: the least and the most in each piece.", .drawn = text_curve,
+      .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1,
+                    .smooth = "loss_smooth", .points = "loss" },
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
     { "Rewards along the run", "Means of each piece of the run, over the pairs of its steps.",
       SECTION_PAGE,

@@ -23,6 +23,12 @@ struct section {
     int (*drawn)(const struct text *t, const json_t *report); // in text
 };
 
+/* Words for the picture of a loss, of one run and of several. */
+#define WORDS_LOSS                                                                                 \
+    "Line: the smoothed loss, which is the mean over a fortieth of the run on both sides of a "    \
+    "step. Faint line: the mean of each of up to 400 pieces of the run, of the steps whose loss "  \
+    "is a number. Points: the loss of evaluations."
+
 /* The sections of one run; of several, whose "report" is the array of all; both end with { 0 }. */
 extern const struct section sections_of_one[], sections_of_many[];
 

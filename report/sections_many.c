@@ -3,7 +3,9 @@
  * names. */
 #include "report/sections.h"
 
-enum { TEXT = 512 };
+#include "report/report.h"
+
+enum { TEXT = 128, NAME = 22 };
 
 /* ---- the runs ---- */
 
@@ -19,11 +21,9 @@ json_t *runs_rows(const json_t *reports)
         const json_t *q = json_object_get(r, "times"), *s = json_object_get(r, "steps");
         size_t        devices = json_array_size(json_object_get(r, "devices"));
 
-        row = json_pack("{s:o, s:s, s:s, s:O*, s:O*, s:O*, s:O*}", "run",
+        row = json_pack("{s:o, s:s, s:O*, s:O*, s:O*, s:O*}", "run",
                         json_sprintf("%zu  %s", i + 1, json_str(r, "run")), "label",
-                        figure_label(text, sizeof text, i, r), "evals",
-                        figure_evals(text + TEXT / 2, TEXT / 2, r), "median",
-                        json_object_get(q, "median"), "pace",
+                        report_label(r), "median", json_object_get(q, "median"), "pace",
                         json_object_get(q, "tokens_per_second"), "speedup",
                         json_object_get(json_object_get(r, "comparison"), "speedup"), "loss",
                         json_object_get(s, "last_loss"));
@@ -54,6 +54,71 @@ static json_t *speedup_rows(const json_t *reports)
     if (!any)
         json_array_clear(rows);
     return rows;
+}
+
+/* ---- evaluations ---- */
+
+/* The measures of all runs, each once, in the order in which they are met. */
+static json_t *measures_of(const json_t *reports)
+{
+    json_t       *all = json_object();
+    const json_t *r, *row;
+    size_t        i, k;
+
+    json_array_foreach(reports, i, r)
+        json_array_foreach(json_object_get(r, "results"), k, row)
+            json_object_set_new(all, json_str(row, "measure"), json_true());
+    return all;
+}
+
+/* For each measure a heading, and below it the rows of this section of all reports. add: adds what
+ * else there is to say of the i-th run; NULL: nothing. */
+static json_t *by_measure(const json_t *reports, const char *section,
+                          void (*add)(json_t *row, const json_t *report, size_t i))
+{
+    json_t       *measures = measures_of(reports), *rows = json_array(), *any;
+    const json_t *r, *row;
+    const char   *measure;
+    size_t        i, k;
+
+    json_object_foreach(measures, measure, any) {
+        size_t before = json_array_size(rows);
+
+        json_array_foreach(reports, i, r)
+            json_array_foreach(json_object_get(r, section), k, row) {
+                if (strcmp(json_str(row, "measure"), measure))
+                    continue;
+                if (json_array_size(rows) == before)
+                    json_array_append_new(rows, json_pack("{s:s}", "heading", measure));
+                json_t *copy = json_copy((json_t *)(uintptr_t)row);
+                if (add)
+                    add(copy, r, i);
+                json_array_append_new(rows, copy);
+            }
+    }
+    json_decref(measures);
+    return rows;
+}
+
+static void add_run(json_t *row, const json_t *report, size_t i)
+{
+    char name[TEXT];
+
+    json_object_set_new(row, "run", json_sprintf("%zu  %s", i + 1,
+                                                 figure_end(name, sizeof name, figure_run(report),
+                                                            NAME)));
+    json_object_set_new(row, "lr", report_string(report_setting_text(report, "option.lr")));
+    json_object_set_new(row, "seed", report_string(report_setting_text(report, "option.seed")));
+}
+
+static json_t *evaluations_rows(const json_t *reports)
+{
+    return by_measure(reports, "results", add_run);
+}
+
+static json_t *seeds_rows(const json_t *reports)
+{
+    return by_measure(reports, "seeds", NULL);
 }
 
 /* ---- settings ---- */
@@ -91,7 +156,11 @@ static json_t *differs(const json_t *reports)
             json_object_set_new(seen, name, cells);
         }
     json_decref(seen);
-    return json_pack("{s:o, s:o}", "heads", heads, "rows", rows);
+    json_t *made = json_pack("{s:o, s:o}", "heads", heads, "rows", rows);
+    if (json_array_size(rows))
+        return made;
+    json_decref(made);
+    return NULL;
 }
 
 /* ---- breakdowns ---- */
@@ -102,11 +171,9 @@ static json_t *stacks(const json_t *reports, const char *which)
     const json_t *r;
     size_t        i;
     double        most = 0;
-    char          label[TEXT];
 
     json_array_foreach(reports, i, r) {
-        json_array_append_new(rows, breakdown_row(json_object_get(r, which),
-                                                  figure_label(label, sizeof label, i, r)));
+        json_array_append_new(rows, breakdown_row(json_object_get(r, which), report_label(r)));
         most = fmax(most, breakdown_sum(json_object_get(r, which)));
     }
     if (!(most > 0))
@@ -125,14 +192,28 @@ const struct section sections_of_many[] = {
                    { "#steady step", "median", figure_seconds },
                    { "#tokens/s", "pace", figure_tenths }, { "#speed-up", "speedup", figure_times },
                    { "#hidden", "hidden", figure_share }, { "#peak memory", "peak", NULL },
-                   { "#loss", "loss", figure_exact }, { "#evaluation", "evals", NULL } } },
+                   { "#loss", "loss", figure_exact } } },
+    { "Evaluations: the last and the best", "The step is that of the best value.", SECTION_WIDE,
+      .make_rows = evaluations_rows,
+      .columns = { { "run", "run", NULL }, { "#lr", "lr", NULL }, { "#seed", "seed", NULL },
+                   { "#last", "last_value", figure_exact },
+                   { "#best", "best_value", figure_exact },
+                   { "#after step", "best_step", figure_step } } },
+    { "Runs that differ in the seed alone", "The mean of the last values and of the best ones, and "
+      "their standard deviation (n - 1). Values that are no number are left out: n says how many "
+      "are one.", SECTION_WIDE, .make_rows = seeds_rows,
+      .columns = { { "runs", "runs", NULL }, { "setting", "setting", NULL },
+                   { "#n", "last_n", figure_whole }, { "#last", "last_mean", figure_exact },
+                   { "#deviation", "last_deviation", figure_exact },
+                   { "#n", "best_n", figure_whole }, { "#best", "best_mean", figure_exact },
+                   { "#deviation", "best_deviation", figure_exact } } },
     { "Settings that differ", NULL, SECTION_WIDE | SECTION_PAGE, .table = differs },
     { "Speed-up over the first", "By tokens a second of the median steady step.", SECTION_PAGE,
       .make_rows = speedup_rows, .bars = speedup_bar, .axis = figure_times,
       .columns = { { "", "label", NULL }, { "#speed-up", "speedup", figure_times } } },
     { "Speed against devices", "Tokens a second of the median steady step, a line for each mode.",
       SECTION_PAGE, .chart = chart_devices },
-    { "Losses", "Where curves lie on each other, each is dashed.", SECTION_PAGE,
+    { "Losses", WORDS_LOSS " Where curves lie on each other, each is dashed.", SECTION_PAGE,
       .chart = chart_losses },
     { "Breakdown of a step, as it was lived", "The mean of the steady steps that are kept whole.",
       .make_rows = lived_rows, .bars = breakdown_bar, .axis = figure_seconds,

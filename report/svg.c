@@ -157,7 +157,7 @@ void svg_line(const struct svg *s, const char *cls, double xa, double ya, double
 
 void svg_dot(const struct svg *s, const char *colour, double x, double y, const char *tip)
 {
-    fprintf(s->out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"4\"><title>", colour,
+    fprintf(s->out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"3.5\"><title>", colour,
             svg_x(s, x), svg_y(s, y));
     svg_escape(s->out, tip);
     fputs("</title></circle>\n", s->out);

@@ -23,11 +23,13 @@ json_t *table_made(const struct column *columns, table_bars *bars, const json_t 
     for (const struct column *c = columns; c->head; c++)
         json_array_append_new(heads, json_string(c->head));
     json_array_foreach(items, i, item) {
-        json_t *row = json_pack("{s:[], s:[]}", "cells", "parts");
+        json_t *row = json_pack("{s:[], s:[]}", "cells", "parts"), *over;
 
-        for (const struct column *c = columns; c->head; c++)
+        if ((over = json_object_get(item, "heading")))
+            json_array_append(json_object_get(row, "cells"), over);
+        for (const struct column *c = columns; c->head && !over; c++)
             json_array_append_new(json_object_get(row, "cells"), cell(c, item));
-        if (bars)
+        if (bars && !over)
             bars(row, item);
         json_array_append_new(rows, row);
     }

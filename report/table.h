@@ -5,8 +5,9 @@
  *     { heads: [text], rows: [ { cells: [text], parts: [part], mark: number } ] }
  *
  * A head that begins with # stands over figures, one with ~ is for pages alone. A cell without a
- * figure is "". The parts of a row are its bar: { name, colour, letter, value }. The colour is a
- * class of page.css, the letter stands for it where there are no colours. */
+ * figure is "". A row of one cell is a heading over the rows below it. The parts of a row are its
+ * bar: { name, colour, letter, value }. The colour is a class of page.css, the letter stands for it
+ * where there are no colours. */
 #pragma once
 
 #include "report/format.h"
@@ -19,8 +20,8 @@ struct column {
 /* Gives a row its parts, with table_part; item: what it was made of. */
 typedef void table_bars(json_t *row, const json_t *item);
 
-/* A table with a row for each of the items. columns end with { 0 }; bars may be NULL. Caller
- * json_decref()s. */
+/* A table with a row for each of the items; one with the member `heading` is a heading. columns end
+ * with { 0 }; bars may be NULL. Caller json_decref()s. */
 json_t *table_made(const struct column *columns, table_bars *bars, const json_t *items);
 void    table_part(json_t *row, const char *name, const char *colour, const char *letter,
                    double value);

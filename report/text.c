@@ -80,6 +80,12 @@ static const char *cell_at(const json_t *cells, size_t i)
 
 static int is_right(const struct layout *a, size_t c) { return *cell_at(a->heads, c) == '#'; }
 
+/* Whether a row is a heading over those below it. */
+static int is_over(const struct layout *a, const json_t *cells)
+{
+    return json_array_size(cells) == 1 && a->n > 1;
+}
+
 /* Measures columns. Empty columns, and those for pages only, are hidden. */
 static void measure(struct layout *a, const json_t *rows)
 {
@@ -91,7 +97,8 @@ static void measure(struct layout *a, const json_t *rows)
         int         most = -1, words = columns_of(head) - (*head == '#');
 
         json_array_foreach(rows, i, row) {
-            int n = columns_of(cell_at(json_object_get(row, "cells"), c));
+            const json_t *cells = json_object_get(row, "cells");
+            int           n = is_over(a, cells) ? 0 : columns_of(cell_at(cells, c));
 
             most = n > most && (n || a->plain) ? n : most;
         }
@@ -119,6 +126,10 @@ static int put_row(struct layout *a, const json_t *cells)
     int start = a->plain ? 0 : 2;
 
     a->at = 0;
+    if (is_over(a, cells)) {
+        fprintf(a->t->out, "%*s%s", start, "", cell_at(cells, 0));
+        return start;
+    }
     for (size_t c = 0; c < a->n; c++) {
         const char *text = cell_at(cells, c);
         int         right = is_right(a, c), width = a->width[c];

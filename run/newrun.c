@@ -132,6 +132,22 @@ static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
                             "no room in it", seq);
 }
 
+/* --early-stopping needs evaluations. */
+static int check_early(const struct newrun *n, struct err *err)
+{
+    int any = n->eval_data || dev_rows(n) || (n->chat && n->chat->eval.n);
+
+    if (!n->o->early_stopping)
+        return 0;
+    if (!any)
+        return err_misuse(err, "--early-stopping needs something to evaluate on: give %s",
+                          n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
+    if (n->o->eval_every || (n->chat && n->chat->evaluates_epochs))
+        return 0;
+    return err_misuse(err, "--early-stopping counts evaluations, and there would be one at the end "
+                      "alone: give --eval-every N too");
+}
+
 /* The checks that need no folder. Nothing on disk changes. */
 static int check(const struct newrun *n, struct err *err)
 {
@@ -149,6 +165,7 @@ static int check(const struct newrun *n, struct err *err)
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n) && !(n->chat && n->chat->eval.n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
+    rc = rc ? rc : check_early(n, err);
     rc = rc ? rc : check_masking(n, seq, err);
     for (int i = 0; i < 2 && !rc; i++)
         if (files[i].path)
@@ -418,6 +435,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
+    rc = rc ? rc : session_keep_template(s, err);
     if (!rc && n->chat)
         rc = add_chat(s, n, tok, err);
     tokenizer_close(tok);
@@ -502,7 +520,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                  : n->chat->o->packing ? SESSION_PACKED
                                        : SESSION_PADDED;
     if (n->chat && n->chat->pairs)
-        s.pairs = pairs_opts_of(n->chat->pairs);
+        s.pairs = pairs_opts_of(n->chat->pairs, n->o);
     if (!rc && (n->data || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)

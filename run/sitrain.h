@@ -17,7 +17,7 @@
  *     read_opts_default(&read, &err)                               options for reading a model
  *
  *     model_folder_open(&m, "run", MODEL_KEPT, NULL, ev, &err)     open the model of a run, or of
- *     model_folder_evaluator(&e, &m, &read, 0, &err)               a Hugging Face folder
+ *     model_folder_evaluator(&e, &m, &read, NULL, &err)               a Hugging Face folder
  *     tokens_open(&tokens, "held-out.bin", 2, &err)
  *     evaluate_tokens(&e, tokens, 0, &loss, &n, &err)              its loss on a token file
  *     tokens_close(tokens)

@@ -8,7 +8,7 @@ _siTrain() {
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --eval-data --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --data --eval-data --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -35,7 +35,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -48,6 +49,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -77,10 +80,12 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -110,7 +115,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --steps) words=" " ;;
@@ -122,7 +126,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -135,6 +140,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -164,16 +171,19 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     eval)
-        options="--help --data --data-format --tokenizer --task --eval-file --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
-        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli" ;;
+        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --eval-file) files=1 ;;
+        --reference) files=1 ;;
         --test-file) files=1 ;;
         --predict) files=1 ;;
         --max-seq) words=" " ;;
@@ -184,6 +194,18 @@ _siTrain() {
         --text-column) files=1 ;;
         --pair-column) files=1 ;;
         --label-column) files=1 ;;
+        --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --chat-template) files=1 ;;
+        --loss-on) words="answers last all" ;;
+        --date) files=1 ;;
+        --long-rows) words="cut drop refuse" ;;
+        --messages-column) files=1 ;;
+        --prompt-column) files=1 ;;
+        --completion-column) files=1 ;;
+        --loss) words="sigmoid robust ipo" ;;
+        --beta) words=" " ;;
+        --chosen-column) files=1 ;;
+        --rejected-column) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
@@ -241,7 +263,7 @@ _siTrain() {
         --date) files=1 ;;
         esac ;;
     import)
-        options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --steps) words=" " ;;
         --schedule-steps) words=" " ;;
@@ -252,7 +274,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -265,6 +288,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -294,6 +319,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     export)
@@ -303,7 +330,7 @@ _siTrain() {
         --max-shard-size) words=" " ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -339,7 +366,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --init) files=1 ;;
@@ -360,7 +386,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -373,6 +400,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -402,13 +431,16 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     report)
-        options="--help --json --csv --html --sql --config --openmetrics --trace --trace-steps"
+        options="--help --by --json --csv --html --sql --config --openmetrics --trace --trace-steps"
         case "$before" in
+        --by) files=1 ;;
         --html) files=1 ;;
-        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list" ;;
+        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list" ;;
         --trace) files=1 ;;
         --trace-steps) files=1 ;;
         esac ;;
@@ -438,7 +470,7 @@ _siTrain() {
         --dir) files=1 ;;
         esac ;;
     bench)
-        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --dir) files=1 ;;
         --only) words="products memory kernels disk steps" ;;
@@ -464,7 +496,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -477,6 +510,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -506,6 +541,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     esac

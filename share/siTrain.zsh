@@ -54,7 +54,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -67,6 +68,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -101,6 +104,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -119,7 +124,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \
@@ -139,7 +144,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
@@ -151,7 +155,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -164,6 +169,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -198,6 +205,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -207,11 +216,12 @@ _siTrain() {
             '--data=[Token file or text to evaluate on. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s; must not differ from it)]:DIR:_files' \
-            '--task=[GLUE task of a classifier]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
-            '--eval-file=[Evaluation rows of a classifier, in the format of finetune'\''s --train-file]:FILE:_files' \
+            '--task=[GLUE task of a classifier; chat or dpo\: the rows of a language model (default\: as it was trained)]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
+            '*--eval-file=[Evaluation rows, in the format of finetune'\''s --train-file. Conversations may come from several files.]:FILE:_files' \
+            '--reference=[Model that a training on preferences began with, for rewards (--task dpo)]:RUN|HFDIR:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
-            '--predict=[File for predictions of the test rows. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
-            '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
+            '--predict=[File for predictions of the test rows, with each class'\''s probability. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
+            '--max-seq=[Number of tokens per row of --eval-file or --task (default\: the run'\''s of conversations; otherwise finetune'\''s). Longer rows are cut off.]:N: ' \
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9% (default\: as in training, or 15%)]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -219,6 +229,21 @@ _siTrain() {
             '--text-column=[Column (JSON\: key) of the text (default\: the run'\''s; otherwise a pair named as in GLUE, sentence, text, or the first two that are neither label nor id). GLUE'\''s pairs\: sentence1 and sentence2, premise and hypothesis, question and sentence, question1 and question2.]:NAME:_files' \
             '--pair-column=[Column of the second text, if rows are pairs]:NAME:_files' \
             '--label-column=[Column of the label (default\: label)]:NAME:_files' \
+            '--rows=[Form of the rows\: auto, messages, sharegpt, alpaca, completion, text, preference. With auto, the first row of each file decides.]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
+            '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
+            '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
+            '--group-by-length[Make batches of rows of similar length, which saves padding]' \
+            '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
+            '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
+            '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
+            '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
+            '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
+            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
+            '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
@@ -297,7 +322,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -310,6 +336,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -344,6 +372,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -379,7 +409,7 @@ _siTrain() {
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
-            '--predict[Write predictions for the test rows at the end]' \
+            '--predict[Write predictions for the test rows, with each class'\''s probability, at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
             '--max-predict-samples=[Number of rows to predict, from the first (default\: 0, all)]:N: ' \
@@ -399,7 +429,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
@@ -420,7 +449,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -433,6 +463,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -467,16 +499,19 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
     report)
         _arguments \
             '*:RUN:_files' \
+            '--by=[What to sort several runs by\: an evaluation (eval_loss, eval_accuracy or another measure), train_loss, tokens_per_second, or a setting such as lr. Smaller losses and larger accuracies come first. (default\: the order given)]:NAME:_files' \
             '--json[Print JSON]' \
             '--csv[Print lines of section,row,field,value. With several runs, the run comes first.]' \
             '--html=[File for a page with all figures and plots. Only such a page is replaced.]:FILE:_files' \
-            '--sql=[Question to answer as a table, or as --csv or --json. list\: print all questions.]:sql:(steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list)' \
+            '--sql=[Question to answer as a table, or as --csv or --json. list\: print all questions.]:sql:(steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list)' \
             '--config[Print the run'\''s options as a file for --config of pretrain or finetune]' \
             '--openmetrics[Print the run'\''s figures as OpenMetrics text, for Prometheus]' \
             '--trace=[File for a timeline of some steps, for Perfetto and chrome\://tracing. Only such a timeline is replaced.]:FILE:_files' \
@@ -541,7 +576,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -554,6 +590,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -588,6 +626,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;

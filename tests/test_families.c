@@ -198,7 +198,7 @@ static void steps(struct family *m, const struct family_model *r)
 
     o.model.grad_accum = m->accum;
     o.model.threads = 1;
-    o.schedule = (struct schedule){ SCHEDULE_COSINE, 2e-3, 2e-4, 5, 20 };
+    o.schedule = (struct schedule){ SCHEDULE_COSINE, 2e-3, 2e-4, 5, 20, 0 };
     o.clip = 1.0;
     struct rig rig = rig_open(&o, r->params, 0.1f, 0);
     for (uint64_t s = 0; s < m->steps; s++) {
@@ -232,6 +232,62 @@ static void refused(const struct family *m, const char *type)
         fail_msg("%s", err.text);
 }
 
+/* ---- label smoothing and noise in the embeddings ---- */
+
+/* The loss of step `step`, with the parameters moved by `by` along `along`; its gradients, and the
+ * loss of an evaluation behind it. */
+static double noisy_loss(struct family *m, const struct family_model *r, float neftune, float by,
+                         const float *along, float *grads, double *evaluated)
+{
+    struct trainer_options o = rig_options(r->config, m->batch, m->seq, DT_F32, MATMUL_OPENBLAS);
+    struct batch_source    data = { family_batch, m };
+    struct step_result     result;
+    struct eval_result     sum = { 0 };
+    struct err             err;
+    size_t                 total = arch_total(&r->config);
+
+    o.schedule.lr = 0; // the evaluation is of the same parameters
+    o.model.smoothing = r->config.n_labels == 1 ? 0 : 0.1f;
+    o.model.neftune = neftune;
+    struct rig rig = rig_open(&o, r->params, 0, 0);
+    for (size_t i = 0; along && i < total; i++)
+        stream_plain_params(rig.stream)[i] += by * along[i];
+    assert_int_equal(train_step(rig.trainer, 0, &data, &result, &err), 0);
+    if (grads)
+        memcpy(grads, stream_plain_grads(rig.stream), total * sizeof *grads);
+    if (evaluated) {
+        assert_int_equal(eval_step(rig.trainer, 1, &data, 0, 1, NULL, &sum, &err), 0);
+        *evaluated = sum.loss_sum;
+    }
+    rig_close(&rig);
+    return result.loss;
+}
+
+/* The gradient is the slope of the noisy, smoothed loss; an evaluation is not noisy. */
+static void noisy(struct family *m, const struct family_model *r)
+{
+    const float h = 1e-3f;
+    size_t      total = arch_total(&r->config);
+    float      *grads = malloc(total * sizeof *grads);
+    double      size = 0, with, without;
+
+    assert_non_null(grads);
+    assert_true(noisy_loss(m, r, 30, 0, NULL, grads, &with) !=
+                noisy_loss(m, r, 0, 0, NULL, NULL, &without));
+    assert_true(with == without);
+    for (size_t i = 0; i < total; i++)
+        size += (double)grads[i] * (double)grads[i];
+    size = sqrt(size);
+    for (size_t i = 0; i < total; i++)
+        grads[i] /= (float)size;
+    double slope = (noisy_loss(m, r, 30, h, grads, NULL, NULL) -
+                    noisy_loss(m, r, 30, -h, grads, NULL, NULL)) / (2 * (double)h);
+    print_message("%s: slope of the noisy loss %.6f, norm of the gradient %.6f\n", m->name, slope,
+                  size);
+    near(slope, size, 5e-3, "slope");
+    free(grads);
+}
+
 static void compared(struct family *m)
 {
     struct family_model r = family_read(m, 5), other = family_read(m, 4);
@@ -246,6 +302,7 @@ static void compared(struct family *m)
     for (size_t single = 0; m->ids && single < 3; single++)
         logits(m, &r, single);
     steps(m, &r);
+    noisy(m, &r);
     free(r.params);
     free(other.params);
 }

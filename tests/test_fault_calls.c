@@ -307,6 +307,44 @@ static void resumes_fail(void **state)
     tempdir_remove(c.dir);
 }
 
+/* A setting that cannot be read is not one that the run does not have: it would be trained with
+ * another one, or its devices be taken for those of a run that does not say whose they are. */
+static void openings_fail(void **state)
+{
+    (void)state;
+    static const struct { enum calls_kind kind; int how; const char *name; } ways[] = {
+        { CALLS_SQLITE, EIO, "EIO of SQLite's" },
+        { CALLS_MEMORY, ENOMEM, "no memory" },
+    };
+    struct creation c;
+    struct session  want = { 0 };
+    struct err      err = { 0 };
+
+    creation_begin(&c, RUN_MEM);
+    assert_int_equal(newrun_create(&c.n, &c.err), 0);
+    assert_int_equal(session_open(&want, c.run, SESSION_WRITE, NULL, &err), 0);
+    session_close(&(struct session){ .log = want.log }); // the options stay, and its lock goes
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (uint64_t k = 1, met = 1; met; k++) {
+            struct session s = { 0 };
+
+            err = (struct err){ 0 };
+            calls_arm(ways[w].kind, k, ways[w].how);
+            int rc = session_open(&s, c.run, SESSION_WRITE, NULL, &err);
+            calls_disarm();
+            met = (uint64_t)calls_met();
+            if (rc ? !met || err.misuse || !*err.text
+                   : s.o.seq != want.o.seq || s.o.batch != want.o.batch || s.o.lr != want.o.lr ||
+                         s.o.schedule != want.o.schedule || s.o.seed != want.o.seed ||
+                         s.o.beta2 != want.o.beta2 || s.moved != want.moved)
+                fail_msg("%s at %llu: %d: %s", ways[w].name, (unsigned long long)k, rc, err.text);
+            session_close(&s);
+        }
+    want.log = NULL;
+    session_close(&want);
+    tempdir_remove(c.dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +355,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(trainer_memory_fails),
         cmocka_unit_test(creations_fail),
         cmocka_unit_test(resumes_fail),
+        cmocka_unit_test(openings_fail),
     };
 
     trial_set_up(argc, argv);

@@ -10,6 +10,8 @@
 
 #include "data/jinja/jinja.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const CHAT = "{% for m in messages %}<{{ m.role }}>{% if m.role == 'a' %}"
@@ -169,6 +171,52 @@ static void hostile(void **state)
     json_decref(none);
 }
 
+/* What recurses comes to its bound within the stack that some systems give to threads. */
+static void *recurse(void *unused)
+{
+    static const char *const templates[] = {
+        "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
+        "{% macro f(n) %}{% for i in [n] %}{% if i >= 0 %}{% set x %}{{ ((f(i + 1))) ~ '' }}"
+        "{% endset %}{{ x }}{% endif %}{% endfor %}{% endmacro %}{{ f(0) }}",
+        "{% macro f(n) %}{{ [[{'a': (f(n + 1) | trim | upper) or 1}]] | tojson }}{% endmacro %}"
+        "{{ f(0) }}",
+        "{% set ns = namespace(x=1, y=1) %}{% for i in range(300) %}{% set ns.x = [ns.x] %}"
+        "{% set ns.y = [ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
+    };
+    json_t *none = json_object();
+
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        struct jinja_output out;
+        struct err          e = { 0 };
+
+        if (render(&out, templates[i], none, (struct jinja_limits){ 0 }, &e) != -EINVAL ||
+            !strstr(e.text, "nested more than 200 deep"))
+            return (void *)(uintptr_t)templates[i];
+    }
+    json_decref(none);
+    return unused;
+}
+
+static void small_stack(void **state)
+{
+    size_t         bytes = 512 << 10;
+    pthread_attr_t how;
+    pthread_t      thread;
+    void          *failed = NULL;
+
+    (void)state;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    bytes *= 8; // frames are larger there
+#endif
+    pthread_attr_init(&how);
+    assert_int_equal(pthread_attr_setstacksize(&how, bytes), 0);
+    assert_int_equal(pthread_create(&thread, &how, recurse, NULL), 0);
+    pthread_join(thread, &failed);
+    pthread_attr_destroy(&how);
+    if (failed)
+        fail_msg("%s", (char *)failed);
+}
+
 /* Lines are counted, and what is not known has its name. */
 static void sentences(void **state)
 {
@@ -240,7 +288,8 @@ static int print(const char *template, const char *variables)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(as_jinja2), cmocka_unit_test(origins),
-                                        cmocka_unit_test(hostile), cmocka_unit_test(sentences),
+                                        cmocka_unit_test(hostile), cmocka_unit_test(small_stack),
+                                        cmocka_unit_test(sentences),
                                         cmocka_unit_test(now) };
 
     return argc == 3 ? print(argv[1], argv[2]) : cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void train(const struct trajectory *tr, size_t how, enum dtype dtype, flo
     o.model.grad_accum = ACCUM;
     rig_ways(&o, how);
     o.model.threads = 1; // tiny products: threads would wait for each other most of the time
-    o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20 };
+    o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20, 0 };
     o.clip = 1.0;
     o.optim = tr->kind;
     o.eps = tr->eps;
@@ -380,6 +380,43 @@ static void test_fresh_gradients(void **state)
     fixture_close(f);
 }
 
+/* Label smoothing, and NEFTune's noise, against PyTorch: transformers' LabelSmoother, and its hook
+ * on the embeddings with this noise. */
+static void test_habits(void **state)
+{
+    struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"),
+                   *want = fixture_open("tests/fixtures/habits.fix");
+    size_t              batch, seq;
+    struct model_config config = rig_config(f, &batch, &seq);
+    size_t              total = arch_total(&config);
+    struct rig_rows     rows = { fixture_i32(f, "x", batch * seq),
+                                 fixture_i32(f, "y", batch * seq), batch * seq, 0 };
+    struct batch_source data = { rig_batch, &rows };
+    struct err          err;
+
+    (void)state;
+    for (int noisy = 0; noisy < 2; noisy++) {
+        struct trainer_options o = rig_options(config, batch, seq, DT_F32, MATMUL_OPENBLAS);
+        struct step_result     got;
+        double loss = (double)fixture_f32(want, noisy ? "neftune_loss" : "smooth_loss", 1)[0];
+
+        o.model.smoothing = noisy ? 0 : 0.1f;
+        o.model.neftune = noisy ? 5 : 0;
+        o.model.dropout.seed = 7;
+        struct rig rig = rig_open(&o, fixture_f32(f, "params", total), 0, 0);
+        assert_int_equal(train_step(rig.trainer, 3, &data, &got, &err), 0);
+        print_message("%s: loss %.7f, PyTorch's %.7f\n", noisy ? "noise" : "smoothing", got.loss,
+                      loss);
+        assert_true(fabs(got.loss / loss - 1) < 1e-6);
+        compare_tensors(&config, stream_plain_grads(rig.stream),
+                        fixture_f32(want, noisy ? "neftune_grads" : "smooth_grads", total),
+                        max_distance, 1e-5);
+        rig_close(&rig);
+    }
+    fixture_close(f);
+    fixture_close(want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_eval),
         cmocka_unit_test(test_eval_over_chunks),
         cmocka_unit_test(test_fresh_gradients),
+        cmocka_unit_test(test_habits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

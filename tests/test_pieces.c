@@ -190,7 +190,8 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 /* Losses and gradients of two steps, or what evaluations make. */
 struct made { double loss[2], norm[2]; float each[ACCUM * TOKENS], *grads, *params; };
 
-static int pairs; // rows are pairs of answers
+static int   pairs;     // rows are pairs of answers
+static float smoothing; // of labels; then the embeddings are noisy, too
 
 static struct made made_by(struct model_config g, enum dtype dt, size_t how)
 {
@@ -209,6 +210,8 @@ static struct made made_by(struct model_config g, enum dtype dt, size_t how)
     o.model.paired = pairs;
     o.pairs = (struct pairs_options){ PAIRS_SIGMOID, 0.1, 0.1 };
     o.model.threads = 1;
+    o.model.smoothing = smoothing;
+    o.model.neftune = smoothing > 0 ? 5 : 0;
     rig_ways(&o, how);
     struct rig rig = rig_open(&o, NULL, 0.1f, 0);
     for (size_t i = 0; i < total; i++) // logits that are not all alike
@@ -295,6 +298,14 @@ static void so_is_that_of_pairs(void **state)
             compared(config_of(0, 0, untied), DT_BF16, 1e-2, 5e-2);
     }
     pairs = 0;
+}
+
+static void so_it_is_with_smoothing_and_noise(void **state)
+{
+    (void)state;
+    smoothing = 0.2f;
+    a_step_is_that_of_whole_embeddings(NULL);
+    smoothing = 0;
 }
 
 static void so_is_a_classifier_s(void **state)
@@ -579,11 +590,11 @@ int main(void)
         cmocka_unit_test(bad_numbers_of_pieces_are_refused),
         cmocka_unit_test(a_step_is_that_of_whole_embeddings),
         cmocka_unit_test(so_is_that_of_pairs),
+        cmocka_unit_test(so_it_is_with_smoothing_and_noise),
         cmocka_unit_test(so_is_a_classifier_s),
         cmocka_unit_test(generation_has_the_same_bits),
         WITH_DIR(all_modes_have_the_same_bits),
         WITH_DIR(so_has_the_least_memory),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

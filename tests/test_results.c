@@ -176,11 +176,11 @@ static void two_parts_and_nothing_trained(void **state)
 }
 
 static int predict_into(const char *path, const struct task *task, const int32_t *classes,
-                        const float *values, size_t n, struct err *e)
+                        const float *logits, size_t n, struct err *e)
 {
     char  *text;
     size_t bytes;
-    int    rc = results_predictions(&text, &bytes, task, classes, values, n, e);
+    int    rc = results_predictions(&text, &bytes, task, classes, logits, n, e);
 
     rc = rc ? rc : file_write_whole(path, text, bytes, e);
     free(text);
@@ -200,30 +200,42 @@ static void predictions(void **state)
     static const char *const names[] = { "no", "yes, sir" };
     const int32_t            classes[] = { 1, 0, 1 };
     const float              values[] = { 3.14159f, -0.0004f, 2.0f };
+    // PyTorch's softmax: 0.1192029, 0.8807971; 0.9975274, 0.002472623; and no overflow
+    const float              logits[] = { -1, 1, 4, -2, -3000, 3000 };
     const struct task        own = { .name = "custom", .n_labels = 2, .labels = names },
                       regression = { .name = "stsb", .n_labels = 1 },
                       pair = { .name = "mnli", .n_labels = 2, .labels = names };
 
     (void)state;
-    assert_int_equal(predict_into(named(&own, 0), &own, classes, NULL, 3, &err), 0);
-    check_text("predict_results_None.txt", "index\tprediction\n0\tyes, sir\n1\tno\n2\tyes, sir\n");
+    assert_int_equal(predict_into(named(&own, 0), &own, classes, logits, 3, &err), 0);
+    check_text("predict_results_None.txt",
+               "index\tprediction\tp_no\tp_yes, sir\n0\tyes, sir\t0.119203\t0.880797\n"
+               "1\tno\t0.997527\t0.00247262\n2\tyes, sir\t0\t1\n");
     assert_int_equal(predict_into(named(&regression, 0), &regression, NULL, values, 3, &err), 0);
     check_text("predict_results_stsb.txt", "index\tprediction\n0\t3.142\n1\t-0.000\n2\t2.000\n");
     assert_int_equal(predict_into(named(&pair, 1), &pair, classes, NULL, 0, &err), 0);
-    check_text("predict_results_mnli-mm.txt", "index\tprediction\n");
+    check_text("predict_results_mnli-mm.txt", "index\tprediction\tp_no\tp_yes, sir\n");
 }
 
 /* A label is one field, and no spreadsheet computes it. */
 static void labels_of_any_kind(void **state)
 {
-    static const char *const names[] = { "a\tb\nc\rd\\", "=1+1", "-2", "+", "@x", "-1e3", "- no" };
+    static const char *const names[] = { "a\tb\nc\rd\\", "=1+1", "-2", "+", "@x", "-1e3", "- no",
+                                         "z" };
     const int32_t            classes[] = { 0, 1, 2, 3, 4, 5, 6 };
-    const struct task        own = { .name = "custom", .n_labels = 7, .labels = names };
+    const float              logits[7 * 8] = { 0 };
+    const struct task        own = { .name = "custom", .n_labels = 8, .labels = names };
+    char                     want[1024];
+    size_t                   n = 0;
 
     (void)state;
-    assert_int_equal(predict_into(named(&own, 0), &own, classes, NULL, 7, &err), 0);
-    check_text("predict_results_None.txt", "index\tprediction\n0\ta\\tb\\nc\\rd\\\\\n1\t'=1+1\n"
-               "2\t-2\n3\t'+\n4\t'@x\n5\t-1e3\n6\t'- no\n");
+#define EACH "\t0.125\t0.125\t0.125\t0.125\t0.125\t0.125\t0.125\t0.125\n"
+    n += (size_t)sprintf(want, "index\tprediction\tp_a\\tb\\nc\\rd\\\\\tp_=1+1\tp_-2\tp_+\tp_@x"
+                         "\tp_-1e3\tp_- no\tp_z\n0\ta\\tb\\nc\\rd\\\\" EACH);
+    sprintf(want + n, "1\t'=1+1" EACH "2\t-2" EACH "3\t'+" EACH "4\t'@x" EACH "5\t-1e3" EACH
+            "6\t'- no" EACH);
+    assert_int_equal(predict_into(named(&own, 0), &own, classes, logits, 7, &err), 0);
+    check_text("predict_results_None.txt", want);
 }
 
 static void nowhere(void **state)

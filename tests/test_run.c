@@ -341,7 +341,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     read.batch = 2;
     read.threads = 1;
     assert_int_equal(model_folder_open(&m, "run", MODEL_KEPT, NULL, NULL, &err), 0);
-    assert_int_equal(model_folder_evaluator(&e, &m, &read, 0, &err), 0);
+    assert_int_equal(model_folder_evaluator(&e, &m, &read, NULL, &err), 0);
     assert_int_equal(evaluate_tokens(&e, tokens, 0, &loss, &n, &err), 0);
     assert_true(loss == h.eval[STEPS - 1]);
     evaluator_close(&e);

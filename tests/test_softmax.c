@@ -1,5 +1,5 @@
-/* Losses and gradients of logits against double: odd sizes, both dtypes, in place, ignored targets.
- */
+/* Losses and gradients of logits against double: odd sizes, both dtypes, in place, ignored targets,
+ * label smoothing; and that against PyTorch. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -34,10 +34,22 @@ static size_t column(size_t V, size_t split, int behind, uint64_t *seed)
     return from + ref_random(seed) % (to - from);
 }
 
+/* ref_xent with label smoothing e: the mean of -log softmax(x) by the targets' weights. */
+static double smoothed(double *dx, const double *x, size_t V, size_t target, double e)
+{
+    double loss = ref_xent(dx, x, V, target), mean = 0;
+
+    for (size_t j = 0; j < V; j++) {
+        mean += (loss + x[target] - x[j]) / (double)V; // of -log softmax(x)[j]
+        dx[j] -= e / (double)V - (j == target ? e : 0);
+    }
+    return e > 0 ? (1 - e) * loss + e * mean : loss;
+}
+
 /* Of two parts, rows have their target and their maximum in either: four rows, all there is. The
  * fifth has no target. */
 static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, int in_place,
-                  uint64_t *seed)
+                  float smoothing, uint64_t *seed)
 {
     const float scale = 0.125f;
     float *x = guard_alloc(n * V * 4), *losses = guard_alloc(n * 4), *only = guard_alloc(n * 4);
@@ -46,7 +58,7 @@ static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, 
     int32_t    *targets = guard_alloc(n * 4);
     double     *wide = malloc(n * V * 8), *want = malloc(V * 8);
     struct softmax_xent xent = { .n = n, .V = V, .logits = x, .split = split, .targets = targets,
-                                 .dt = dt, .scale = scale };
+                                 .dt = dt, .scale = scale, .smoothing = smoothing };
 
     ref_fill(x, n * V, -reach, reach, seed);
     for (size_t i = 0; split < V && i < n; i++)
@@ -67,7 +79,7 @@ static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, 
 
         memset(want, 0, V * 8);
         if (targets[i] >= 0)
-            loss = ref_xent(want, wide + i * V, V, (size_t)targets[i]);
+            loss = smoothed(want, wide + i * V, V, (size_t)targets[i], (double)smoothing);
         for (size_t j = 0; j < V; j++) {
             want[j] *= (double)scale;
             got[j] = dtype_get(dx, dt, i * V + j);
@@ -93,11 +105,13 @@ static void test_against_double(void **state)
     (void)state;
     for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++)
         for (int dt = DT_F32; dt <= DT_BF16; dt++) {
-            check((enum dtype)dt, 5, sizes[j], sizes[j], 5.0f, 0, &seed);
-            check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 5.0f, 0, &seed);
-            check((enum dtype)dt, 2, sizes[j], sizes[j], 300.0f, 0, &seed);
-            check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 300.0f, 0, &seed);
-            check(DT_F32, 5, sizes[j], sizes[j], 5.0f, 1, &seed);
+            check((enum dtype)dt, 5, sizes[j], sizes[j], 5.0f, 0, 0, &seed);
+            check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 5.0f, 0, 0, &seed);
+            check((enum dtype)dt, 2, sizes[j], sizes[j], 300.0f, 0, 0, &seed);
+            check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 300.0f, 0, 0, &seed);
+            check(DT_F32, 5, sizes[j], sizes[j], 5.0f, 1, 0, &seed);
+            check((enum dtype)dt, 5, sizes[j], sizes[j] / 64 * 64, 5.0f, 0, 0.1f, &seed);
+            check(DT_F32, 5, sizes[j], sizes[j], 300.0f, 1, 0.6f, &seed);
         }
 }
 
@@ -120,10 +134,12 @@ static void test_nan(void **state)
 struct cut {
     enum dtype dt;
     size_t     n, V, piece;
-    float      rough, *x, *losses, *word; // word: the rows of logits are products with this column
+    float      rough, smoothing, *x, *losses;
+    float     *word; // the rows of logits are products with this column
     void      *gradient, *target_words;
     int32_t   *targets;
     struct softmax_so_far *so_far;
+    double     total; // of word
     float     *columns, *sums, *factors, *more; // of a piece
     void      *out;
 };
@@ -131,10 +147,10 @@ struct cut {
 static const float cut_scale = 0.125f;
 
 static struct cut cut_make(enum dtype dt, size_t n, size_t V, size_t piece, float reach,
-                           uint64_t *seed)
+                           float smoothing, uint64_t *seed)
 {
     size_t     e = dtype_bytes(dt);
-    struct cut c = { .dt = dt, .n = n, .V = V, .piece = piece,
+    struct cut c = { .dt = dt, .n = n, .V = V, .piece = piece, .smoothing = smoothing,
                      .rough = dt == DT_F32 ? 1e-6f : 1.0f / 128,
                      .x = guard_alloc(n * V * 4), .losses = guard_alloc(n * 4),
                      .word = guard_alloc(V * 4), .gradient = guard_alloc(n * V * e),
@@ -152,7 +168,8 @@ static struct cut cut_make(enum dtype dt, size_t n, size_t V, size_t piece, floa
         c.targets[i] = i == 4 ? -1 : (int32_t)(ref_random(seed) % V);
     softmax_xent(&(struct softmax_xent){ .n = n, .V = V, .logits = c.x, .split = V, .dt = dt,
                                          .targets = c.targets, .losses = c.losses,
-                                         .dlogits = c.gradient, .scale = cut_scale });
+                                         .dlogits = c.gradient, .scale = cut_scale,
+                                         .smoothing = smoothing });
     softmax_begin(c.so_far, n);
     memset(c.sums, 0, n * 4);
     return c;
@@ -173,7 +190,8 @@ static void cut_piece(struct cut *c, size_t first, size_t here, int again)
     size_t split = here - here % 8;
     struct softmax_piece p = { .n = c->n, .V = here, .logits = c->columns, .split = split,
                                .targets = c->targets, .first = first, .so_far = c->so_far,
-                               .out = c->out, .dt = c->dt };
+                               .out = c->out, .dt = c->dt, .smoothing = c->smoothing,
+                               .all = c->V };
 
     for (size_t i = 0; i < c->n; i++)
         memcpy(c->columns + i * here, c->x + i * c->V + first, here * 4);
@@ -188,27 +206,32 @@ static void cut_piece(struct cut *c, size_t first, size_t here, int again)
             float got = dtype_get(c->out, c->dt, i * here + j),
                   want = dtype_get(c->gradient, c->dt, i * c->V + first + j);
 
-            if (again)
-                assert_true(fabsf(got - want) <= c->rough * fmaxf(fabsf(want), 1e-3f));
+            if (again) // with smoothing, a difference of two larger numbers
+                assert_true(fabsf(got - want) <=
+                            c->rough * fmaxf(fabsf(want), c->smoothing > 0 ? 0.1f : 1e-3f));
             c->more[i] += got * c->word[first + j];
             if (c->targets[i] == (int32_t)(first + j))
                 dtype_put(c->target_words, c->dt, i, c->word[first + j]);
         }
-    if (!again)
-        softmax_rows_add(c->sums, c->factors, c->more, c->n, 1);
+    if (again)
+        return;
+    softmax_rows_add(c->sums, c->factors, c->more, c->n, 1);
+    softmax_words_add(&c->total, c->word + first, DT_F32, here, 1);
 }
 
 /* From the last piece on, and again. */
-static void pieces(enum dtype dt, size_t n, size_t V, size_t piece, float reach, uint64_t *seed)
+static void pieces(enum dtype dt, size_t n, size_t V, size_t piece, float reach, float smoothing,
+                   uint64_t *seed)
 {
-    struct cut c = cut_make(dt, n, V, piece, reach, seed);
+    struct cut c = cut_make(dt, n, V, piece, reach, smoothing, seed);
 
     for (int again = 0; again < 2; again++)
         for (size_t k = (V + piece - 1) / piece; k-- > 0;)
             cut_piece(&c, k * piece, (k + 1) * piece <= V ? piece : V - k * piece, again);
     softmax_rows_end(c.more, &(struct softmax_rows){
         .n = n, .C = 1, .sums = c.sums, .so_far = c.so_far, .targets = c.targets,
-        .words = c.target_words, .dt = dt, .scale = cut_scale });
+        .words = c.target_words, .dt = dt, .scale = cut_scale, .smoothing = smoothing,
+        .total = &c.total, .all = V });
     for (size_t i = 0; i < n; i++) {
         double want = 0;
 
@@ -224,15 +247,61 @@ static void pieces(enum dtype dt, size_t n, size_t V, size_t piece, float reach,
 static void test_pieces(void **state)
 {
     static const size_t sizes[] = { 2, 9, 77, 300 };
-    uint64_t            seed = 5;
+    uint64_t            seed = 5, other = 6;
 
     (void)state;
     for (int dt = 0; dt < 2; dt++)
         for (size_t i = 0; i < 4; i++)
             for (size_t n = 1; n < 4; n++) {
-                pieces(dt ? DT_BF16 : DT_F32, 6, sizes[i], (sizes[i] + n - 1) / n, 5, &seed);
-                pieces(dt ? DT_BF16 : DT_F32, 6, sizes[i], (sizes[i] + n - 1) / n, 200, &seed);
+                enum dtype as = dt ? DT_BF16 : DT_F32;
+                size_t     piece = (sizes[i] + n - 1) / n;
+
+                pieces(as, 6, sizes[i], piece, 5, 0, &seed);
+                pieces(as, 6, sizes[i], piece, 200, 0, &seed);
+                pieces(as, 6, sizes[i], piece, 5, 0.2f, &other);
             }
+}
+
+/* What torch.nn.CrossEntropyLoss(label_smoothing=0.1) computes; in all columns, and in pieces. */
+static void test_torch(void **state)
+{
+    enum { N = 3, V = 5 };
+    const float x[N * V] = { 0.5f, -1.25f, 2.0f, 0.0f,  -0.75f, 3.0f, 1.5f, -2.5f,
+                             0.25f, 1.0f,  -0.5f, 0.5f, 1.0f,   -1.0f, 0.0f };
+    const int32_t y[N] = { 2, 1, -1 };
+    const float   losses[N] = { 0.56923580f, 1.94021010f, 0 },
+                gradient[N * V] = { 0.06635337f, 0.00326823f,  -0.11780789f, 0.03631067f,
+                                    0.01187561f, 0.34051305f,  -0.38178995f, -0.00856753f,
+                                    0.01240755f, 0.03743678f };
+    float                 got[N], dx[N * V], factors[N], columns[N * V];
+    struct softmax_so_far so_far[N];
+
+    (void)state;
+    softmax_xent(&(struct softmax_xent){ .n = N, .V = V, .logits = x, .split = V, .targets = y,
+                                         .losses = got, .dlogits = dx, .dt = DT_F32,
+                                         .scale = 0.5f, .smoothing = 0.1f });
+    for (size_t i = 0; i < N * V; i++)
+        assert_true(fabsf(dx[i] - gradient[i]) < 1e-7f);
+    softmax_begin(so_far, N);
+    for (size_t pass = 0; pass < 4; pass++) { // both pieces, then their gradients
+        size_t first = pass % 2 ? 3 : 0, n = pass % 2 ? 2 : 3;
+        struct softmax_piece p = { .n = N, .V = n, .logits = columns, .split = n, .targets = y,
+                                   .first = first, .so_far = so_far, .out = dx, .dt = DT_F32,
+                                   .smoothing = 0.1f, .all = V };
+
+        for (size_t i = 0; i < N; i++)
+            memcpy(columns + i * n, x + i * V + first, n * sizeof *x);
+        if (pass < 2)
+            softmax_add(&p, factors);
+        else
+            softmax_gradient(&p, 0.5f);
+        for (size_t i = 0; i < N * n && pass > 1; i++)
+            assert_true(fabsf(dx[i] - gradient[i / n * V + first + i % n]) < 1e-7f);
+    }
+    for (size_t i = 0; i < N; i++) {
+        assert_true(fabsf(got[i] - losses[i]) < 1e-6f);
+        assert_true(fabsf(softmax_loss(&so_far[i], y[i]) - losses[i]) < 1e-6f);
+    }
 }
 
 int main(void)
@@ -241,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_against_double),
         cmocka_unit_test(test_nan),
         cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_torch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -316,6 +316,9 @@ static void test_formats(void **state)
                                            "LATIN1 -t UTF-8 " },
         { "a.jsonl", B("{\"text\": \"a\"}\n"),
           "JSON, whose braces and quotes would be read as text: jq -r .text " },
+        { "a.jsonl", B("{\"id\": 1, \"messages\": [{\"role\": \"user\"}]}\n"),
+          "JSON of conversations, whose braces and quotes would be read as text: finetune --task "
+          "chat --train-file trains on them" },
         { "a.txt", B("\xEF\xBB\xBF [\n {\"a\": 1}]"), "a JSON list, whose braces and quotes" },
         { "a.json", B("[\"a\", \"b\"]"), "a JSON list" },
     };

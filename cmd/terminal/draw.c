@@ -12,11 +12,13 @@ enum { BAR_COLUMNS = 30, LABEL_COLUMNS = 12, LEAST_CURVE = 4, MOST_CURVE = 12, O
 static const char *const state_words[] = { [LOOK_WAITING] = "waiting",
                                            [LOOK_AT_WORK] = "at work",
                                            [LOOK_FINISHED] = "finished",
+                                           [LOOK_EARLY] = "ended early",
                                            [LOOK_STOPPED] = "stopped",
                                            [LOOK_KILLED] = "killed" };
 static const enum lines_color state_colors[] = { [LOOK_WAITING] = LINES_YELLOW,
                                                 [LOOK_AT_WORK] = LINES_GREEN,
                                                 [LOOK_FINISHED] = LINES_GREEN,
+                                                [LOOK_EARLY] = LINES_GREEN,
                                                 [LOOK_STOPPED] = LINES_YELLOW,
                                                 [LOOK_KILLED] = LINES_RED };
 

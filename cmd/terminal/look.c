@@ -27,6 +27,7 @@ static int run_row(void *ctx, int n, const char **values, const char **names)
     f->skipped = values[5] ? runlog_real(values[5]) : 0;
     f->measured = runlog_count(values[6]);
     f->arenas = values[7] ? runlog_real(values[7]) : 0;
+    f->early = values[8] != NULL;
     return 0;
 }
 
@@ -106,7 +107,8 @@ static int read_run(struct look *f, struct runlog *log, struct err *err)
                       " (SELECT 2 * max(step) FROM spans)"
                       " + (SELECT seconds > 0 FROM steps ORDER BY step DESC LIMIT 1),"
                       " (SELECT CAST(value AS INTEGER) FROM runs WHERE key LIKE 'memory.__'"
-                      " AND value LIKE '%% arenas of emulated devices')",
+                      " AND value LIKE '%% arenas of emulated devices'),"
+                      " (SELECT value FROM runs WHERE key = 'finished' AND value = 'early')",
                       LOOK_SKIPPED);
 }
 
@@ -179,6 +181,8 @@ static enum look_state state_of(const struct look *f, int writes)
         return LOOK_AT_WORK;
     if (f->planned && f->done >= f->planned)
         return LOOK_FINISHED;
+    if (f->early)
+        return LOOK_EARLY;
     return *f->who ? LOOK_KILLED : LOOK_STOPPED;
 }
 

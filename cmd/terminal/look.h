@@ -12,6 +12,7 @@ enum look_state {
     LOOK_WAITING,  // there is no run, or not yet
     LOOK_AT_WORK,  // a process writes to it
     LOOK_FINISHED, // all its steps are done
+    LOOK_EARLY,    // --early-stopping ended it
     LOOK_STOPPED,  // not all, and nobody is at it
     LOOK_KILLED,   // the same, and whoever was did not close it
 };
@@ -23,6 +24,7 @@ struct look {
     int      misuse;              // and that is no run at all
     char     mode[32], notice[LOOK_TEXT], notice_time[40]; // the last one; "": none
     uint64_t done, planned;       // steps
+    int      early;               // training ended by --early-stopping
     uint64_t measured;            // grows as steps are measured: what is below is of then
     double   loss, lr, norm;      // of the last one; NaN: not known
     double   clipped;             // it was

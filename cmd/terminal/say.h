@@ -11,5 +11,6 @@ extern const struct events say_events;
 /* The same where this process speaks (job.h); else nothing but whether the end is asked for. */
 const struct events *say_events_of_job(void);
 
-/* training_run, and what is said of its end. -errno with a sentence, or the command's exit code. */
-int command_train(struct session *s, struct err *err);
+/* training_run, and what is said of its end. -errno with a sentence, or the command's exit code.
+ * *finished: the run has nothing left to train. */
+int command_train(struct session *s, int *finished, struct err *err);

@@ -3,10 +3,12 @@
 #include "data/base/machine.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 uint64_t rss_now(void)
@@ -164,6 +166,33 @@ char *machine_command(void)
     free(word);
     fclose(in);
     return text;
+}
+
+uint64_t machine_begun(long pid)
+{
+    char     path[64], text[1024] = "", state = 0;
+    uint64_t ticks = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *rest = strrchr(text, ')'); // its name may hold anything
+    if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                        "%*d %*d %*d %" SCNu64, &state, &ticks) != 2 || strchr("ZXx", state))
+        return 0;
+    return ticks;
+}
+
+double machine_age(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 -
+           (double)machine_begun((long)getpid()) / (double)sysconf(_SC_CLK_TCK);
 }
 
 int machine_hex(char *out, size_t digits, struct err *err)

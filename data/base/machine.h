@@ -34,6 +34,12 @@ void machine_here(struct machine *m);
  * not say. */
 char *machine_command(void);
 
+/* Returns when a process of this machine began, in ticks of sysconf(_SC_CLK_TCK) since the machine
+ * did. 0: it is dead, or not seen here. */
+uint64_t machine_begun(long pid);
+/* Returns how many seconds ago this process began. */
+double machine_age(void);
+
 /* Returns the path if it can stand in '...' in a line of python3 -c "...". Returns "FOLDER" if
  * it cannot, or is long. */
 const char *machine_python_path(const char *path);

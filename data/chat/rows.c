@@ -5,6 +5,7 @@
 
 #include "data/base/file_kind.h"
 
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -217,6 +218,21 @@ static int json_object_of(struct chat_rows *r, struct err *err)
 
 /* ---- the file */
 
+/* Whether a file's name ends like one of JSON, packed or not. */
+static int named_json(const char *path)
+{
+    static const char *const ends[] = { ".json", ".jsonl", ".ndjson" };
+    const char              *packed = strrchr(path, '.');
+    size_t                   n = strlen(path), k;
+
+    if (packed && (!strcasecmp(packed, ".gz") || !strcasecmp(packed, ".zst")))
+        n = (size_t)(packed - path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n > (k = strlen(ends[i])) && !strncasecmp(path + n - k, ends[i], k))
+            return 1;
+    return 0;
+}
+
 /* The kind of the contents, by their beginning. */
 static int contents_check(const struct chat_rows *r, FILE *f, int *json, struct err *err)
 {
@@ -241,6 +257,10 @@ static int contents_check(const struct chat_rows *r, FILE *f, int *json, struct 
     while (i < n && strchr(" \t\r\n", head[i]) && head[i])
         i++;
     *json = i == n || head[i] == '{' || head[i] == '[';
+    if (!rc && !*json && named_json(r->path))
+        rc = err_misuse(err, "%s: its name says JSON, but it does not begin with an object or a "
+                        "list: remove what stands before its first row, such as a comment, or "
+                        "name it .csv if it is one", r->path);
     rewind(f);
     return rc;
 }

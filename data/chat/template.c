@@ -3,6 +3,7 @@
  * them to a template. */
 #include "data/chat/template.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
@@ -332,6 +333,17 @@ void chat_template_close(struct chat_template *t)
 }
 
 int chat_template_is_file(const struct chat_template *t) { return t && t->is_file; }
+
+uint32_t chat_template_sum(const struct chat_template *t)
+{
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        sum = crc32c(sum, t->list[i].name, strlen(t->list[i].name) + 1);
+        sum = crc32c(sum, t->list[i].text, strlen(t->list[i].text) + 1);
+    }
+    return sum;
+}
 
 /* What tokenizer_config.json says for these templates: the text of one, or a list. */
 static json_t *kept_value(const struct chat_template *t)

@@ -310,9 +310,9 @@ static int journal_check(const struct db *db, struct err *err)
     int   rc = path ? 0 : -ENOMEM;
 
     if (fd >= 0 && pread(fd, &first, 1, 0) == 1 && first)
-        rc = err_misuse(err, "%s is not of siTrain, and SQLite would write it into %s: if a program "
-                        "was killed while it changed that one, open that with sqlite3 once; "
-                        "otherwise move the file elsewhere", path, db->path);
+        rc = err_misuse(err, "%s is not of siTrain, and SQLite would write it into %s: if a "
+                        "program was killed while it changed that one, open that with sqlite3 "
+                        "once; otherwise move the file elsewhere", path, db->path);
     if (fd >= 0)
         close(fd);
     free(path);

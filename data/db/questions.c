@@ -9,8 +9,8 @@
     ROW(steps, 1) ROW(times, 1) ROW(curve, 0) ROW(breakdown, 1) ROW(breakdown_serial, 1)           \
     ROW(breakdown_steps, 0) ROW(phases, 0) ROW(waits, 0) ROW(update, 0) ROW(timeline, 0)           \
     ROW(traffic, 0) ROW(written, 0) ROW(overlap, 0) ROW(bandwidth, 0) ROW(drives, 0)               \
-    ROW(devices, 0) ROW(memory, 0) ROW(evals, 0) ROW(choices, 0) ROW(skipped, 0)                   \
-    ROW(notices, 0) ROW(processes, 0) ROW(settings, 0)
+    ROW(devices, 0) ROW(memory, 0) ROW(results, 0) ROW(evals, 0) ROW(choices, 0)                   \
+    ROW(skipped, 0) ROW(notices, 0) ROW(processes, 0) ROW(settings, 0)
 
 #define FILE_OF(name, one)                                                                         \
     __asm__(".pushsection .rodata\n"                                                               \

@@ -49,23 +49,6 @@ static void numbers_read(struct run_lock *l, int fd)
         l->commits = l->begun = l->taken = 0;
 }
 
-/* When this process began, in ticks since the machine did; 0: it is dead, or not seen here. */
-static uint64_t begun(long pid)
-{
-    char     path[64], text[TEXT], state = 0;
-    uint64_t ticks = 0;
-
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    text_read(fd, text, sizeof text);
-    file_close(fd);
-    const char *rest = strrchr(text, ')'); // its name may hold anything
-    if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                        "%*d %*d %*d %" SCNu64, &state, &ticks) != 2 || strchr("ZXx", state))
-        return 0;
-    return ticks;
-}
-
 /* A lock that is taken by another path to the same file may not be seen by this one. */
 static int keeps_locks(int fd)
 {
@@ -89,7 +72,7 @@ static int is_hidden(const struct run_lock *l, int fd)
         return 0;
     machine_host(here, sizeof here);
     return pid != (long)getpid() && !strcmp(host, here) && (apart == 'a' || keeps_locks(fd)) &&
-           file_is(l->path, file) && begun(pid) == start;
+           file_is(l->path, file) && machine_begun(pid) == start;
 }
 
 /* -EBUSY if the lock that this process has does not keep another one from the run. */
@@ -238,7 +221,7 @@ static int take(const struct run_lock *l, int looks, int *fd, struct err *err)
 
 static int note(struct run_lock *l, struct err *err)
 {
-    l->start = begun((long)getpid());
+    l->start = machine_begun((long)getpid());
     l->apart = keeps_locks(l->fd);
     file_identity(l->path, l->file);
     int rc = run_lock_note(l);

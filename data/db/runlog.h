@@ -101,12 +101,16 @@ extern unsigned runlog_log_pages;
  * config, host, CPU, versions, notices. */
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err);
 /* Return the value of a setting: malloced, or copied into buf. If there is none, they return
- * -ENOENT without a sentence. */
+ * -ENOENT without a sentence. If it cannot be read, a caller may take it for one that is not
+ * there: no transaction begins from then on, and runlog_unread returns that error. */
 int runlog_text(struct runlog *log, const char *key, char **out, struct err *err);
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
+int runlog_unread(const struct runlog *log, struct err *err);
 int runlog_unset(struct runlog *log, const char *key, struct err *err);
-/* Marks a new run as one whose rows older programs cannot read. They refuse it from then on. */
+/* Mark a run as one whose rows older programs cannot read, or whose arithmetic they do not know.
+ * They refuse it from then on. */
 int runlog_new_rows(struct runlog *log, struct err *err);
+int runlog_new_arithmetic(struct runlog *log, struct err *err);
 /* Makes the table of rewards, for a new run of pairs. */
 int runlog_new_pairs(struct runlog *log, struct err *err);
 /* Stores a notice (a fall-back, a skipped step, ...) with the time. */

@@ -46,10 +46,18 @@ static int lock_check(struct runlog *log, struct err *err)
     return rc;
 }
 
+int runlog_unread(const struct runlog *log, struct err *err)
+{
+    if (log->unread && err)
+        *err = log->why;
+    return log->unread;
+}
+
 int runlog_begin(struct runlog *log, struct err *err)
 {
-    int rc = named_check(log, err);
+    int rc = runlog_unread(log, err);
 
+    rc = rc ? rc : named_check(log, err);
     rc = rc || !log->counts ? rc : lock_check(log, err);
     rc = rc ? rc : db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
     if (!rc && (rc = runlog_unchanged(log, err)))

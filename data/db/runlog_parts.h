@@ -17,6 +17,8 @@ struct runlog {
     uint64_t        taken;     // commits that are durable in run.db without its log, at least
     int             log_pages; // pages of run.db-wal after the last commit
     int             ends[RUNLOG_ENDS]; // log_pages after each of the last commits, by commit number
+    int             unread;    // a setting could not be read: -errno, with this sentence
+    struct err      why;
 };
 
 /* Returns the checksum of a setting's row. */

@@ -52,14 +52,23 @@ int runlog_unset(struct runlog *log, const char *key, struct err *err)
 int runlog_text(struct runlog *log, const char *key, char **out, struct err *err)
 {
     sqlite3_stmt *st;
+    struct err    why = { 0 };
     int           rc = db_row(&log->db, &st, "SELECT value FROM runs WHERE key = ?",
-                              "reading a setting", err, "t", key);
+                              "reading a setting", &why, "t", key);
     const char   *text = rc > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
 
     *out = text ? strdup(text) : NULL;
     if (rc >= 0)
-        rc = *out ? 0 : text ? err_set(err, -ENOMEM, "%s: out of memory", log->db.path) : -ENOENT;
+        rc = *out ? 0 : text ? err_set(&why, -ENOMEM, "%s: out of memory", log->db.path) : -ENOENT;
     sqlite3_reset(st);
+    if (!rc || rc == -ENOENT)
+        return rc;
+    if (!log->unread) {
+        log->unread = rc;
+        log->why = why;
+    }
+    if (err)
+        *err = why;
     return rc;
 }
 
@@ -77,7 +86,12 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
 
 int runlog_new_rows(struct runlog *log, struct err *err)
 {
-    return schema_rows(&log->db, err);
+    return schema_raise(&log->db, SCHEMA_ROWS, err);
+}
+
+int runlog_new_arithmetic(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);
 }
 
 int runlog_new_pairs(struct runlog *log, struct err *err)

@@ -1,9 +1,11 @@
 /* schema.c: creates the measuring tables, recognises a run's database, and upgrades one of an older
  * format.
  *
+ * Format 6 has the tables of format 4, too. Only runs that use an option of the arithmetic have it
+ * which programs of format 5 would overlook (train_opts_newer).
+ *
  * Format 5 has the tables of format 4. Only runs whose rows are conversations have it, because
- * programs of format 4 would take these for labelled rows (schema_rows). All other runs have format
- * 4.
+ * programs of format 4 would take these for labelled rows. All other runs have format 4.
  *
  * Format 4 stores how long a part of a span was under way, has names for what the host waits for,
  * and stores a run's processes and choices. In format 3 the host's waits had the names of what was
@@ -15,7 +17,7 @@
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, ROWS = 5, NEWEST = ROWS, OLDEST = 2 }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_ARITHMETIC, OLDEST = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                   // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
@@ -94,9 +96,13 @@ int schema_create(struct db *db, struct err *err)
                              "INSERT INTO commits VALUES (0, 0); COMMIT");
 }
 
-int schema_rows(struct db *db, struct err *err)
+int schema_raise(struct db *db, int format, struct err *err)
 {
-    return db_exec(db, creating, err, "PRAGMA user_version=%d", ROWS);
+    int64_t has;
+
+    if (db_number(db, "PRAGMA user_version", &has))
+        return db_fail(db, "reading its header", err);
+    return has >= format ? 0 : db_exec(db, creating, err, "PRAGMA user_version=%d", format);
 }
 
 int schema_pairs(struct db *db, struct err *err)

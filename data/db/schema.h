@@ -11,8 +11,11 @@ extern const char schema_journal_state[];
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 
-/* Gives the file the format of runs whose rows are conversations, which older programs refuse. */
-int schema_rows(struct db *db, struct err *err);
+/* Formats of runs that older programs would misread, and therefore must refuse: those whose rows
+ * are conversations, and those of newer arithmetic. schema_raise gives the file this format, unless
+ * it has a higher one. */
+enum { SCHEMA_ROWS = 5, SCHEMA_ARITHMETIC = 6 };
+int schema_raise(struct db *db, int format, struct err *err);
 /* Makes the table of a step's rewards, which only runs of pairs have. */
 int schema_pairs(struct db *db, struct err *err);
 

@@ -5,13 +5,13 @@
 
 #include <utf8proc.h>
 
-static struct value want_string(struct run *r, struct value v, const char *what)
+static struct value want_string(struct run *r, struct value v)
 {
     if (v.kind == VALUE_STRING)
         return v;
     if (v.kind == VALUE_UNDEFINED && !r->rc)
-        run_fails(r, "%s: %.60s is not defined", what, v.name);
-    run_fails(r, "%s wants a str, not %s", what, value_kind_name(v));
+        run_fails(r, "join: %.60s is not defined", v.name);
+    run_fails(r, "join wants a str, not %s", value_kind_name(v));
     return value_string("", 0);
 }
 
@@ -253,7 +253,7 @@ struct value text_join(struct run *r, struct value v, struct value list,
 
         item = attribute ? value_item(r, item, *attribute) : item;
         if (strict)
-            item = want_string(r, item, "join");
+            item = want_string(r, item);
         if (i)
             text_value(&t, v);
         text_value(&t, value_str(r, item));

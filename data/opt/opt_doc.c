@@ -11,7 +11,7 @@ static const char *const value_names[] = {
     [OPT_STRING] = "TEXT", [OPT_PATH] = "PATH", [OPT_STRINGS] = "TEXT", [OPT_PATHS] = "PATH",
     [OPT_FILES] = "FILE",
     [OPT_UINT] = "N",      [OPT_SIZE] = "SIZE", [OPT_SIZES] = "SIZE,..", [OPT_DOUBLE] = "X",
-    [OPT_RATIO] = "PART",  [OPT_WARMUP] = "N|PART", [OPT_ARGS] = NULL,
+    [OPT_RATIO] = "PART",  [OPT_TIME] = "TIME",  [OPT_WARMUP] = "N|PART", [OPT_ARGS] = NULL,
 };
 
 const char *opt_value_name(const struct opt_row *r)

@@ -318,10 +318,49 @@ static int parse_warmup(const struct opt_row *r, const char *text, struct opt_wa
         out->value /= 100;
         return 0;
     }
+    if (end && !*end && out->value > 0 && out->value < 1) { // no number of steps: a part, too
+        out->percent = 1;
+        return 0;
+    }
     if (end && !*end && out->value == floor(out->value) && out->value <= 1e15)
         return 0;
     return err_misuse(err, "--%s %s: expected a number of steps, or a part of them from 0%% to "
-                      "100%%", r->name, text);
+                      "100%% or between 0 and 1", r->name, text);
+}
+
+/* Parses H:MM:SS. Returns whether the text is one. */
+static int clock_time(const char *text, uint64_t *seconds)
+{
+    uint64_t part[3];
+    int      end = 0;
+
+    if (sscanf(text, "%5" SCNu64 ":%2" SCNu64 ":%2" SCNu64 "%n", &part[0], &part[1], &part[2],
+               &end) != 3 || text[end] || part[1] > 59 || part[2] > 59)
+        return 0;
+    *seconds = part[0] * 3600 + part[1] * 60 + part[2];
+    return 1;
+}
+
+/* A number without a unit is refused: to sbatch it is minutes, to timeout seconds. */
+static int parse_time(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
+{
+    static const struct { char unit; double seconds; } units[] = { { 'd', 86400 }, { 'h', 3600 },
+                                                                   { 'm', 60 }, { 's', 1 } };
+    const char *at = text, *end;
+    double      sum = 0, value;
+
+    if (strchr(text, ':') && clock_time(text, out) && *out)
+        return 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units && *at; i++)
+        if ((end = number_decimal(at, &value)) && *end == units[i].unit) {
+            sum += value * units[i].seconds;
+            at = end + 1;
+        }
+    *out = sum > 0 && sum < 1e12 ? (uint64_t)ceil(sum) : 0;
+    if (!*at && *out)
+        return 0;
+    return err_misuse(err, "--%s %s: expected a time, such as 90s, 45m, 2h, 1h30m, 1d or 1:30:00",
+                      r->name, text);
 }
 
 uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon)
@@ -434,6 +473,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     case OPT_RATIO:   return parse_double(r, text, field, err);
     case OPT_WORD:    return parse_word(r, text, field, err);
     case OPT_SET:     return parse_set(r, text, field, err);
+    case OPT_TIME:    return parse_time(r, text, field, err);
     case OPT_WARMUP:  return parse_warmup(r, text, field, err);
     }
     return 0;
@@ -462,6 +502,10 @@ char *opt_value_text(const struct opt_row *r, const void *field)
     case OPT_DOUBLE:
     case OPT_RATIO:
         fputs(double_text(number, sizeof number, *(const double *)field, 0), out);
+        break;
+    case OPT_TIME:   // 0, no limit, is not typed
+        if (*(const uint64_t *)field)
+            fprintf(out, "%" PRIu64 "s", *(const uint64_t *)field);
         break;
     case OPT_WARMUP: fputs(double_text(number, sizeof number, w->value, w->percent), out); break;
     case OPT_WORD:   fputs(r->words((size_t)*(const int *)field), out); break;

@@ -21,6 +21,7 @@ enum opt_type {
     OPT_RATIO,    // double; takes % ("2%" is 0.02)
     OPT_WORD,     // int: the number of the word
     OPT_SET,      // uint64_t: a bit for each word of a list with commas; 0: not given
+    OPT_TIME,     // uint64_t seconds; takes s, m, h, d (1h30m), and H:MM:SS
     OPT_WARMUP,   // struct opt_warmup: steps, or a part of the horizon
     OPT_ARG,      // const char *: a positional argument, required unless the row has a default;
                   // its name is in capitals

@@ -309,34 +309,58 @@ void results_predictions_name(char *out, size_t size, const struct task *task, s
              split ? "mnli-mm" : strcmp(task->name, "custom") ? task->name : "None");
 }
 
-/* Writes a label as a field of a table. It is escaped, so that it ends no field or row and is no
- * formula. */
-static int put_label(FILE *f, size_t row, const char *label)
+/* Writes a label as a part of a field of a table, escaped so that it ends no field or row. */
+static void put_name(FILE *f, const char *label)
 {
     static const char letters[] = "\t\n\r\\", names[] = "tnr\\";
 
-    fprintf(f, "%zu\t%s", row, visible_formula(label) ? "'" : "");
     for (const char *p = label, *at; *p; p++)
         if ((at = strchr(letters, *p)))
             fprintf(f, "\\%c", names[at - letters]);
         else
             fputc(*p, f);
-    return fputc('\n', f);
+}
+
+/* A row of a classifier: its number, its class, which no spreadsheet computes, and the probability
+ * of each class. */
+static void put_classes(FILE *f, const struct task *task, size_t row, const char *label,
+                        const float *logits)
+{
+    double top = (double)logits[0], sum = 0;
+
+    for (size_t k = 1; k < task->n_labels; k++)
+        top = fmax(top, (double)logits[k]);
+    for (size_t k = 0; k < task->n_labels; k++)
+        sum += exp((double)logits[k] - top);
+    fprintf(f, "%zu\t%s", row, visible_formula(label) ? "'" : "");
+    put_name(f, label);
+    for (size_t k = 0; k < task->n_labels; k++)
+        fprintf(f, "\t%.6g", exp((double)logits[k] - top) / sum);
+    fputc('\n', f);
 }
 
 int results_predictions(char **text, size_t *bytes, const struct task *task, const int32_t *classes,
-                        const float *values, size_t n, struct err *err)
+                        const float *logits, size_t n, struct err *err)
 {
+    size_t L = task->n_labels;
+
     *text = NULL;
     *bytes = 0;
     FILE *f = open_memstream(text, bytes);
-    int   bad = !f || fputs("index\tprediction\n", f) < 0;
-
-    for (size_t i = 0; i < n && !bad; i++)
-        if (task->n_labels > 1)
-            bad = put_label(f, i, task->labels[classes[i]]) < 0;
+    if (!f)
+        return no_memory(err);
+    fputs("index\tprediction", f);
+    for (size_t k = 0; k < L && L > 1; k++) {
+        fputs("\tp_", f);
+        put_name(f, task->labels[k]);
+    }
+    fputc('\n', f);
+    for (size_t i = 0; i < n && !ferror(f); i++)
+        if (L > 1)
+            put_classes(f, task, i, task->labels[classes[i]], logits + i * L);
         else
-            bad = fprintf(f, "%zu\t%.3f\n", i, (double)values[i]) < 0;
-    bad |= f && fclose(f);
+            fprintf(f, "%zu\t%.3f\n", i, (double)logits[i]);
+    int bad = ferror(f) != 0;
+    bad |= fclose(f) != 0;
     return bad ? no_memory(err) : 0;
 }

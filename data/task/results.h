@@ -24,7 +24,8 @@
  *     step} with the names of run.db's table evals. The last row has the training's figures.
  *     The file is made from run.db, so it is complete for a run that was stopped and resumed.
  *     Steps count from 1 here, from 0 in run.db.
- * predict_results_TASK.txt: "index\tprediction", then a line for each row: the label's name, or
+ * predict_results_TASK.txt: "index\tprediction", for a classifier also "p_NAME" for each class's
+ * probability, then a line for each row: the label's name, or
  *     the value with 3 decimals. TASK is the task's name, mnli-mm for the mismatched part, or
  *     None for a user's files, as in run_glue.py. */
 #pragma once
@@ -82,7 +83,8 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
 /* Writes the name of the predictions of task->tests[split], predict_results_TASK.txt, into out. */
 void results_predictions_name(char *out, size_t size, const struct task *task, size_t split);
 
-/* Makes the text of a predictions file of n rows, malloced. It uses classes[i], or values[i] if
- * the task is regression (n_labels 1); the other pointer may be NULL. */
+/* Makes the text of a predictions file of n rows, malloced. logits (n, n_labels): of a row, as the
+ * model has them; of a regression (n_labels 1), the values. classes (n): the predicted ones; a
+ * regression has none. */
 int results_predictions(char **text, size_t *bytes, const struct task *task, const int32_t *classes,
-                        const float *values, size_t n, struct err *err);
+                        const float *logits, size_t n, struct err *err);

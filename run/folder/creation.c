@@ -218,7 +218,10 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
     l->place = settings_get(log, "place");
     l->devices = settings_get(log, "option.device");
     l->rank = settings_get(log, "rank");
+    rc = runlog_unread(log, err);
     runlog_close(log);
+    if (rc)
+        return rc;
     return l->place && moved_folder(dir, l->place) == MOVED_WHOLE
                ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
                             "remove it, or choose another name than %s", l->path, dir)

@@ -19,8 +19,6 @@
 
 enum { HEAD_BYTES = SUPERBLOCK_BYTES };
 
-#define PREDICTIONS "index\tprediction\n"
-
 static const char attribute[] = "user.sitrain", predictions[] = "predictions";
 
 /* In the order of enum output_kind. */
@@ -44,7 +42,8 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
       "<meta name=\"viewport\"", { "<style>\n/* page.css: how a report looks:" } },
     { OUTPUT_TIMELINE, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"siTrain ",
       { NULL } },
-    { OUTPUT_PREDICTIONS, PREDICTIONS, { NULL } }, // with the attribute
+    { OUTPUT_PREDICTIONS, "index\tprediction\n", { NULL } }, // with the attribute, both
+    { OUTPUT_PREDICTIONS, "index\tprediction\tp_", { NULL } },
     { OUTPUT_PLAN, "{\n  \"about\": \"siTrain plan\",\n", { NULL } },
     { OUTPUT_PLAN, "{\n  \"activations\": {\n    \"asked\": ", { "\n  \"predictions\": [" } },
     { OUTPUT_PLAN, "{\n  \"devices\": ", { "\n  \"flops\": ", "\n  \"predictions\": [" } },

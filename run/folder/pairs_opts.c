@@ -19,9 +19,6 @@ const struct opt_row pairs_opt_rows[] = {
     { "beta", OPT_DOUBLE, AT(beta), "0.1", .max = 1e6,
       .help = "Strength with which the model stays close to the model that it began as",
       .kept = OPT_SOURCE },
-    { "label-smoothing", OPT_RATIO, AT(smoothing), "0", .max = 0.5,
-      .help = "Fraction of pairs whose answers are taken to be the wrong way round, below 0.5",
-      .kept = OPT_SOURCE },
     { "chosen-column", OPT_STRING, AT(chosen), .arg = "NAME",
       .help = "Key of the chosen answer (default: chosen)", .kept = OPT_SOURCE },
     { "rejected-column", OPT_STRING, AT(rejected), .arg = "NAME",
@@ -42,10 +39,10 @@ int pairs_opts_check(const struct pairs_opts *o, const struct chat_opts *chat,
 {
     if (!(o->beta > 0) || !isfinite(o->beta))
         return err_misuse(err, "--beta %g: a number above 0 is expected", o->beta);
-    if (!(o->smoothing >= 0 && o->smoothing < 0.5))
-        return err_misuse(err, "--label-smoothing %g: a number of at least 0 and below 0.5 is "
-                          "expected", o->smoothing);
-    if (o->loss == PAIRS_IPO && o->smoothing > 0)
+    if (!(train->label_smoothing < 0.5))
+        return err_misuse(err, "--label-smoothing %g: with --task dpo a number of at least 0 and "
+                          "below 0.5 is expected", train->label_smoothing);
+    if (o->loss == PAIRS_IPO && train->label_smoothing > 0)
         return err_misuse(err, "--loss ipo has no --label-smoothing: leave one of them out");
     if (chat->packing)
         return err_misuse(err, "--packing is for --task chat: the two answers of a pair are rows "
@@ -68,9 +65,9 @@ struct chat_names pairs_opts_names(const struct pairs_opts *o, const struct chat
     return names;
 }
 
-struct pairs_options pairs_opts_of(const struct pairs_opts *o)
+struct pairs_options pairs_opts_of(const struct pairs_opts *o, const struct train_opts *train)
 {
-    return (struct pairs_options){ (enum pairs_loss)o->loss, o->beta, o->smoothing };
+    return (struct pairs_options){ (enum pairs_loss)o->loss, o->beta, train->label_smoothing };
 }
 
 int pairs_opts_store(struct runlog *log, const struct pairs_options *o, struct err *err)

@@ -9,7 +9,7 @@
 
 struct pairs_opts {
     int         loss; // enum pairs_loss
-    double      beta, smoothing;
+    double      beta;           // the smoothing is train_opts.label_smoothing
     const char *chosen, *rejected; // keys; NULL: chosen and rejected
 };
 
@@ -26,7 +26,7 @@ int pairs_opts_check(const struct pairs_opts *o, const struct chat_opts *chat,
 struct chat_names pairs_opts_names(const struct pairs_opts *o, const struct chat_opts *chat,
                                    const struct task_names *columns);
 
-struct pairs_options pairs_opts_of(const struct pairs_opts *o);
+struct pairs_options pairs_opts_of(const struct pairs_opts *o, const struct train_opts *train);
 
 /* Store them with a run, and load them. *out is unchanged, and 0 is returned, if a run has none. */
 int pairs_opts_store(struct runlog *log, const struct pairs_options *o, struct err *err);

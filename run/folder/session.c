@@ -20,7 +20,7 @@
 int session_notice(struct session *s, const char *text, struct err *err)
 {
     events_notice(s->events, "%s", text);
-    return runlog_notice(s->log, text, err);
+    return s->log ? runlog_notice(s->log, text, err) : 0;
 }
 
 /* ---- the model ---- */
@@ -131,6 +131,8 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
     struct storing *c = ctx;
 
     (void)given;
+    if (row->kept == OPT_COMMAND)
+        return 0;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
         strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
         return 0;
@@ -148,6 +150,8 @@ int session_store_options(struct session *s, int places, struct err *err)
 
     if (rc == -ENOMEM)
         return err_set(err, rc, "%s: out of memory for the options", s->dir);
+    if (!rc && train_opts_newer(&s->o))
+        rc = runlog_new_arithmetic(s->log, err);
     return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
@@ -384,6 +388,8 @@ int session_load(struct session *s, struct err *err)
                                                      : SESSION_PADDED;
     settings_scan(s->log, "%zu", &s->ranks.size, "ranks");
     settings_scan(s->log, "%zu", &s->ranks.rank, "rank");
+    int unread = runlog_unread(s->log, err); // before what follows from it
+    rc = unread ? unread : rc;
     return rc ? rc : session_config(s, err);
 }
 
@@ -449,7 +455,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
-    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)))
+    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)) ||
+        (rc = runlog_unread(s->log, err)))
         return rc;
     // leftovers of killed processes
     file_new_clean(s->dir);

@@ -96,6 +96,10 @@ long session_pad(const struct session *s, long endoftext);
 struct tokenizer;
 int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err);
 int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err);
+/* The same for the chat template in RUN/tokenizer. There may be none, or one that siTrain does not
+ * know. */
+int session_keep_template(struct session *s, struct err *err);
+int session_same_template(const struct session *s, struct err *err);
 
 /* Send a notice and store it in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);

@@ -3,6 +3,7 @@
 #include "run/folder/session.h"
 
 #include "data/base/crc32c.h"
+#include "data/chat/template.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
 
@@ -123,7 +124,39 @@ int session_same_tokenizer(const struct session *s, const struct tokenizer *t, s
     uint32_t sum;
 
     if (!settings_scan(s->log, "%" SCNx32, &sum, "tokenizer.sum") || sum == tokenizer_sum(t))
-        return 0;
+        return runlog_unread(s->log, err);
     return err_set(err, -EBADMSG, "%s/tokenizer is not the tokenizer that this run was made with: "
                    "it has other words or merges; put that one back", s->dir);
+}
+
+int session_keep_template(struct session *s, struct err *err)
+{
+    char                  dir[SESSION_PATH + 16];
+    struct chat_template *t = NULL;
+    struct err            unknown;
+
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
+    int rc = !chat_template_open(&t, dir, NULL, &unknown) && t
+                 ? settings_set(s->log, err, "template.sum=%08" PRIx32, chat_template_sum(t))
+                 : 0;
+    chat_template_close(t);
+    return rc;
+}
+
+int session_same_template(const struct session *s, struct err *err)
+{
+    char                  dir[SESSION_PATH + 16];
+    struct chat_template *t = NULL;
+    struct err            why = { .text = "" };
+    uint32_t              sum;
+
+    if (!settings_scan(s->log, "%" SCNx32, &sum, "template.sum"))
+        return 0;
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
+    int same = !chat_template_open(&t, dir, NULL, &why) && t && chat_template_sum(t) == sum;
+    chat_template_close(t);
+    return same ? 0
+                : err_set(err, -EBADMSG, "%s does not have the chat template that this run was "
+                          "made with: put that one back (chat_template.jinja)%s%.400s", dir,
+                          *why.text ? "; " : "", why.text);
 }

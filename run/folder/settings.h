@@ -15,6 +15,8 @@
  *     given.NAME        the inputs of the run, as its user gave them (newrun.h)
  *     schedule.step schedule.was    the last change of the schedule's horizon by a resume: the
  *                       first step (from 0) of the new horizon, and the old horizon
+ *     finished          nothing is left to train: steps: all steps are done; early: training ended
+ *                       by --early-stopping. Absent while there is
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB, in hex
  *     data.text         the text file that it was tokenised from

@@ -123,7 +123,14 @@ const struct opt_row train_rows[] = {
     { "warmup", OPT_WARMUP, AT(warmup), "0",
       .help = "Length of the linear warm-up: steps, or % of the schedule", .kept = OPT_FIXED },
     { "schedule", OPT_WORD, AT(schedule), "cosine", schedule_name,
-      .help = "Learning rate after the warm-up", .kept = OPT_FIXED },
+      .help = "Learning rate after the warm-up\n"
+              "cosine, linear: falls to --min-lr over the rest of the schedule\n"
+              "constant: stays at --lr\n"
+              "wsd: stays at --lr, and falls linearly to --min-lr in the last --decay-steps",
+      .kept = OPT_FIXED },
+    { "decay-steps", OPT_WARMUP, AT(decay_steps), "0",
+      .help = "Length of the decay at the end of --schedule wsd: steps, or a part of the schedule "
+              "(default: 10%)", .kept = OPT_FIXED },
     { "optimizer", OPT_WORD, AT(optimizer), "adamw", optim_name,
       .help = "Optimizer, as PyTorch defines it", .kept = OPT_LAYOUT },
     { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA,
@@ -153,6 +160,13 @@ const struct opt_row train_rows[] = {
     { "dropout", OPT_RATIO, AT(dropout), .max = 0.99,
       .help = "Dropout rate of embeddings, attention and residual branches, 0 to 99% (default: "
               "0; in finetune, config.json's)", .kept = OPT_FIXED },
+    { "label-smoothing", OPT_RATIO, AT(label_smoothing), "0", .max = 0.999,
+      .help = "Fraction of each target's weight that is spread over all words or classes. With "
+              "--task dpo: fraction of pairs whose answers are taken to be the wrong way round, "
+              "below 0.5.", .kept = OPT_FIXED },
+    { "neftune-alpha", OPT_DOUBLE, AT(neftune_alpha), "0", .max = 1e6,
+      .help = "Size of the noise that training adds to the words' embeddings (NEFTune; 0: none). "
+              "Usual values: 5 to 15.", .kept = OPT_FIXED },
     { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word,
       .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
               "Sums are fp32.", .kept = OPT_LAYOUT },
@@ -269,6 +283,13 @@ const struct opt_row train_rows[] = {
     { "keep-best", OPT_FLAG, AT(keep_best),
       .help = "Keep the model of the best evaluation in RUN/best, a Hugging Face folder",
       .kept = OPT_CHANGES },
+    { "early-stopping", OPT_UINT, AT(early_stopping),
+      .help = "Number of evaluations without a better value after which training ends (default: "
+              "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },
+    { "time-limit", OPT_TIME, AT(time_limit),
+      .help = "Time after which this process ends, such as 2h, 90m or 1:30:00 (default: none). "
+              "Training stops and commits before a step that would not end in time. --resume goes "
+              "on." },
     { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
       .arg = "DIR|auto|none",
       .help = "Folder for TensorBoard event files of steps and evaluations. With auto: "
@@ -367,7 +388,8 @@ const struct opt_row tune_rows[] = {
       .help = "Number of tokens per row (default: 128, in --task chat and dpo 1024; the model's "
               "positions or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
     { "predict", OPT_FLAG, TUNE(predict),
-      .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
+      .help = "Write predictions for the test rows, with each class's probability, at the end",
+      .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, TUNE(max_train),
       .help = "Number of rows to train on, from the first (default: 0, all)",
       .kept = OPT_SOURCE },
@@ -465,22 +487,51 @@ static int acts_check(const struct train_opts *o, struct err *err)
     return 0;
 }
 
-int train_opts_check(struct train_opts *o, struct err *err)
+int train_opts_newer(const struct train_opts *o)
+{
+    return o->schedule == SCHEDULE_WSD || o->label_smoothing > 0 || o->neftune_alpha > 0;
+}
+
+uint64_t train_opts_decay(const struct train_opts *o, uint64_t horizon)
+{
+    static const struct opt_warmup usual = { 0.1, 1 };
+
+    if (o->schedule != SCHEDULE_WSD)
+        return 0;
+    return opt_warmup_steps(o->decay_steps.value > 0 ? o->decay_steps : usual, horizon);
+}
+
+/* Check the parts of the learning-rate schedule. */
+static int schedule_check(const struct train_opts *o, struct err *err)
 {
     uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;
-    uint64_t warmup = opt_warmup_steps(o->warmup, horizon);
+    uint64_t warmup = opt_warmup_steps(o->warmup, horizon), decay = train_opts_decay(o, horizon);
 
+    if (o->min_lr > o->lr)
+        return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends",
+                          o->min_lr, o->lr);
+    if (warmup > horizon)
+        return err_misuse(err, "--warmup of %" PRIu64 " steps is longer than the schedule of %"
+                          PRIu64 " steps", warmup, horizon);
+    if (o->decay_steps.value > 0 && o->schedule != SCHEDULE_WSD)
+        return err_misuse(err, "--decay-steps is for --schedule wsd: leave it out, or give that "
+                          "schedule");
+    if (warmup + decay > horizon)
+        return err_misuse(err, "a warm-up of %" PRIu64 " steps (--warmup) and a decay of %" PRIu64
+                          " (--decay-steps) do not fit into a schedule of %" PRIu64 " steps",
+                          warmup, decay, horizon);
+    return 0;
+}
+
+int train_opts_check(struct train_opts *o, struct err *err)
+{
+    if (schedule_check(o, err))
+        return -EINVAL;
     if (o->mode == TRAIN_SU_O_C) {
         o->mode = RUN_SUO;
         if (!(o->compress > 0))
             o->compress = TRAIN_COMPRESS;
     }
-    if (o->min_lr > o->lr)
-        return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends",
-                          o->min_lr, o->lr);
-    if (warmup > horizon)
-        return err_misuse(err, "--warmup of %llu steps is longer than the schedule of %llu steps",
-                          (unsigned long long)warmup, (unsigned long long)horizon);
     if (o->error_feedback && !(o->compress > 0))
         return err_misuse(err, "--error-feedback needs compressed gradients: give --compress (2%% "
                           "is the paper's) too, or leave it out");

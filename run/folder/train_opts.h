@@ -58,6 +58,7 @@ struct train_opts {
     double   lr, min_lr;
     struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)
     int      schedule;                      // enum schedule_kind
+    struct opt_warmup decay_steps;          // of wsd (train_opts_decay); value 0: 10%
     int      optimizer;                     // enum optim_kind
     double   beta1, beta2, eps, weight_decay;
     int      decay;                         // enum train_decay
@@ -66,6 +67,8 @@ struct train_opts {
     int      order;                         // enum train_order
     struct mask_opts mask;
     int      dtype;                         // enum dtype: DT_F32 or DT_BF16
+    double   label_smoothing;               // fraction of the loss spread over all classes
+    double   neftune_alpha;                 // noise in the embeddings; 0: none
     double            dropout; // 0: none; default of a classifier: config.json's
     // devices
     int                mode; // enum run_mode, after train_opts_check
@@ -98,6 +101,8 @@ struct train_opts {
     uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end
     uint64_t max_skipped;                   // steps in a row; 0: any number
     int      keep_best;
+    uint64_t early_stopping;                // evaluations without a better value; 0: any number
+    uint64_t time_limit;                    // seconds of this process; 0: unlimited; not stored
     const char *tensorboard;                // a folder; "auto": RUN/tensorboard; "none"
     int      quiet;
 };
@@ -161,6 +166,13 @@ double train_opts_asked(const struct train_opts *o, const struct model_config *g
 
 /* The modelled links. The result borrows from o. */
 struct topology_config train_opts_links(const struct train_opts *o);
+
+/* True if an option decides what is computed that programs of format 5 do not know
+ * (data/db/schema.h). */
+int train_opts_newer(const struct train_opts *o);
+
+/* Steps of wsd's decay, of a schedule of `horizon` steps; 0 for other schedules. */
+uint64_t train_opts_decay(const struct train_opts *o, uint64_t horizon);
 
 /* The number of --act-device drives; "none" counts as 0. */
 size_t train_opts_acts(const struct train_opts *o);

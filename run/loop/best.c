@@ -93,6 +93,9 @@ int best_load(struct best *out, struct session *s, struct err *err)
     settings_scan(s->log, "%lf", &out->seconds[0], "best.seconds");
     settings_scan(s->log, "%lf", &out->seconds[1], "best.seconds_mm");
     settings_scan(s->log, "%" SCNx32, &out->sum, "best.sum");
+    int rc = runlog_unread(s->log, err);
+    if (rc)
+        return rc;
     if (out->any && !settings_scan(s->log, "%lf", &out->value, "best.value"))
         return err_set(err, -EBADMSG, "%s/run.db has best.step, but no best.value", s->dir);
     return 0;

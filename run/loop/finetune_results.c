@@ -183,8 +183,10 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                            struct err *err)
 {
     struct best best = { 0 };
-    int         trained = before < s->o.steps, rc = labelled_load(&out->labelled, s, err);
+    uint64_t    now, applied;
+    int         rc = run_position(&s->run, &now, &applied, err), trained = before < now;
 
+    rc = rc ? rc : labelled_load(&out->labelled, s, err);
     if (!rc && s->o.keep_best)
         rc = best_load(&best, s, err);
     if (rc)
@@ -197,7 +199,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                                     .threads = s->o.threads };
     out->events = s->events;
     out->test_rows = size_max(labelled_rows(s, run_test[0]), labelled_rows(s, run_test[1]));
-    rc = write_results(out, s, trained ? s->o.steps : before, &best, err);
+    rc = write_results(out, s, now, &best, err);
     if (rc || *out->files.first.text)
         out->results.n_evals = 0; // the files were not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
@@ -234,7 +236,8 @@ static int predict(struct finetune_results *o, struct err *err)
     size_t              n[TASK_SPLITS];
     int                 rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
 
-    rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
+    rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read,
+                                            &(struct evaluated){ .n = o->test_rows }, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i])
             rc = evaluate_predict(&e, o->test[i], &o->labelled.task, &text[i], &n[i], err);

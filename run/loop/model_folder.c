@@ -236,8 +236,10 @@ int model_folder_generation(json_t **out, const struct model_folder *r, const ch
 }
 
 int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
-                           const struct read_opts *o, uint64_t rows, struct err *err)
+                           const struct read_opts *o, const struct evaluated *rows,
+                           struct err *err)
 {
+    const struct evaluated whole = { 0 }, *v = rows ? rows : &whole;
     size_t                 seq = o->seq ? o->seq : arch_usual_seq(&r->config);
     enum dtype             dtype = (enum dtype)(o->dtype < 0 ? model_folder_dtype(r) : o->dtype);
     struct trainer_options t = { .model = { .config = r->config,
@@ -247,9 +249,12 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                                             .dtype = dtype,
                                             .engine = (enum matmul_engine)o->blas,
                                             .threads = (int)threads_here(o->threads),
-                                            .varying = arch_classifies(&r->config) } };
+                                            .varying = arch_classifies(&r->config) ||
+                                                       v->kind != SESSION_WHOLE,
+                                            .paired = v->kind == SESSION_PAIRS },
+                                 .pairs = v->pairs };
     struct memory_request  want = {
-        .host_mem = o->host_mem, .model = t.model, .reads = &r->run.run, .rows = rows,
+        .host_mem = o->host_mem, .model = t.model, .reads = &r->run.run, .rows = v->n,
         .source_bytes = r->bytes
     };
     struct budget          plan;

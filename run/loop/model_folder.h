@@ -66,11 +66,16 @@ long model_folder_pad(const struct model_folder *r, const char *path, const stru
 int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
                             struct err *err);
 
+/* Rows that a model is evaluated on. n: of labelled ones, how many are predicted at once; of
+ * conversations, how many there are. pairs: of SESSION_PAIRS. */
+struct evaluated { uint64_t n; enum session_rows kind; struct pairs_options pairs; };
+
 /* Open the model for evaluation, and plan the memory. o: disk is ignored; seq 0: all positions;
- * dtype -1: the model's own. rows: the maximum number of labelled examples predicted at once. r
- * must stay open as long as *out. Must be closed by evaluator_close, also after a failure. */
+ * dtype -1: the model's own. rows NULL: those of a token file. r must stay open as long as
+ * *out. Must be closed by evaluator_close, also after a failure. */
 int  model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
-                            const struct read_opts *o, uint64_t rows, struct err *err);
+                            const struct read_opts *o, const struct evaluated *rows,
+                            struct err *err);
 void evaluator_close(struct evaluator *e); // accepts the zero state
 
 /* The classes of a classifier. It can present the rows of the head in the class order of another

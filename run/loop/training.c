@@ -17,6 +17,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
+#include "run/loop/ending.h"
 #include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
@@ -38,6 +39,7 @@ struct training {
     uint64_t        skipped; // consecutive skipped steps so far
     struct best     best;
     struct live     live;
+    struct ending   ending;
     struct wear     wear;
     uint64_t        first;    // the first step of this process
     uint64_t        begun_ns; // its start
@@ -176,6 +178,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     s->o.blas = t->blas;
     rc = schedule_end_record(s, t->first, err);
     rc = rc ? rc : session_store_options(s, 0, err);
+    rc = rc || !first ? rc : ending_record(s, ENDING_OPEN, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
     rc = rc ? rc : drives_record(s, err);
@@ -314,6 +317,7 @@ static int store_values(struct training *t, const struct source_values *v, struc
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
     const struct events *e = t->s->events;
+    uint64_t             start_ns = clock_ns();
     struct source_values   v;
 
     events_kill_costs(e, "--resume evaluates again");
@@ -328,6 +332,8 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
         rc = best_export(t->s, t->stream, step + 1, err);
     }
     rc = rc ? rc : store_values(t, &v, err);
+    rc = rc ? rc : ending_evaluated(&t->ending, t->s, step + 1,
+                                    (double)(clock_ns() - start_ns) * 1e-9, err);
     if (rc)
         return rc;
     tensorboard_evaluation(t->board, &v.told);
@@ -450,6 +456,12 @@ static void tell_what_a_stop_does(const struct training *t, uint64_t step)
         events_kill_costs(e, "--resume computes this step again");
 }
 
+/* True if this step writes an image. */
+static int commits_image(const struct training *t, uint64_t step)
+{
+    return t->s->run.mode == RUN_MEM && (step + 1 - t->first) % t->s->o.commit_every == 0;
+}
+
 /* Train one step; report, record and evaluate it. */
 static int one_step(struct training *t, uint64_t step, struct err *err)
 {
@@ -463,6 +475,7 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (rc)
         return rc;
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    ending_step(&t->ending, t->s, t->step_seconds, commits_image(t, step));
     struct meter_io io = meter_io(t->stream->meter);
     double          hidden = io.busy_ns ? 1 - (double)io.waited_ns / (double)io.busy_ns : -1;
     struct training_step told = { step, &r, hidden, rss_peak() };
@@ -476,14 +489,18 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
 }
 
-/* Between steps: 1 if the training is asked to stop. A model that another process asks for is
- * given. */
+/* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
+ * A model that another process asks for is given. */
 static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
-    uint64_t asked = live_asked(&t->live, t->s);
-    int      rc = job_run_stop(t->s, &asked, err);
+    int      evaluates = t->evaluates && eval_due(t->s, step);
+    uint64_t readers = live_asked(&t->live, t->s);
+    int      rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
+                                     : ending_is_time(&t->ending, evaluates) ? JOB_TIME
+                                                                             : JOB_GOES_ON,
+                               &readers, err);
 
-    return rc || !asked ? rc : live_answer(&t->live, t->s, t->stream, step, err);
+    return rc || !readers ? rc : live_answer(&t->live, t->s, t->stream, step, err);
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
@@ -500,8 +517,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
         rc = run_eval(t, step - 1, err);
     for (; step < o->steps && !rc && !(rc = between_steps(t, step, err)); step++)
         rc = one_step(t, step, err);
-    int asked = rc > 0;
-    rc = asked ? 0 : rc;
+    int why = rc > 0 ? rc : 0;
+    rc = why ? 0 : rc;
     int stopped = rc == -EINTR && err->stopped; // in an evaluation: all steps are complete
     events_stop_waits(t->s->events, 0, step, "committed");
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
@@ -509,9 +526,26 @@ static int train_steps(struct training *t, int missing, struct training_end *end
         rc = stream_drain(t->stream, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
-    *end = (struct training_end){ stopped || step < o->steps ? TRAINING_STOPPED : TRAINING_DONE,
-                                  step, o->steps, stopped };
+    *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
+                                  : why == JOB_EARLY          ? TRAINING_EARLY
+                                  : why == JOB_TIME           ? TRAINING_TIME
+                                                              : TRAINING_DONE,
+                                  step, o->steps, stopped, t->ending,
+                                  t->evaluates && eval_due(t->s, step) };
+    if (!rc && end->how != TRAINING_STOPPED && end->how != TRAINING_TIME)
+        rc = ending_record(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
     return rc;
+}
+
+/* Every step is done, or training ended early: nothing is trained, but other options are stored. */
+static int nothing_left(struct training *t, struct training_end *end, struct err *err)
+{
+    int early = t->first < t->s->o.steps, rc = session_recover(t->s, err);
+
+    rc = rc ? rc : record_options(t, NULL, err);
+    *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
+                                  t->s->o.steps, 0, t->ending, 0 };
+    return rc ? rc : ending_record(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
 }
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
@@ -532,12 +566,12 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (rc || (rc = job_run_begin(s, next, &missing, err)))
         return rc;
     t.first = next;
-    if (next == s->o.steps && !missing) {
-        rc = session_recover(s, err);
-        rc = rc ? rc : record_options(&t, NULL, err);
-        *end = (struct training_end){ TRAINING_NOTHING_LEFT, next, next, 0 };
+    if ((rc = ending_open(&t.ending, s, next, err)))
         return rc;
-    }
+    if (!missing && next < s->o.steps && s->o.early_stopping) // it may have been over before
+        rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, &(uint64_t){ 0 }, err);
+    if (rc < 0 || rc == JOB_EARLY || (next == s->o.steps && !missing))
+        return rc < 0 ? rc : nothing_left(&t, end, err);
     events_kill_costs(s->events, "--resume goes on from the last commit");
     rc = training_open(&t, err);
     rc = rc ? rc : open_reference(&t, err);

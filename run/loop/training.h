@@ -3,6 +3,7 @@
 
 #include "model/step.h"
 #include "plan/training_plan.h"
+#include "run/loop/ending.h"
 
 /* Apply the options of a resume to the stored ones (session_overlay). *train: the line's part of
  * train_rows. Both are changed: su+o+c without --compress takes the run's own ratio. first: the run
@@ -12,9 +13,13 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
 
 /* How a training without errors ended. */
 struct training_end {
-    enum { TRAINING_DONE, TRAINING_STOPPED, TRAINING_NOTHING_LEFT } how;
+    /* EARLY: by --early-stopping, also if it had ended so before; TIME: by --time-limit. */
+    enum { TRAINING_DONE, TRAINING_STOPPED, TRAINING_NOTHING_LEFT, TRAINING_EARLY,
+           TRAINING_TIME } how;
     uint64_t step, steps;       // steps done; steps of the run
     int      within_evaluation; // stopped during an evaluation; a resume repeats it
+    struct ending ending;       // what EARLY and TIME come from
+    int      evaluates;         // an evaluation is due after the next step
 };
 
 /* Train from the last commit to s->o.steps, and evaluate if there is evaluation data. */

@@ -16,9 +16,11 @@ struct gathered {
     struct comm             *comm;
     struct params_source     own;
     int                      failed;  // on rank 0: the others are not told anything more
+    struct err               why;     // its sentence
     struct piece            *wanted;  // (ranks) of which rank 0's counts
     struct comm_peer        *peers;   // (ranks)
-    float                    part[PIECE]; // what this rank has of a piece
+    struct comm_request      request; // under way if an exchange has failed
+    float                    part[PIECE]; // the piece; of other ranks', what this one has of it
 };
 
 /* The parameters of a piece that a rank has, counted in the whole block. */
@@ -31,28 +33,33 @@ static struct piece part_of(const struct gathered *g, const struct piece *w, siz
     return (struct piece){ w->block, from, to > from ? to - from : 0 };
 }
 
-/* Moves a piece from the ranks that have it to rank 0, which puts it into out. */
-static int move_piece(struct gathered *g, const struct piece *w, float *out, struct err *err)
+/* Where a rank's parameters are in g->part. */
+static float *place_of(struct gathered *g, const struct piece *w, const struct piece *part)
 {
-    struct comm        *c = g->comm;
-    struct comm_request r = { 0 };
-    struct piece        mine = part_of(g, w, c->rank);
-    float              *to = out ? out + (mine.first - w->first) : g->part;
+    return g->part + (part->n ? part->first - w->first : 0);
+}
+
+/* Moves a piece from the ranks that have it to rank 0's g->part. */
+static int move_piece(struct gathered *g, const struct piece *w, struct err *err)
+{
+    struct comm *c = g->comm;
+    struct piece mine = part_of(g, w, c->rank);
+    float       *to = place_of(g, w, &mine);
     int rc = mine.n ? g->own.read(g->own.ctx, w->block, mine.first - run_first(g->cfg, w->block),
                                   mine.n, to, err)
                     : 0;
 
     memset(g->peers, 0, c->size * sizeof *g->peers);
-    if (!out)
+    if (c->rank)
         g->peers[0] = (struct comm_peer){ .send = to, .send_bytes = mine.n * sizeof *to };
-    for (size_t p = 1; out && p < c->size; p++) {
+    for (size_t p = 1; !c->rank && p < c->size; p++) {
         struct piece theirs = part_of(g, w, p);
 
-        g->peers[p] = (struct comm_peer){ .recv = out + (theirs.n ? theirs.first - w->first : 0),
-                                          .recv_bytes = theirs.n * sizeof *out };
+        g->peers[p] = (struct comm_peer){ .recv = place_of(g, w, &theirs),
+                                          .recv_bytes = theirs.n * sizeof *to };
     }
-    rc = rc ? rc : comm_exchange(c, COMM_SHARES, g->peers, &r, err);
-    return rc ? rc : comm_wait(c, &r, (double)INFINITY, err);
+    rc = rc ? rc : comm_exchange(c, COMM_SHARES, g->peers, &g->request, err);
+    return rc ? rc : comm_wait(c, &g->request, (double)INFINITY, err);
 }
 
 /* Rank 0's params_source.read. */
@@ -63,9 +70,13 @@ static int read_whole(void *ctx, size_t block, size_t first, size_t n, float *ou
     for (size_t k; n > 0 && !g->failed; first += k, out += k, n -= k) {
         struct piece w = { block, first, k = size_min(n, PIECE) };
 
-        g->failed = comm_share(g->comm, &w, sizeof w, g->wanted, err);
-        g->failed = g->failed ? g->failed : move_piece(g, &w, out, err);
+        g->failed = comm_share(g->comm, &w, sizeof w, g->wanted, &g->why);
+        g->failed = g->failed ? g->failed : move_piece(g, &w, &g->why);
+        if (!g->failed)
+            memcpy(out, g->part, k * sizeof *out);
     }
+    if (g->failed && err)
+        *err = g->why;
     return g->failed;
 }
 
@@ -75,7 +86,7 @@ static int serve(struct gathered *g, struct err *err)
     int          rc;
 
     while (!(rc = comm_share(g->comm, &none, sizeof none, g->wanted, err)) && g->wanted[0].n &&
-           !(rc = move_piece(g, &g->wanted[0], NULL, err)))
+           !(rc = move_piece(g, &g->wanted[0], err)))
         ;
     return rc;
 }
@@ -109,10 +120,13 @@ int gathered_end(struct gathered *g, struct err *err)
     if (!g)
         return 0;
     int rc = g->failed;
-    if (!rc && g->wanted && !g->comm->rank)
+    if (rc)
+        *err = g->why;
+    else if (g->wanted && g->peers && !g->comm->rank)
         rc = comm_share(g->comm, &none, sizeof none, g->wanted, err);
     free(g->wanted);
     free(g->peers);
-    free(g);
+    if (comm_give_up(g->comm, &g->request)) // otherwise others may still write to it
+        free(g);
     return rc;
 }

@@ -363,10 +363,16 @@ int job_run_patience(struct session *s, struct err *err)
     return rc;
 }
 
-int job_run_stop(struct session *s, uint64_t *asked, struct err *err)
+int job_run_stop(struct session *s, enum job_stop own, uint64_t *readers, struct err *err)
 {
-    uint64_t stops = events_asked_to_stop(s->events) != 0;
-    int      rc = together_add(s->ranks.comm, &stops, asked, err);
+    enum { EARLY = 20, LATE = 40, COUNT = (1 << 20) - 1 }; // three counts of ranks in one number
+    uint64_t stops = (uint64_t)(events_asked_to_stop(s->events) != 0) |
+                     (uint64_t)(own == JOB_EARLY) << EARLY | (uint64_t)(own == JOB_TIME) << LATE;
+    int      rc = together_add(s->ranks.comm, &stops, readers, err);
 
-    return rc ? rc : stops > 0;
+    return rc                        ? rc
+           : stops & COUNT           ? JOB_ASKED
+           : stops >> EARLY & COUNT  ? JOB_EARLY
+           : stops >> LATE           ? JOB_TIME
+                                     : JOB_GOES_ON;
 }

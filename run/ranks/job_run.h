@@ -68,6 +68,10 @@ int  job_run_engines(struct session *s, const char *engine, struct err *err);
 /* Wait until all ranks have opened the run. --rank-timeout applies from here on. */
 int  job_run_patience(struct session *s, struct err *err);
 
-/* 1 if any rank was asked to stop, 0 if none was, or -errno. *asked becomes the sum over all ranks.
- * All ranks call this between the same steps. */
-int  job_run_stop(struct session *s, uint64_t *asked, struct err *err);
+/* Why training ends between two steps. Reasons come first that count more. */
+enum job_stop { JOB_GOES_ON, JOB_ASKED, JOB_EARLY, JOB_TIME };
+
+/* The reason for which any rank ends, or -errno. own: this rank's, unless it was asked to stop. All
+ * ranks call this between the same steps, and get the same answer. *readers, how many processes
+ * wait for the model, becomes the sum over all ranks. */
+int  job_run_stop(struct session *s, enum job_stop own, uint64_t *readers, struct err *err);

@@ -64,8 +64,8 @@ static struct chat_encoding encoding_of(const struct encoder *e, struct tokenize
     return how;
 }
 
-static int rows_open(struct chat_rows **r, const struct chat_files *f, const char *path,
-                     size_t most, struct err *err)
+int chat_files_rows(struct chat_rows **r, const struct chat_files *f, const char *path,
+                    size_t most, struct err *err)
 {
     int rc = chat_rows_open(r, path, (enum chat_form)f->o->rows, &f->names, err);
 
@@ -336,7 +336,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     struct chat_rows *r = NULL;
     enum chat_form    form = CHAT_FORM_FOUND;
     struct watch      w = work_begin(e->s->events, "tokenising %s", path);
-    int               rc = rows_open(&r, e->f, path, e->bounds.row, err);
+    int               rc = chat_files_rows(&r, e->f, path, e->bounds.row, err);
 
     e->file = (struct chat_tally){ 0 };
     rc = rc ? rc : read_file(e, r, &w, err);
@@ -397,16 +397,13 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
     return rc;
 }
 
-static int add_set(struct encoder *e, const char *name, const struct opt_strings *files,
-                   uint64_t most, struct err *err)
+/* Writes the rows of a set's files into a file. */
+static int write_set(struct encoder *e, const char *path, const struct opt_strings *files,
+                     uint64_t most, struct err *err)
 {
-    char path[SESSION_PATH + 32];
-    int  rc;
+    int rc = examples_new_open(&e->out, path, err);
 
-    if (!files->n)
-        return 0;
-    snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
-    if ((rc = examples_new_open(&e->out, path, err)))
+    if (rc)
         return rc;
     examples_new_marks(&e->out);
     e->set = (struct chat_tally){ 0 };
@@ -414,9 +411,21 @@ static int add_set(struct encoder *e, const char *name, const struct opt_strings
     for (size_t i = 0; i < files->n && !rc && e->left; i++)
         rc = add_file(e, files->item[i], err);
     if (!rc)
-        rc = examples_new_commit(&e->out, err);
-    else
-        examples_new_abort(&e->out);
+        return examples_new_commit(&e->out, err);
+    examples_new_abort(&e->out);
+    return rc;
+}
+
+static int add_set(struct encoder *e, const char *name, const struct opt_strings *files,
+                   uint64_t most, struct err *err)
+{
+    char path[SESSION_PATH + 32];
+
+    if (!files->n)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
+    int rc = write_set(e, path, files, most, err);
+
     return rc ? rc : store_set(e, name, files, err);
 }
 
@@ -433,7 +442,7 @@ int chat_files_check(const struct chat_files *f, struct err *err)
             struct chat_rows *r = NULL;
             int               got = 0;
 
-            rc = rows_open(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
+            rc = chat_files_rows(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
             if (!rc && (got = chat_rows_next(r, &row, err)) < 0)
                 rc = got;
             if (!rc && got == 0)
@@ -466,18 +475,17 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
                              f->pairs ? TUNE_DPO : TUNE_CHAT, (uint64_t)div_up(o->steps, each));
 }
 
+/* dir: the tokenizer's folder. */
 static int encoder_open(struct encoder **out, struct session *s, const struct chat_files *f,
-                        struct tokenizer *tok, struct err *err)
+                        struct tokenizer *tok, const char *dir, struct err *err)
 {
     struct encoder *e = *out = calloc(1, sizeof *e);
-    char            dir[SESSION_PATH + 16];
     int             rc = 0;
 
     for (size_t k = 0; e && k < 2; k++)
         e->stored[k] = malloc(s->o.seq * sizeof *e->stored[k]);
     if (!e || !e->stored[0] || !e->stored[1])
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     e->s = s;
     e->f = f;
     e->tok[0] = tok;
@@ -490,10 +498,15 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
         one = rss_now() > before ? (rss_now() - before) / i : 0;
     }
     chat_bounds_find(&e->bounds, f->host_mem, e->threads);
-    struct chat_encoding how = encoding_of(e, tok);
+    return rc;
+}
+
+static int find_ends(struct encoder *e, struct err *err)
+{
+    struct chat_encoding how = encoding_of(e, e->tok[0]);
 
     how.loss = CHAT_LOSS_ANSWERS;
-    return rc ? rc : chat_ends_find(&e->ends, s, &how, err);
+    return chat_ends_find(&e->ends, e->s, &how, err);
 }
 
 static void encoder_close(struct encoder *e)
@@ -516,13 +529,16 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
                    struct err *err)
 {
     struct encoder *e = NULL;
+    char            dir[SESSION_PATH + 16];
     int             rc = runlog_new_rows(s->log, err);
 
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     if (!rc && f->pairs)
         rc = pairs_opts_store(s->log, &s->pairs, err);
     if (!rc && f->pairs)
         rc = runlog_new_pairs(s->log, err);
-    rc = rc ? rc : encoder_open(&e, s, f, tok, err);
+    rc = rc ? rc : encoder_open(&e, s, f, tok, dir, err);
+    rc = rc ? rc : find_ends(e, err);
     rc = rc ? rc : add_set(e, RUN_TRAIN, &f->train, f->most_train, err);
     rc = rc ? rc : add_set(e, run_dev[0], &f->eval, f->most_eval, err);
     encoder_close(e);
@@ -532,4 +548,18 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
         rc = settings_set(s->log, err, "chat.by_length=1");
     rc = rc ? rc : set_steps(s, f, err);
     return rc ? rc : session_store_options(s, 0, err);
+}
+
+int chat_files_encode(struct examples **out, struct session *s, const struct chat_files *f,
+                      struct tokenizer *tok, const char *tokenizer, const char *path,
+                      struct err *err)
+{
+    struct encoder *e = NULL;
+    int             rc = encoder_open(&e, s, f, tok, tokenizer, err);
+
+    *out = NULL;
+    rc = rc ? rc : write_set(e, path, &f->eval, f->most_eval, err);
+    rc = rc ? rc : chat_tally_notice(&e->set, s, tok, f->pairs != NULL, 1, err);
+    encoder_close(e);
+    return rc ? rc : examples_open(out, path, err);
 }

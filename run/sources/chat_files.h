@@ -5,6 +5,7 @@
 #pragma once
 
 #include "data/chat/rows.h"
+#include "data/task/examples.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
@@ -25,6 +26,11 @@ struct chat_files {
 /* How a row is encoded, by a thread that has this tokenizer. */
 struct chat_encoding chat_files_encoding(const struct chat_files *f, struct tokenizer *tok);
 
+/* Open a file. A row of more than `most` bytes is refused (chat_held.h says what --host-mem
+ * leaves). The caller closes *r. */
+int chat_files_rows(struct chat_rows **r, const struct chat_files *f, const char *path,
+                    size_t most, struct err *err);
+
 /* Read the first row of each file. Misuse: one that cannot be trained on, such as a row with turns
  * if there is no template. */
 int chat_files_check(const struct chat_files *f, struct err *err);
@@ -34,3 +40,9 @@ int chat_files_check(const struct chat_files *f, struct err *err);
  * that does not fit; a file without a token that counts. */
 int chat_files_add(struct session *s, const struct chat_files *f, struct tokenizer *tok,
                    struct err *err);
+
+/* Encode f->eval into `path`, and open it. s: the model's config, seq, threads and events; it has
+ * no folder. tokenizer: that of `tok`, a folder. The caller closes *out. */
+int chat_files_encode(struct examples **out, struct session *s, const struct chat_files *f,
+                      struct tokenizer *tok, const char *tokenizer, const char *path,
+                      struct err *err);

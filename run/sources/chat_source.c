@@ -60,6 +60,23 @@ static int set_pairs(struct chat_set *out, struct session *s, const char *name, 
     return rc;
 }
 
+/* How many there are, and their lengths. */
+static int set_lengths(struct chat_set *out, size_t seq, struct err *err)
+{
+    out->rows = out->x->h.rows;
+    if (!examples_marked(out->x) || out->x->h.longest > seq || out->rows >= UINT32_MAX)
+        return err_set(err, -EBADMSG, "%s does not hold rows of conversations of at most %zu "
+                       "tokens", out->x->path, seq);
+    out->length = malloc(out->rows * sizeof *out->length);
+    int rc = out->length ? examples_lengths(out->x, out->length, err)
+                         : err_set(err, -ENOMEM, "%s: out of memory", out->x->path);
+
+    for (uint64_t i = 0; i < out->rows && !rc; i++)
+        if (out->length[i]-- < 2)
+            rc = err_set(err, -EBADMSG, "%s: row %" PRIu64 " has no target", out->x->path, i);
+    return rc;
+}
+
 /* Opens RUN/NAME.ex, if the run has it. */
 static int set_open(struct chat_set *out, struct session *s, const char *name, struct err *err)
 {
@@ -67,16 +84,7 @@ static int set_open(struct chat_set *out, struct session *s, const char *name, s
 
     if (rc || !out->x)
         return rc;
-    out->rows = out->x->h.rows;
-    if (!examples_marked(out->x) || out->x->h.longest > s->o.seq || out->rows >= UINT32_MAX)
-        return err_set(err, -EBADMSG, "%s does not hold rows of conversations of at most %" PRIu64
-                       " tokens", out->x->path, s->o.seq);
-    out->length = malloc(out->rows * sizeof *out->length);
-    rc = out->length ? examples_lengths(out->x, out->length, err)
-                     : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    for (uint64_t i = 0; i < out->rows && !rc; i++)
-        if (out->length[i]-- < 2)
-            rc = err_set(err, -EBADMSG, "%s: row %" PRIu64 " has no target", out->x->path, i);
+    rc = set_lengths(out, s->o.seq, err);
     if (!rc && s->rows == SESSION_PAIRS)
         return set_pairs(out, s, name, err);
     if (rc || s->rows != SESSION_PACKED)
@@ -113,6 +121,28 @@ int chat_source_open(struct chat_source **out, struct session *s, struct err *er
     if (!rc && !c->train.x)
         rc = err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
     c->epoch_steps = labelled_epoch_steps(c->train.rows * c->each, o);
+    return rc;
+}
+
+int chat_source_of(struct chat_source **out, struct examples *x, size_t batch, size_t seq,
+                   int of_pairs, struct err *err)
+{
+    struct chat_source *c = *out = calloc(1, sizeof *c);
+
+    if (!c) {
+        examples_close(x);
+        return err_set(err, -ENOMEM, "out of memory for the rows that are evaluated");
+    }
+    c->dev.x = x;
+    c->each = of_pairs ? 2 : 1;
+    c->batch = batch / c->each;
+    c->accum = 1;
+    c->seq = seq;
+    c->ids = malloc(seq * sizeof *c->ids);
+    int rc = c->ids ? set_lengths(&c->dev, seq, err)
+                    : err_set(err, -ENOMEM, "out of memory for a row");
+
+    c->dev.rows /= c->each;
     return rc;
 }
 
@@ -409,11 +439,16 @@ static int reference_set(struct chat_source *c, struct chat_set *set, const stru
     return 0;
 }
 
+int chat_source_refer(struct chat_source *c, const struct evaluator *e, struct err *err)
+{
+    return reference_set(c, &c->dev, e, "evaluation", err);
+}
+
 int chat_source_reference(struct chat_source *c, const struct evaluator *e, struct err *err)
 {
     int rc = reference_set(c, &c->train, e, "training", err);
 
-    return rc || !c->dev.x ? rc : reference_set(c, &c->dev, e, "evaluation", err);
+    return rc || !c->dev.x ? rc : chat_source_refer(c, e, err);
 }
 
 int chat_source_keep_reference(struct chat_source *c, struct session *s, struct err *err)

@@ -23,6 +23,11 @@ enum { CHAT_GROUP = 50, CHAT_PAD_TO = 16 };
 int  chat_source_open(struct chat_source **out, struct session *s, struct err *err);
 void chat_source_close(struct chat_source *c); // NULL is fine
 
+/* Evaluation rows alone, of a model that no run trains: x, which chat_source_close closes, also
+ * after a failure. batch, seq: those of the evaluator. of_pairs: they are pairs of answers. */
+int  chat_source_of(struct chat_source **out, struct examples *x, size_t batch, size_t seq,
+                    int of_pairs, struct err *err);
+
 /* As the callback of struct batch_source. */
 int  chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct batch *b,
                        struct err *err);
@@ -37,6 +42,8 @@ int  chat_source_evaluate(struct chat_source *c, const struct evaluator *e, uint
 int  chat_source_lacks_reference(const struct chat_source *c);
 int  chat_source_reference(struct chat_source *c, const struct evaluator *e, struct err *err);
 int  chat_source_keep_reference(struct chat_source *c, struct session *s, struct err *err);
+/* Compute it for the evaluation rows alone. */
+int  chat_source_refer(struct chat_source *c, const struct evaluator *e, struct err *err);
 
 /* The number of rows that an epoch of RUN/NAME.ex has, of a run that is being created; of pairs,
  * of both answers. */

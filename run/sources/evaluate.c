@@ -119,6 +119,7 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
 struct predictions {
     int32_t *classes, *labels; // (n) each, in one allocation of 2 n
     float   *values, *truth;
+    float   *logits;           // (n, n_labels), of a classifier if they were asked for
     size_t   n, broken; // broken: first row with a logit that is not finite; n: none
     float    logit;     // that logit
 };
@@ -127,14 +128,18 @@ static void predictions_free(struct predictions *p)
 {
     free(p->classes);
     free(p->values);
+    free(p->logits);
 }
 
 enum { METRIC_SCRATCH = 4 }; // doubles per row for metric_values
 
-uint64_t predictions_bytes(uint64_t n, size_t n_labels)
+uint64_t predictions_bytes(uint64_t n, size_t n_labels, int written)
 {
-    return n * (n_labels > 1 ? 2 * sizeof(int32_t)
-                             : 2 * sizeof(float) + METRIC_SCRATCH * sizeof(double));
+    enum { FIELD = 12 }; // characters of a probability
+    uint64_t row = n_labels > 1 ? 2 * sizeof(int32_t)
+                                : 2 * sizeof(float) + METRIC_SCRATCH * sizeof(double);
+
+    return n * (row + (written && n_labels > 1 ? n_labels * (sizeof(float) + FIELD) : 0));
 }
 
 struct predicting {
@@ -191,8 +196,8 @@ static void look_finite(struct predictions *p, size_t first, const float *logits
         }
 }
 
-/* Predict every row in order, and sum up the losses. */
-static int predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
+/* Predict every row in order, and sum up the losses. keep: with the logits of classes. */
+static int predict(const struct evaluator *e, const struct examples *x, size_t n_labels, int keep,
                    uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
 {
     struct predicting   p = { .e = e, .x = x };
@@ -207,7 +212,10 @@ static int predict(const struct evaluator *e, const struct examples *x, size_t n
         out->labels = out->classes + n;
     if (n_labels == 1 && (out->values = calloc(2 * n, sizeof *out->values)))
         out->truth = out->values + n;
-    if (!logits || (!out->classes && !out->values))
+    keep = keep && n_labels > 1;
+    if (keep)
+        out->logits = malloc(n * n_labels * sizeof *logits);
+    if (!logits || (!out->classes && !out->values) || (keep && !out->logits))
         rc = err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
     rc = rc ? rc : read_truth(out, x, err);
     struct watch w = work_begin(e->events, "evaluating");
@@ -220,6 +228,8 @@ static int predict(const struct evaluator *e, const struct examples *x, size_t n
                             err);
         if (!rc)
             look_finite(out, first, logits, rows, n_labels);
+        if (!rc && keep)
+            memcpy(out->logits + first * n_labels, logits, rows * n_labels * sizeof *logits);
         for (size_t i = 0; i < rows && !rc; i++) // (micros, batch, n_labels)
             if (out->classes)
                 out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
@@ -253,7 +263,7 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
     struct predictions p;
     uint64_t           start_ns = clock_ns();
     double             loss_sum;
-    int                rc = predict(e, x, task->n_labels, step, &p, &loss_sum, err);
+    int                rc = predict(e, x, task->n_labels, 0, step, &p, &loss_sum, err);
 
     *out = (struct results_eval){ .samples = p.n, .batches = div_up(p.n, e->batch) };
     rc = rc ? rc : take_metrics(out, &p, task, err);
@@ -272,14 +282,15 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, const 
 {
     struct predictions p;
     double             loss_sum;
-    int                rc = predict(e, x, task->n_labels, 0, &p, &loss_sum, err);
+    int                rc = predict(e, x, task->n_labels, 1, 0, &p, &loss_sum, err);
 
     *text = NULL;
     if (!rc && p.broken < p.n)
         rc = err_set(err, -ERANGE, "a logit of the model is %f for row %zu, no number: what it "
                      "computes is too large, and no predictions are written",
                      nan_plain((double)p.logit), p.broken);
-    rc = rc ? rc : results_predictions(text, bytes, task, p.classes, p.values, p.n, err);
+    rc = rc ? rc : results_predictions(text, bytes, task, p.classes,
+                                       p.logits ? p.logits : p.values, p.n, err);
     predictions_free(&p);
     return rc;
 }

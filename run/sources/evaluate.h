@@ -38,8 +38,9 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
 int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
                      char **text, size_t *bytes, struct err *err);
 
-/* Bytes for the predictions of n rows, without the batches. The memory plan counts them. */
-uint64_t predictions_bytes(uint64_t n, size_t n_labels);
+/* Bytes for the predictions of n rows, without the batches. The memory plan counts them. written:
+ * they are written with their probabilities, too. */
+uint64_t predictions_bytes(uint64_t n, size_t n_labels, int written);
 
 /* Fill a micro-batch with n rows (0 is allowed). Row i of it is row(ctx, i) of the examples. b->seq
  * becomes the longest row's length, rounded up to a multiple of 16, but not above its value before.

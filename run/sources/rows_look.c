@@ -7,6 +7,7 @@
 
 #include "data/base/permute.h"
 #include "data/base/round.h"
+#include "run/sources/chat_held.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/packing.h"
 
@@ -16,6 +17,7 @@ struct looking {
     const struct chat_files *f; // NULL: labelled rows
     const struct train_opts *o;
     int                      packs, by_length;
+    struct chat_bounds       bounds;
     struct tokenizer        *tok; // NULL: rows are counted only
     struct chat_ids          ids[2]; // the second is of a rejected answer
     size_t                   each;   // rows that a row of a file becomes: 2 for pairs
@@ -40,10 +42,11 @@ static uint32_t tokens_of(const struct looking *l, const struct chat_ids *ids)
 /* Adds a row to the sample. A full sample is thinned out first: then the row is still one of it. */
 static int look_row(struct looking *l, const struct chat_row *row, struct err *err)
 {
-    const struct chat_encoding how = chat_files_encoding(l->f, l->tok);
-    int                        rc = chat_encode(&how, row, &l->ids[0], &l->ids[1], err);
-    struct lengths             n = { { 0 } };
+    struct chat_encoding how = chat_files_encoding(l->f, l->tok);
+    struct lengths       n = { { 0 } };
 
+    how.memory = l->bounds.memory[0];
+    int rc = chat_encode(&how, row, &l->ids[0], &l->ids[1], err);
     if (rc)
         return rc;
     if (l->n == SAMPLE) {
@@ -71,7 +74,7 @@ static int look_files(struct looking *l, const struct opt_strings *files, uint64
         struct watch      w = work_begin(events, "reading %s", files->item[i]);
         int               got = 1;
 
-        rc = chat_rows_open(&r, files->item[i], (enum chat_form)l->f->o->rows, &l->f->names, err);
+        rc = chat_files_rows(&r, l->f, files->item[i], l->bounds.row, err);
         while (!rc && (!most || *rows < most) && (got = chat_rows_next(r, &row, err)) > 0) {
             if (trains && l->tok && *rows % l->every == 0)
                 rc = look_row(l, row, err);
@@ -199,6 +202,7 @@ int chat_look(struct rows_look *out, const struct chat_files *f, const char *tok
     l->packs = f->o->packing;
     l->by_length = f->o->by_length;
     l->each = f->pairs ? 2 : 1;
+    chat_bounds_find(&l->bounds, f->host_mem, 1);
     rc = look_files(l, &f->train, f->most_train, 1, events, &l->rows, err);
     rc = rc ? rc : look_files(l, &f->eval, f->most_eval, 0, events, &dev, err);
     l->rows *= l->each;

@@ -170,6 +170,18 @@ uint64_t source_epoch_steps(struct session *s)
     return labelled_epoch_steps(rows, &s->o);
 }
 
+int source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err)
+{
+    struct labelled of = { 0 };
+    int             rc = settings_has(s->log, "task") ? labelled_load(&of, s, err) : 0;
+    int             metric = of.task.n_metrics > 0;
+
+    snprintf(name, size, "%s", metric ? metric_names[of.task.metric[0]] : "loss");
+    *larger = metric && metric_larger_better(of.task.metric[0]);
+    labelled_release(&of);
+    return rc;
+}
+
 int source_has_eval(struct session *s)
 {
     return settings_has(s->log, "eval.path") || settings_has(s->log, "dev.sum");

@@ -17,6 +17,10 @@ struct source; // opaque
 /* True if the run has evaluation data. Reads only the stored settings. */
 int  source_has_eval(struct session *s);
 
+/* The name of the value that evaluations are compared by, as told.value[0] has it, and whether a
+ * larger one is better. Reads only the stored settings. */
+int  source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err);
+
 /* Rows whose number the memory plan depends on (plan/memory.h). */
 uint64_t source_rows(struct session *s);
 

@@ -180,6 +180,42 @@ refuses 2 "--packing is for conversations: give --task chat" finetune --run "$tm
 refuses 2 "--resume keeps the run's rows as they were encoded: leave --packing out" finetune --resume "$tmp/whole" --packing
 refuses 2 "is a fine-tuning: siTrain finetune --resume" pretrain --resume "$tmp/whole"
 
+# eval of other rows, as the run evaluates its own
+finetuned judged --init $fixtures/llama --train-file $rows --eval-file $rows --loss-on last --max-seq 64 --packing --steps 2 --lr 1e-3 --mode mem
+last=$(sqlite3 "$tmp/judged/run.db" "SELECT printf('%s %.5f', name, value) FROM evals ORDER BY name")
+run eval "$tmp/judged" --eval-file $rows --threads 1
+same "$last" "$(awk '{ printf "%s %.5f\n", $1, $2 }' "$tmp/out")" "eval of a run gives what its training gives, with its choices"
+run eval "$tmp/exported" --eval-file $rows --loss-on last --max-seq 64 --batch 3 --dtype bf16
+same "$last" "$(awk '{ printf "%s %.5f\n", $1, $2 }' "$tmp/out")" "so does eval of its export, if they are given"
+works "several files, and plain ones" eval $fixtures/gpt2 --eval-file "$tmp/pairs.jsonl" --eval-file $rows --max-eval-samples 30
+refuses 2 "prefers.jsonl:1: a row with chosen and rejected is a preference" eval "$tmp/judged" --eval-file "$tmp/prefers.jsonl"
+refuses 2 "--packing is for training" eval "$tmp/judged" --eval-file $rows --packing
+refuses 2 "--data is a text or tokens, and --eval-file has rows" eval "$tmp/judged" --eval-file $rows --data $rows
+refuses 2 "--reference is for preferences: give --task dpo" eval "$tmp/judged" --eval-file $rows --reference "$tmp/whole"
+refuses 2 "--predict is for classifiers" eval "$tmp/judged" --eval-file $rows --test-file $rows --predict "$tmp/predicted"
+
+# the template of a run is a part of it
+works "check of a run with its template" check "$tmp/whole"
+cp "$tmp/whole/tokenizer/chat_template.jinja" "$tmp/template"
+for other in "{# mine #}$(cat "$tmp/template")" "{% if" ""; do
+    rm "$tmp/whole/tokenizer/chat_template.jinja"
+    [ -z "$other" ] || printf '%s' "$other" >"$tmp/whole/tokenizer/chat_template.jinja"
+    run check "$tmp/whole"
+    result "$([ "$got" = 1 ] && grep -q "whole/tokenizer does not have the chat template that this run was made with: put that one back" "$tmp/err"; echo $?)" \
+        "another template is damage: $other"
+done
+cp "$tmp/template" "$tmp/whole/tokenizer/chat_template.jinja"
+works "and of the same template put back" check "$tmp/whole"
+
+# a huge row, and rows that begin otherwise
+python3 -c 'import json, sys
+for n in 1, 2 << 20:
+    print(json.dumps({"prompt": "the sea ", "completion": "ship " * n}))' >"$tmp/huge.jsonl"
+refuses 2 "bytes, which take more memory than --host-mem leaves: give more, or leave the row out" \
+    plan --probe off --mode mem --task chat --init $fixtures/gpt2 --train-file "$tmp/huge.jsonl" --host-mem 100M
+printf '# my rows\n{"prompt":"a","completion":"b"}\n' >"$tmp/remark.jsonl"
+no "remark.jsonl: its name says JSON, but it does not begin with an object or a list: remove what stands before its first row" --init $fixtures/gpt2 --train-file "$tmp/remark.jsonl"
+
 # the plan
 works "plan knows the task" plan --task chat --init $fixtures/llama --train-file $rows --packing --probe off
 result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "order of rows" "$tmp/out"; echo $?)" "with rows of --max-seq tokens at most, and their order in memory"
@@ -232,4 +268,13 @@ for how in "" --packing; do
     same "$hash" "$(exported "$tmp/two")" "two ranks, rows ${how:-padded}: the bits of one process with two groups"
     rm -rf "$tmp"/one*
 done
+# it is never the same day in these two places
+if [ -n "$more" ]; then
+    rm -rf "$tmp"/two*
+    set -- "$bin" finetune --task chat --run "$tmp/two" $shape $plain --steps 1 --quiet
+    mpirun $more -n 1 env TZ=XXX+12 "$@" : -n 1 env TZ=XXX-14 "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
+    day() { sqlite3 "$1/run.db" "SELECT value FROM runs WHERE key = 'given.date'"; }
+    same "$(TZ=XXX+12 date +%F)" "$(day "$tmp/two")" "the day of rank 0"
+    same "$(day "$tmp/two")" "$(day "$tmp/two.rank1")" "is that of all ranks"
+fi
 done_testing

@@ -22,6 +22,9 @@ llama --loss sigmoid --beta 0.3
 qwen3 --loss ipo --beta 0.1
 gpt2 --loss robust --beta 0.5 --label-smoothing 10%
 EOF
+run report "$tmp/llama" "$tmp/gpt2" --json
+same "sigmoid robust 0.3 0.5 0 0.1" "$(python3 -c 'import json, sys; d = {x["setting"]: x for x in json.load(sys.stdin)[1]["differs"]}
+print(*[d[k][v] for k in ("loss", "beta", "label-smoothing") for v in ("first", "value")])' <"$tmp/out")" "a report says that their losses differ"
 finetuned texts --init $models/llama --train-file $fixtures/texts.jsonl --steps 1 --mode mem
 compare "texts: ids and marks" ids $fixtures "$tmp/texts/train.ex" texts
 
@@ -127,6 +130,16 @@ result "$(grep -q "of 12 training rows have an answer that does not begin within
     "pairs that are cut off"
 finetuned dropped --init $models/llama $template --train-file $rows --max-seq 40 --long-rows drop --steps 1 --mode mem
 result "$(grep -q "rows have more than --max-seq 40 tokens and are left out" "$tmp/dropped.err"; echo $?)" "or left out"
+# eval of other pairs, as the run evaluates its own
+finetuned judged --init $models/llama $template --train-file $rows --eval-file $rows --steps 4 --lr 1e-2 --beta 0.3 --mode mem
+run eval "$tmp/judged" --eval-file $rows --reference $models/llama --batch 8
+same "$(sqlite3 "$tmp/judged/run.db" "SELECT printf('%s %.5f', name, value) FROM evals WHERE step = 3 ORDER BY name")" \
+    "$(awk '{ printf "%s %.5f\n", $1, $2 }' "$tmp/out" | sort)" "eval gives the rewards that training gives"
+run eval "$tmp/exported" --task dpo --eval-file $rows --reference "$tmp/exported"
+result "$(grep -q '^loss 0.693147' "$tmp/out" && grep -q '^rewards/margins 0.000000' "$tmp/out"; echo $?)" "compared with itself a model gets none"
+refuses 2 "--reference RUN|HFDIR is missing: rewards compare $tmp/judged with the model that its training began with, which was" eval "$tmp/judged" --eval-file $rows
+refuses 2 "--batch 3: each pair takes two rows" eval "$tmp/judged" --eval-file $rows --reference $models/llama --batch 3
+
 works "plan knows the task" plan --task dpo --init $models/llama --train-file $rows --probe off
 
 # refused, and nothing is left

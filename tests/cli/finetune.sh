@@ -112,6 +112,17 @@ else
 fi
 same "$(awk -F'\t' 'NR > 1 { print NR - 2, $2 }' "$tmp/sst2/dev.tsv")" \
     "$(awk -F'\t' 'NR > 1 { print $1, $2 == "positive" || $2 == "1" }' "$tmp/learnt/predict_results_sst2.txt")" "predictions of the test rows"
+python3 - "$tmp/learnt/predict_results_sst2.txt" <<'EOF'
+import sys
+rows = [line.rstrip("\n").split("\t") for line in open(sys.argv[1])]
+names = [name[2:] for name in rows[0][2:]]
+assert rows[0][:2] == ["index", "prediction"] and all(name.startswith("p_") for name in rows[0][2:]) and len(names) == 2, rows[0]
+for row in rows[1:]:
+    p = [float(x) for x in row[2:]]
+    assert abs(sum(p) - 1) < 1e-5 and names[p.index(max(p))] == row[1], row
+EOF
+result $? "with the probability of each class, of which the predicted one's is the largest"
+same "index	prediction" "$(head -n 1 "$tmp/values/predict_results_None.txt")" "values have none"
 same 21 "$(wc -l <"$tmp/values/predict_results_None.txt")" "one's own rows are predicted, too"
 rm "$tmp/learnt/eval_results.json" "$tmp/learnt/predict_results_sst2.txt"
 works "a finished run is resumed" finetune --resume "$tmp/learnt"

@@ -31,7 +31,7 @@ refuses_pretrain 2 "--data FILE is missing" $small
 refuses_pretrain 2 "which model?" --data "$tmp/text.bin"
 refuses_pretrain 2 "--model gpt3" --model gpt3 --data "$tmp/text.bin"
 refuses 2 "--run RUN" pretrain $small --data "$tmp/text.bin"
-refuses 2 "--schedule cosin: expected cosine, linear or constant" pretrain --run "$tmp/x" $small --data "$tmp/text.bin" --schedule cosin
+refuses 2 "--schedule cosin: expected cosine, linear, constant or wsd" pretrain --run "$tmp/x" $small --data "$tmp/text.bin" --schedule cosin
 refuses 2 "writes to the devices, and --mode mem has none" pretrain --run "$tmp/x" $sizes --seq 16 --batch 2 --steps 2 --data "$tmp/text.bin" --mode mem --activations offload
 
 refuses_pretrain 2 "--lr 1e39" $small --data "$tmp/text.bin" --lr 1e39

@@ -64,6 +64,7 @@ refuse "--csd-mem 200000.5: expected a size" --csd-mem 200000.5
 refuse "--compress 200%: expected a part such as 2% or 0.02" --compress 200%
 refuse "--warmup 101%: expected a number of steps" --warmup 101%
 refuse "--warmup 1.5: expected a number of steps" --warmup 1.5
+refuse "did you mean" --warmup 0.05 --neftune-alhpa 5
 refuse "there is no option -x" -x
 refuse "--trace is not in this version; siTrain pretrain --help all lists the options" --trace
 ! grep -q 'there is no option' "$tmp/err"
@@ -169,6 +170,8 @@ adam_beta1 beta1 0.9
 adam_beta2 beta2 0.98
 adam_epsilon eps 1e-6
 max_grad_norm clip 1.0
+label_smoothing_factor label-smoothing 0.1
+neftune_noise_alpha neftune-alpha 5
 eval_steps eval-every 50
 load_best_model_at_end keep-best
 logging_steps log-every 10
@@ -193,7 +196,7 @@ refuse_finetune "--optim lion_32bit is not in this version; use adamw_torch" --o
 refuse_finetune "write --optimizer sgd --beta1 0" --optim sgd
 refuse_finetune "--dataset_name imdb: nothing is downloaded; give --data DIR" --dataset_name imdb
 refuse_finetune "--resume_from_checkpoint x: write --resume RUN" --resume_from_checkpoint x
-refuse_finetune "--label_smoothing_factor 0.1 is not in this version" --label_smoothing_factor 0.1
+refuse_finetune "--eval_delay 0.1 is not in this version" --eval_delay 0.1
 refuse_finetune "--save_steps needs a value but is followed by --bf16" --save_steps --bf16
 refuse_finetune "--output_dir needs a value, but was given an empty one" --output_dir ""
 refuse_finetune "--do_train=maybe: expected True or False" --do_train=maybe

@@ -253,7 +253,7 @@ printf 'te\033xt,label\na,"y\033]0;es"\nb,"=1+1"\nc,"two\tparts"\n' >"$tmp/stran
 run finetune --run "$tmp/strange" --train-file "$tmp/strange.csv" --eval-file "$tmp/strange.csv" --test-file "$tmp/strange.csv" --predict --init "$tmp/hf" --steps 40 \
     --lr 1e-2 --batch 3 --max-seq 8 --mode mem --durability none --threads 1
 result "$([ "$got" = 0 ] && tame "$tmp/err" && tame "$tmp/out" && grep -qF 'te\x1bxt' "$tmp/err" && grep -qF 'y\x1b]0;es' "$tmp/err"; echo $?)" "columns and labels"
-result "$([ "$(awk -F'\t' 'NF != 2' "$tmp/strange/predict_results_None.txt" | wc -l)" = 0 ] && ! grep -q '	[=+@]' "$tmp/strange/predict_results_None.txt"; echo $?)" "predictions are rows of two fields, and no formulas"
+result "$([ "$(awk -F'\t' 'NF != 5' "$tmp/strange/predict_results_None.txt" | wc -l)" = 0 ] && ! grep -q '	[=+@]' "$tmp/strange/predict_results_None.txt"; echo $?)" "predictions are rows of two fields and a probability a class, and no formulas"
 cp -r "$tmp/run" "$tmp/=run"
 (cd "$tmp" && "$bin" report =run run --csv >"$tmp/csv")
 result "$(grep -q "^'=run," "$tmp/csv" && ! grep -q '^=\|,=' "$tmp/csv"; echo $?)" "nor are fields of --csv"

@@ -120,6 +120,30 @@ result "$(refused_by_ranks && grep -q 'has 3 ranks, but this job has 2' "$tmp/er
 train 5 $model $data --steps 2 --run "$tmp/none"
 result "$(refused_by_ranks && grep -q 'multiple of 5, such as 15' "$tmp/err" && [ ! -e "$tmp/none" ]; echo $?)" "groups that cannot be divided are refused"
 
+# Smoothed labels and noisy embeddings; an end that all ranks agree on: early, and by the time of any of them.
+habits="--label-smoothing 0.1 --neftune-alpha 5 --steps 3"
+# shellcheck disable=SC2086
+train 1 $model $data $habits --run "$tmp/alone" && trained "$tmp/alone" >"$tmp/noisy"
+# shellcheck disable=SC2086
+train 3 $model $data $habits --run "$tmp/three"
+same=$got
+for r in "$tmp"/three "$tmp"/three.rank1 "$tmp"/three.rank2; do
+    trained "$r" | cmp -s - "$tmp/noisy" || same=1
+done
+result "$same" "label smoothing and noise have one process's bits on every rank"
+state() { sqlite3 "$1/run.db" "SELECT count(*), (SELECT value FROM runs WHERE key = 'finished') FROM steps"; }
+# shellcheck disable=SC2086
+train 2 $model $data --schedule constant --lr 0 --steps 60 --early-stopping 2 --run "$tmp/stops"
+result "$([ "$got" = 0 ] && grep -q "ended early, after step 9 of 60: 2 evaluations without a better loss" "$tmp/out"; echo $?)" "ranks end early"
+same "9|early 9|early" "$(state "$tmp/stops") $(state "$tmp/stops.rank1")" "together"
+train 2 --resume "$tmp/stops"
+same "0 9|early 9|early" "$got $(state "$tmp/stops") $(state "$tmp/stops.rank1")" "and go no further"
+line="$bin pretrain $model $data --steps 500 --link-bw 4M --run $tmp/timed"
+# shellcheck disable=SC2086
+timeout 120 mpirun $more -n 1 $line : -n 1 $line --time-limit 3s >"$tmp/out" 2>"$tmp/err"
+got=$?
+result "$([ "$got" = 0 ] && [ "$(state "$tmp/timed")" = "$(state "$tmp/timed.rank1")" ] && [ "$(state "$tmp/timed" | cut -d'|' -f1)" -lt 500 ]; echo $?)" "ranks end together, by the time of one"
+
 # A rank is killed at any time; all end within seconds, and a resume goes on to the same bits.
 SITRAIN=$bin MPIRUN_OPTIONS=$more python3 tests/prove/rank_kills.py --short --seed 5 >"$tmp/out" 2>"$tmp/err"
 result $? "$(grep '^# dense' "$tmp/out"), and the same bits in the end"

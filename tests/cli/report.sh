@@ -100,7 +100,7 @@ agree "base, compressed" "$tmp/other"
 agree "mem" "$tmp/mem"
 agree "three runs" "$tmp/three" "$tmp/other" "$tmp/mem"
 works "three runs side by side" report "$tmp/three" "$tmp/other" "$tmp/mem"
-[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && tr '\n' ' ' <"$tmp/out" | grep -q 'unlike the first: .*dtype *fp32 (bf16).*eval-data none (' && grep -q "^  loss .* after step 12$" "$tmp/out"
+[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && tr '\n' ' ' <"$tmp/out" | grep -q 'unlike the first: .*dtype *fp32 (bf16).*eval-data none (' && grep -q "^Evaluations: the last and the best$" "$tmp/out"
 result $? "each beside the first, and what is unlike it"
 run report "$tmp/three" "$tmp/three"
 ! grep -q 'unlike the first' "$tmp/out"
@@ -128,10 +128,11 @@ steps=12
 run report "$tmp/by-1" "$tmp/fast" --html "$tmp/page.html"
 ! grep -q "speed against devices" "$tmp/page.html" && ! grep -q 'style="stroke-dasharray' "$tmp/page.html"
 result $? "none of runs that differ in more; nor are unequal curves dashed"
-many=$(for _ in $(seq 13); do echo "$tmp/by-1"; done)
+many=$(for _ in $(seq 24); do echo "$tmp/by-1"; done)
 run report $many --html "$tmp/page.html"
-same "12 1" "$(sed -n '/<h2>Losses/,/<\/ul>/p' "$tmp/page.html" | grep -o '<span class="[a-z ]*"' | sed 's/ dashed//' | sort -u | wc -l) $(sed -n '/<h2>Losses/,/<\/ul>/p' "$tmp/page.html" | grep -o 'dashed"' | wc -l)" \
-    "twelve colours, and a thirteenth run that is told apart"
+sed -n '/<h2>Losses/,/<\/ul>/p' "$tmp/page.html" >"$tmp/legend"
+same "24 12 23" "$(grep -o '<span class="[a-z ]*"' "$tmp/legend" | sort -u | wc -l) $(grep -o 'dashed"' "$tmp/legend" | wc -l) $(grep -o ', lies on 1<' "$tmp/legend" | wc -l)" \
+    "24 runs are told apart, twelve by dashes; the legend says which curves lie on the first"
 
 # a page has the settings, wherever they came from
 printf 'lr = 2e-3\nbeta2 = 0.95\ncsd-mem = 1M\n' >"$tmp/some.conf"
@@ -200,6 +201,26 @@ EOF
 result $? "a stranger's run.db"
 python3 tests/cli/report_forms.py --hostile "$bin" "$tmp/hostile" >"$tmp/out" 2>"$tmp/err"
 result $? "what it holds speaks neither to the browser nor to the terminal"
+python3 - "$tmp/hostile/run.db" <<'EOF'
+import sqlite3, sys
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
+db = sqlite3.connect(sys.argv[1])
+for key in "option.lr", "option.seed", "option.mode", "data.path", "host":
+    value = f"<b>{key}\x1b[31m"
+    db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (key, value, crc32c(f"{key}\0{value}".encode())))
+db.commit()
+EOF
+python3 tests/cli/report_forms.py --hostile "$bin" "$tmp/three" "$tmp/hostile" >"$tmp/out" 2>"$tmp/err"
+result $? "nor does it next to another run, in labels and in what runs differ in"
+run report "$tmp/three" "$tmp/hostile" --by none
+[ "$got" = 2 ] && [ "$(LC_ALL=C tr -d '[:print:]\n' <"$tmp/err" | wc -c)" = 0 ]
+result $? "nor in the list of what they can be sorted by"
 
 train mem
 "$bin" report "$tmp/run" >"$tmp/out" 2>"$tmp/err" && ! grep -q "Traffic" "$tmp/out"

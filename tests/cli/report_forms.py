@@ -169,7 +169,8 @@ def look_at_differences(page):
     for r in csv.DictReader(io.StringIO(ask("--csv"))):
         if r["section"] == "differs":
             lines.setdefault(r["run"], {}).setdefault(r["row"], {})[r["field"]] = r["value"]
-    parts = re.split(r"^\d+ \S+, mode ", ask().split("\nBreakdown")[0], flags=re.M)[1:]
+    whole = ask()
+    parts = re.split(r"^\d+ \S+, mode ", re.split("\n(?:Evaluations|Breakdown)", whole)[0], flags=re.M)[1:]
     rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.search("Settings that differ.*?</section>", page, re.S)[0].split("\n")]
     rows = {row[0]: row[1:] for row in rows if row}
     for i, (run, want) in enumerate(zip(runs, wanted)):
@@ -182,7 +183,7 @@ def look_at_differences(page):
         found = dict(re.findall(r"([\w-]+) ([^ ,]+) \([^)]*\)", listed[1])) if listed else {}
         same(options_of(found), want, f"text: {run} differs")
         for name, v in evals[i].items():
-            expect(f"{name} {v:.6g}" in text and f"{name} {v:.6g}" in page, f"{run}: no {name} {v:.6g} beside the others")
+            expect(re.search(rf"^  {i + 1}  .* {v:.4f} ", whole, re.M) and f">{v:.4f}<" in page, f"{run}: no {name} {v:.4f} beside the others")
     for name, cells in rows.items():
         if name in options[0]:
             same(cells, [o[name] or "none" for o in options], f"the page's row of {name}")
@@ -192,11 +193,13 @@ def look_at_differences(page):
 page, figures = look_at_page()
 if hostile:
     json.loads(ask("--json"))
-    for form in [], ["--csv"], ["--json"], ["--openmetrics"], ["--sql", "notices"], ["--sql", "notices", "--json"], ["--sql", "evals", "--csv"]:
+    of_one = [["--openmetrics"], ["--sql", "notices"], ["--sql", "notices", "--json"], ["--sql", "evals", "--csv"]]
+    for form in [], ["--csv"], ["--json"], *(of_one if len(runs) == 1 else [["--by", "loss"]]):
         expect(not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", ask(*form)), f"control characters in {form}")
-    with tempfile.TemporaryDirectory() as folder:
-        ask("--trace", f"{folder}/trace.json")
-        json.load(open(f"{folder}/trace.json", encoding="utf-8"))
+    if len(runs) == 1:
+        with tempfile.TemporaryDirectory() as folder:
+            ask("--trace", f"{folder}/trace.json")
+            json.load(open(f"{folder}/trace.json", encoding="utf-8"))
 elif len(runs) == 1:
     look_at_forms(page, figures)
     look_at_words(page)

