@@ -113,7 +113,8 @@ static void seed(unsigned how, unsigned step, const char *text)
 static void seeds(void)
 {
     static const char rows[] =
-        "\xEF\xBB\xBF{\"text\": \"a \\\"b\\\" \\u00e9 \\ud83d\\ude00\", \"n\": [1, -2.5e3, {}]}\r\n\n"
+        "\xEF\xBB\xBF{\"text\": \"a \\\"b\\\" \\u00e9 \\ud83d\\ude00\", "
+        "\"n\": [1, -2.5e3, {}]}\r\n\n"
         "{\"m\": {\"text\": \"no\"}, \"text\": \"caf\xC3\xA9\"}\r{\"text\": \"x\"}\n",
         list[] = " [ {\"text\": \"a\\\\\"},\n{\"b\": [true, null], \"text\" : \"}{\"} ]\n";
     char text[20000];
