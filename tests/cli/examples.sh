@@ -29,6 +29,9 @@ done <small
 # Every command's two, one after the other, in smaller numbers.
 mkdir help help/mnt help/mnt/a help/mnt/b help/path help/SST-2
 cp my.txt held-out.txt mine.csv mine-dev.csv help/
+mkdir help/corpus
+echo '{"text": "the ship"}' >help/corpus/rows.jsonl
+zstd -q help/corpus/rows.jsonl -o help/more.jsonl.zst
 awk 'BEGIN { print "sentence\tlabel"; for (i = 0; i < 24; i++) print (i % 2 ? "the ship loves" : "a storm fears") "\t" i % 2 }' >help/SST-2/train.tsv
 cp help/SST-2/train.tsv help/SST-2/dev.tsv
 count=0
