@@ -136,7 +136,7 @@ each "plan --data" text "" "text gz zst jsonl list listline ids16h ids32h ids16"
 each "prepare" text "" "text gz" 'sha256sum <"$tmp/made"' prepare @ --tokenizer "$tmp/tok" --out "$tmp/made"
 rows_of="csv jsonl list listline bom gz crlfcsv crlfjsonl crlfjson crcsv crjsonl crjson"
 each "prepare --text-column" rows "$rows_of ${packed#gz } ids16h nul latin1 empty" "$rows_of" 'sha256sum <"$tmp/made"' prepare @ --text-column sentence --tokenizer "$tmp/tok" --out "$tmp/made"
-each "prepare --train-tokenizer" text "" "text" 'sha256sum <"$tmp/made/tokenizer.json"' prepare @ --train-tokenizer --vocab 270 --out "$tmp/made"
+each "prepare --train-tokenizer" text "" "text gz" 'sha256sum <"$tmp/made/tokenizer.json"' prepare @ --train-tokenizer --vocab 270 --out "$tmp/made"
 each "generate --prompt-file" text "" "text jsonl list listline" 'echo read' generate "$tmp/hf" --prompt-file @ --tokens 1
 each "finetune --train-file" rows "" "$tables $ends" "$sums" finetune --run "$tmp/made" --train-file @ $cls
 each "finetune --eval-file" rows "" "$tables" "$sums" finetune --run "$tmp/made" --train-file "$tmp/in/csv.csv" --eval-file @ $cls
