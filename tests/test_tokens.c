@@ -339,6 +339,37 @@ static void test_formats(void **state)
     refused("a gzip file");
 }
 
+/* More ids than llm.c's header can count: they are counted behind the mark. The file has a hole. */
+static void test_many(void **state)
+{
+    const uint64_t       many = (uint64_t)INT32_MAX + 10;
+    struct tokens_writer w;
+    struct tokens       *t;
+    int32_t              ids[3];
+    uint32_t             head[8];
+
+    (void)state;
+    assert_int_equal(tokens_writer_open(&w, tempdir_at("many.bin"), 300, &e), 0);
+    w.count = many;
+    w.ids.off += 2 * many;
+    assert_int_equal(tokens_writer_add(&w, (int32_t[]){ 7, 8 }, 2, &e), 0);
+    assert_int_equal(tokens_writer_commit(&w, &e), 0);
+    append_close(&w.ids);
+    assert_int_equal(tokens_open(&t, tempdir_at("many.bin"), 2, &e), 0);
+    assert_int_equal(t->count, many + 2);
+    assert_int_equal(tokens_read(t, many - 1, 3, 300, ids, &e), 0);
+    assert_memory_equal(ids, ((int32_t[]){ 0, 7, 8 }), sizeof ids);
+    tokens_close(t);
+    int fd = open(tempdir_at("many.bin"), O_RDWR);
+    assert_int_equal(pread(fd, head, sizeof head, 0), sizeof head);
+    assert_int_equal(head[2], UINT32_MAX);
+    head[6]++; // the count's lower half
+    assert_int_equal(pwrite(fd, head, sizeof head, 0), sizeof head);
+    close(fd);
+    assert_int_equal(tokens_open(&t, tempdir_at("many.bin"), 2, &e), -EINVAL);
+    refused("but its header says 2147483660 tokens of uint16");
+}
+
 static void test_sums(void **state)
 {
     struct tokens *t;
@@ -466,7 +497,7 @@ int main(void)
         T(test_new_file),   T(test_refusals),
         T(test_detect),     T(test_headerless), T(test_formats), T(test_sums),
         T(test_sequential), T(test_shuffled),
-        T(test_json),
+        T(test_json), T(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
