@@ -39,7 +39,7 @@ static void self_abort(struct comm *c, int code) { (void)c, (void)code; }
 static void self_close(struct comm *c) { (void)c; }
 
 static const struct comm_ops self_ops = {
-    .name = "self", .exchange = self_exchange, .test = self_test,
+    .exchange = self_exchange, .test = self_test,
     .give_up = self_give_up, .who = self_who, .abort = self_abort, .close = self_close,
 };
 

@@ -42,7 +42,6 @@ struct comm_request { void *own; uint64_t looked_ns, waited_ns; };
 enum comm_channel { COMM_SHARES, COMM_PARAMS, COMM_GRADIENTS, COMM_COMMITS, COMM_CHANNELS };
 
 struct comm_ops {
-    const char *name;
     int  (*exchange)(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
                      struct comm_request *r, struct err *err);
     int  (*test)(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err);

@@ -196,7 +196,7 @@ static void mpi_close(struct comm *c)
 }
 
 static const struct comm_ops mpi_ops = {
-    .name = "mpi", .exchange = mpi_exchange, .test = mpi_test,
+    .exchange = mpi_exchange, .test = mpi_test,
     .give_up = mpi_give_up, .who = mpi_who, .abort = mpi_abort, .close = mpi_close,
 };
 

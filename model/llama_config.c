@@ -78,6 +78,27 @@ int llama_check(const struct model_config *g, struct err *err)
 
 /* ---- rotary embeddings ---- */
 
+/* The numbers that scale rotary embeddings, and the types that have them. As in transformers 5,
+ * YaRN's given factor counts, however many positions the model has. (Qwen's advice for long texts
+ * does not change their number.) */
+#define FOR(type) (1u << ROPE_##type)
+#define AT(name)  #name, offsetof(struct rope, name)
+static const struct { const char *key; size_t at; unsigned types; int needed; } rope_numbers[] = {
+    { AT(factor), FOR(LINEAR) | FOR(LLAMA3) | FOR(YARN), 1 },
+    { "original_max_position_embeddings", offsetof(struct rope, original),
+      FOR(LLAMA3) | FOR(YARN), 1 },
+    { AT(low_freq_factor), FOR(LLAMA3), 1 }, { AT(high_freq_factor), FOR(LLAMA3), 1 },
+    { AT(beta_fast), FOR(YARN), 0 }, { AT(beta_slow), FOR(YARN), 0 },
+    { AT(attention_factor), FOR(YARN), 0 }, { AT(mscale), FOR(YARN), 0 },
+    { AT(mscale_all_dim), FOR(YARN), 0 },
+};
+enum { ROPE_NUMBERS = sizeof rope_numbers / sizeof *rope_numbers, ROPE_ORIGINAL = 1 };
+
+static double *rope_at(const struct rope *r, size_t i)
+{
+    return (double *)((uintptr_t)r + rope_numbers[i].at);
+}
+
 /* Reads a positive number of the object that scales rotary embeddings. An absent number that is not
  * needed is 0. */
 static int rope_number(double *out, const json_t *rope, const char *key, int needed,
@@ -135,24 +156,6 @@ static int rope_members(const json_t *rope, const struct hf_keys *k, struct err 
     return 0;
 }
 
-/* Reads YaRN's numbers. As in transformers 5, the given factor counts, however many positions the
- * model has. (Qwen's advice for long texts does not change their number.) */
-static int rope_yarn(struct rope *r, const json_t *rope, const struct hf_keys *k, struct err *err)
-{
-    const struct { const char *key; double *to; } numbers[] = {
-        { "beta_fast", &r->beta_fast }, { "beta_slow", &r->beta_slow },
-        { "attention_factor", &r->attention_factor }, { "mscale", &r->mscale },
-        { "mscale_all_dim", &r->mscale_all_dim },
-    };
-    int truncate = 1,
-        rc = hf_key_flag(&truncate, 1, &(struct hf_keys){ rope, k->path }, "truncate", err);
-
-    r->untruncated = !truncate;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !rc; i++)
-        rc = rope_number(numbers[i].to, rope, numbers[i].key, 0, k, err);
-    return rc;
-}
-
 /* Finds the object that describes rotary embeddings, or NULL. It is rope_parameters in transformers
  * 5 (the part for this kind of layers, if there are two), and rope_scaling in 4. A file in which
  * the two differ is refused, because the versions would choose differently. */
@@ -194,29 +197,27 @@ static int config_rope(struct model_config *g, const struct hf_keys *k, const ch
 {
     const json_t *rope;
     struct rope  *r = &g->rope;
-    int           rc = rope_object(&rope, k, kind, err), scaled;
+    int           rc = rope_object(&rope, k, kind, err), truncate = 1;
 
     rc = rc ? rc : rope_theta(&r->theta, rope, "rope_theta", kind ? 1000000 : 10000, k, err);
     if (rc)
         return rc;
     rc = rope_members(rope, k, err);
     rc = rc ? rc : rope_type(&r->type, rope, k, err);
-    scaled = r->type == ROPE_LLAMA3 || r->type == ROPE_YARN;
-    if (!rc && r->type != ROPE_DEFAULT)
-        rc = rope_number(&r->factor, rope, "factor", 1, k, err);
-    if (!rc && scaled)
-        rc = rope_number(&r->original, rope, "original_max_position_embeddings", 1, k, err);
+    for (size_t i = 0; i < ROPE_NUMBERS && !rc; i++)
+        if (rope_numbers[i].types >> r->type & 1)
+            rc = rope_number(rope_at(r, i), rope, rope_numbers[i].key, rope_numbers[i].needed, k,
+                             err);
     if (!rc && !(r->original <= INT32_MAX && floor(r->original) >= r->original))
         rc = err_misuse(err, "%s: \"original_max_position_embeddings\" must be a whole number",
                         k->path);
-    if (!rc && r->type == ROPE_LLAMA3)
-        rc = rope_number(&r->low_freq_factor, rope, "low_freq_factor", 1, k, err);
-    if (!rc && r->type == ROPE_LLAMA3)
-        rc = rope_number(&r->high_freq_factor, rope, "high_freq_factor", 1, k, err);
     if (!rc && r->type == ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
         rc = err_misuse(err, "%s: \"high_freq_factor\" must be above \"low_freq_factor\"",
                         k->path);
-    return rc || r->type != ROPE_YARN ? rc : rope_yarn(r, rope, k, err);
+    if (!rc && r->type == ROPE_YARN)
+        rc = hf_key_flag(&truncate, 1, &(struct hf_keys){ rope, k->path }, "truncate", err);
+    r->untruncated = !truncate;
+    return rc;
 }
 
 /* ---- config.json ---- */
@@ -390,21 +391,15 @@ int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct 
 /* Writes rope_scaling of transformers 4, which 5 reads as well. null means the default. */
 static json_t *rope_write(const struct rope *r)
 {
-    const struct { const char *key; double value; } numbers[] = {
-        { "factor", r->factor }, { "low_freq_factor", r->low_freq_factor },
-        { "high_freq_factor", r->high_freq_factor }, { "beta_fast", r->beta_fast },
-        { "beta_slow", r->beta_slow }, { "attention_factor", r->attention_factor },
-        { "mscale", r->mscale }, { "mscale_all_dim", r->mscale_all_dim },
-    };
     json_t *out = json_pack("{s:s}", "rope_type", rope_type_name(r->type));
 
     if (r->type == ROPE_DEFAULT) {
         json_decref(out);
         return json_null();
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].value > 0)
-            json_object_set_new(out, numbers[i].key, json_real(numbers[i].value));
+    for (size_t i = 0; i < ROPE_NUMBERS; i++)
+        if (i != ROPE_ORIGINAL && *rope_at(r, i) > 0)
+            json_object_set_new(out, rope_numbers[i].key, json_real(*rope_at(r, i)));
     if (r->original > 0)
         json_object_set_new(out, "original_max_position_embeddings",
                             json_integer((json_int_t)r->original));

@@ -160,7 +160,7 @@ static void threads_abort(struct comm *c, int code)
 static void threads_close(struct comm *c) { (void)c; }
 
 static const struct comm_ops threads_ops = {
-    .name = "threads", .exchange = threads_exchange, .test = threads_test,
+    .exchange = threads_exchange, .test = threads_test,
     .give_up = threads_give_up, .who = threads_who, .abort = threads_abort,
     .close = threads_close,
 };

@@ -56,7 +56,7 @@ ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safet
                $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
 TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm thread)
 # These scripts do not look at the memory or the speed of the program.
-ASAN_CLI    := $(patsubst %,tests/cli/%.sh,chat chat_surprises check classifier config dpo embed examples finetune finite generate misuse places report rows \
+ASAN_CLI    := $(patsubst %,tests/cli/%.sh,chat chat_surprises check classifier config dpo embed examples finetune finite generate misuse places report sweeps rows \
                tensorboard trace watch)
 TSAN_TESTS  := $(patsubst %,$(BUILD)/tests/test_%,csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault \
                stream_read stream_pieces pieces comm disk meter ranks thread)
