@@ -55,7 +55,8 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
     *out = load(text, n, &e);
     if (!*out)
         return err_misuse(err, "%s is not valid JSON: line %d, column %d: %s", what, e.line,
-                          e.column, e.text);
+                          e.column, json_error_code(&e) == json_error_null_character
+                              ? "\\u0000 (NUL) is no character of a text" : e.text);
     return 0;
 }
 

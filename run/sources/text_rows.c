@@ -61,7 +61,8 @@ static int refuse_row(const struct text_reading *r, const struct text_piece *p, 
                           r->column);
     if (v)
         return err_misuse(err, "%s:%" PRIu64 ": \"%.40s\" is %s in this row, and a text is "
-                          "expected", r->path, p->line, r->column, types[json_typeof(v)]);
+                          "expected: remove the row, or give it a text in quotes", r->path, p->line,
+                          r->column, types[json_typeof(v)]);
     return err_misuse(err, "%s:%" PRIu64 ": the row has no key \"%.40s\"; %s%s: --text-column "
                       "names the text's key, --data-format text takes the file as it is",
                       r->path, p->line, r->column, *keys ? "its texts are " : "it has no texts",
