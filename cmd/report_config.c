@@ -215,6 +215,7 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
     int rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
     rc = rc ? rc : print_training(&p, err);
+    rc = rc ? rc : runlog_unread(log, err);
     if (fclose(p.out) && !rc)
         rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     if (!rc && isatty(STDOUT_FILENO))

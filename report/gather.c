@@ -330,5 +330,5 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
         add_wear(report);
     }
     *out = report;
-    return rc;
+    return rc ? rc : runlog_unread(log, err);
 }

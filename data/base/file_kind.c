@@ -91,9 +91,8 @@ static const struct file_format
     utf16_le = { .name = "UTF-16 without a mark", ICONV("UTF-16LE") },
     utf16_be = { .name = "UTF-16 without a mark", ICONV("UTF-16BE") },
     latin1 = { .name = "Latin-1", ICONV("LATIN1") },
-    json_chat = { .name = "JSON of conversations", NOT_READ },
-    json_objects = { .name = "JSON", .text = "jq -r .text \1 >\2" },
-    json_list = { .name = "a JSON list", .text = "jq -r '.[].text' \1 >\2" };
+    json_objects = { .name = "JSON", NOT_READ }, // as something else than rows
+    json_list = { .name = "a JSON list", NOT_READ };
 
 /* ---- formats by their first bytes ---- */
 
@@ -324,9 +323,6 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
     if (!rc && !known) {
         out->format = json_format((char *)head, n);
         out->kind = out->format ? FILE_JSON : FILE_TEXT;
-        if (out->format && (memmem(head, n, "\"messages\":", 11) ||
-                            memmem(head, n, "\"conversations\":", 16)))
-            out->format = &json_chat;
         buf = malloc(MIB);
         rc = buf ? whole_look(out, fd, size, path, buf, watch, err)
                  : err_set(err, -ENOMEM, "no memory to look at %s", path);
@@ -428,14 +424,6 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
                                                       : "a text",
                           wants[want].not);
     write_command(command, sizeof command, path, f, want);
-    if (f == &json_chat && want <= FILE_FOR_TEXT)
-        return err_misuse(err, "%s is %s, whose braces and quotes would be read as text: finetune "
-                          "--task chat --train-file trains on them, eval --eval-file evaluates on "
-                          "them, --data-format text takes it as it is", path, f->name);
-    if (look->kind == FILE_JSON && want <= FILE_FOR_TEXT)
-        return err_misuse(err, "%s is %s, whose braces and quotes would be read as text: %s makes "
-                          "a text of its \"text\", finetune takes rows, --data-format text takes "
-                          "it as it is", path, f->name, command);
     if (!*command)
         return err_misuse(err, "%s is %s, %s", path, f->name, wants[want].not);
     return err_misuse(err, "%s is %s, %s: %s %s", path, f->name, wants[want].not, command,

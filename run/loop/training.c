@@ -463,17 +463,22 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
 }
 
 /* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
- * A model that another process asks for is given. */
+ * A model that another process asks for is given, in which time the end may be asked for. */
 static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
-    int      evaluates = t->evaluates && eval_due(t->s, step);
+    int      evaluates = t->evaluates && eval_due(t->s, step), answers, rc;
     uint64_t readers = live_asked(&t->live, t->s);
-    int      rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
-                                     : ending_is_time(&t->ending, evaluates) ? JOB_TIME
-                                                                             : JOB_GOES_ON,
-                               &readers, err);
 
-    return rc || !readers ? rc : live_answer(&t->live, t->s, t->stream, step, err);
+    do {
+        rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
+                                : ending_is_time(&t->ending, evaluates) ? JOB_TIME
+                                                                        : JOB_GOES_ON,
+                          &readers, err);
+        answers = !rc && readers;
+        rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
+        readers = 0;
+    } while (answers && !rc);
+    return rc;
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */

@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <strings.h>
 
-enum { QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
+enum { QUOTED_ROWS = 100 }; // rows checked for quotes
 
 /* ---- rows to ids ---- */
 
@@ -21,7 +21,7 @@ struct encoding {
     const struct model_config  *config;
     struct token_buf            ids, types;
     struct examples_new         out;
-    uint32_t                   *length; // instead of out: of every `every`-th row
+    uint32_t                   *length; // instead of out: of every `every`-th row that was checked
     uint64_t                    every;
     size_t                      max_seq;
     long                        pad;
@@ -230,7 +230,8 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     size_t           n, from;
     int              rc;
 
-    if (w->every && w->rows % w->every)
+    // the file may have grown since it was checked
+    if (w->every && (w->rows % w->every || w->rows >= w->e->rows))
         return watch_look(&w->watch, ++w->rows, w->e->rows, err);
     rc = row_label(w->e, row, &x, err);
     rc = rc ? rc : row_ids(w, row, err);
@@ -241,7 +242,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         n--;
     if (!rc && !w->config->arch->encoder)
         rc = check_ids(w, w->ids.ids + from, n, err);
-    if (w->length)
+    if (!rc && w->length)
         *w->length++ = (uint32_t)n;
     else
         rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);

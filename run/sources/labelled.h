@@ -57,7 +57,8 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
                     const struct model_config *config, size_t max_seq, long pad, const char *path,
                     struct err *err);
 
-/* Count the tokens of every `every`-th row, of which n has room, as labelled_encode encodes it. */
+/* Count the tokens of every `every`-th of e->rows rows, for which n has room, as labelled_encode
+ * encodes it. If the file has become shorter, the last of n stay as they are. */
 int labelled_lengths(uint32_t *n, uint64_t every, const struct labelled_file *e,
                      struct tokenizer *tok, const struct model_config *config, size_t max_seq,
                      struct err *err);

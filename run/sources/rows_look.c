@@ -220,7 +220,7 @@ out:
 int labelled_look(struct rows_look *out, const struct labelled_file *e, const char *tokenizer,
                   const struct model_config *config, const struct train_opts *o, struct err *err)
 {
-    uint32_t        length[SAMPLE];
+    uint32_t        length[SAMPLE] = { 0 };
     struct looking *l;
     int             rc = looking_open(&l, tokenizer, o, err);
 

@@ -53,6 +53,12 @@ static int refuse_row(const struct text_reading *r, const struct text_piece *p, 
     char          keys[400];
 
     text_keys(row, keys, sizeof keys);
+    if (json_is_array(json_object_get(row, "messages")) ||
+        json_is_array(json_object_get(row, "conversations")))
+        return err_misuse(err, "%s:%" PRIu64 ": the row is a conversation, and a text under "
+                          "\"%.40s\" is expected: finetune --task chat --train-file trains on "
+                          "conversations, eval --eval-file evaluates on them", r->path, p->line,
+                          r->column);
     if (v)
         return err_misuse(err, "%s:%" PRIu64 ": \"%.40s\" is %s in this row, and a text is "
                           "expected", r->path, p->line, r->column, types[json_typeof(v)]);
