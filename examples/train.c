@@ -41,8 +41,9 @@ static int train(const char *text, const char *dir, struct err *err)
     o.devices = 2; // emulated: folders in the run
     o.eval_every = 10;
 
+    struct corpus_opts corpus = { .data = { &text, 1 }, .eval_data = { &text, 1 } };
     struct newrun n = {
-        .dir = run, .o = &o, .tokenizer = tok, .data = text, .eval_data = text, .events = &events,
+        .dir = run, .o = &o, .tokenizer = tok, .corpus = &corpus, .events = &events,
         .config = arch_config(&gpt2_arch, (struct model_config){
             .n_layer = 2, .n_head = 2, .n_embd = 64, .vocab = t.ids, .n_positions = 64,
             .norm_eps = 1e-5f }),

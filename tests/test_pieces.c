@@ -14,7 +14,6 @@
 #include "model/decode.h"
 #include "model/hf.h"
 #include "run/sitrain.h"
-#include "run/sources/corpus.h"
 #include "tests/odd_text.h"
 #include "tests/rig.h"
 #include "tests/tempdir.h"
@@ -382,7 +381,8 @@ static void make(const char *dir, const struct kind *k, struct model_config conf
 {
     struct train_opts o;
     struct err        err = { 0 };
-    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text, .config = config };
+    struct corpus_opts data = { .data = { &(const char *){ text }, 1 } };
+    struct newrun n = { .dir = dir, .o = &o, .tokenizer = tok, .corpus = &data, .config = config };
 
     assert_int_equal(train_opts_default(&o, &err), 0);
     o.mode = k->mode;

@@ -6,7 +6,6 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file_kind.h"
-#include "data/base/permute.h"
 #include "data/base/round.h"
 
 #include <assert.h>
@@ -388,32 +387,15 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
     return rc;
 }
 
-/* ---- the rows of a step ---- */
-
-uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number)
+int tokens_row(struct tokens *t, uint64_t row, size_t seq, size_t vocab, int32_t *x, int32_t *y,
+               struct err *err)
 {
-    return o->shuffled ? permute_rows(o->seed, number / rows, number % rows, rows) : number % rows;
-}
+    int rc = tokens_read(t, row * seq, seq, vocab, x, err);
 
-int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
-                 size_t vocab, int32_t *x, int32_t *y, struct err *err)
-{
-    uint64_t rows = t->count > 0 ? (t->count - 1) / o->seq : 0;
-    uint64_t first = (step * o->grad_accum + accum) * o->batch;
-
-    assert(o->seq > 0 && o->batch > 0 && accum < o->grad_accum);
-    if (rows == 0)
-        return err_misuse(err, "%s holds %" PRIu64 " tokens, but one row and its targets take %zu",
-                          t->path, t->count, o->seq + 1);
-    for (size_t r = 0; r < o->batch; r++, x += o->seq, y += o->seq) {
-        uint64_t row = tokens_row(o, rows, first + r);
-        int      rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
-        rc = rc ? rc : tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
-        if (rc)
-            return rc;
-        memcpy(y, x + 1, (o->seq - 1) * sizeof *x);
-    }
-    return 0;
+    rc = rc ? rc : tokens_read(t, row * seq + seq, 1, vocab, &y[seq - 1], err);
+    if (!rc)
+        memcpy(y, x + 1, (seq - 1) * sizeof *x);
+    return rc;
 }
 
 /* ---- writing ---- */

@@ -89,13 +89,7 @@ int  tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
 int  tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err);
 void tokens_writer_keep(struct tokens_writer *w);
 
-/* The rows of a training step. tokens_batch reads micro-batch a (0..accum) of step s into
- * x[rows*seq] and the targets y[rows*seq]. Sequential rows follow one another from ((s*accum +
- * a)*batch)*seq; if the next row does not fit, they wrap to 0. Shuffled rows are `seq` tokens at
- * multiples of seq. Each epoch is a permutation by (seed, epoch) of all floor((count-1)/seq)
- * rows. */
-struct tokens_order { int shuffled; uint64_t seed; size_t batch, seq, grad_accum; };
-/* Returns the index, below `rows`, of a training's row with this number. */
-uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number);
-int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
-                 size_t vocab, int32_t *x, int32_t *y, struct err *err);
+/* Row `row` of the rows of seq tokens that follow one another from the file's beginning, into
+ * x[0..seq), and the targets, each the token behind, into y[0..seq). */
+int tokens_row(struct tokens *t, uint64_t row, size_t seq, size_t vocab, int32_t *x, int32_t *y,
+               struct err *err);

@@ -132,7 +132,8 @@ each "pretrain --data --data-format u32" text "ids32h ids32 gz png safetensors u
     pretrain --run "$tmp/made" --data @ --data-format u32 --tokenizer "$tmp/tok" $lm
 each "pretrain --eval-data" text "" "text gz ids16h ids32h ids16" "$evals" pretrain --run "$tmp/made" --data "$tmp/text.txt" --eval-data @ --tokenizer "$tmp/tok" $lm
 each "eval --data" text "" "text gz ids16h ids32h ids16" "$out" eval "$tmp/hf" --data @ --seq 16
-each "plan --data" text "" "text gz zst jsonl list listline ids16h ids32h ids16" "sed 3q $tmp/out" plan --init "$tmp/hf" --data @ --probe off --host-mem 1G
+# a plan looks at the beginning of texts
+each "plan --data" text "text ids16h ids32h ids16 ids32 dat16 jsonl list listline $packed utf16bin empty" "text gz jsonl list listline ids16h ids32h ids16" "sed 3q $tmp/out" plan --init "$tmp/hf" --data @ --probe off --host-mem 1G
 each "prepare" text "" "text gz" 'sha256sum <"$tmp/made"' prepare @ --tokenizer "$tmp/tok" --out "$tmp/made"
 rows_of="csv jsonl list listline bom gz crlfcsv crlfjsonl crlfjson crcsv crjsonl crjson"
 each "prepare --text-column" rows "$rows_of ${packed#gz } ids16h nul latin1 empty" "$rows_of" 'sha256sum <"$tmp/made"' prepare @ --text-column sentence --tokenizer "$tmp/tok" --out "$tmp/made"
