@@ -425,8 +425,9 @@ static int bytes_fill(struct text_files *t, struct text_block *b, struct err *er
         if (rc || final || used || b->n_pieces > pieces || from)
             break;
         if (b->n - from >= ROW_MAX_BYTES)
-            return err_misuse(err, "%s:%" PRIu64 ": this row has more than %d bytes", t->cut.path,
-                              t->cut.line, ROW_MAX_BYTES);
+            return err_misuse(err, "%s:%" PRIu64 ": this row has more than %d MiB: divide its text "
+                              "among several rows", t->cut.path, t->cut.line,
+                              ROW_MAX_BYTES >> 20);
     }
     if (rc)
         return rc;

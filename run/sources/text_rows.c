@@ -54,7 +54,9 @@ static int refuse_row(const struct text_reading *r, const struct text_piece *p, 
 
     text_keys(row, keys, sizeof keys);
     if (json_is_array(json_object_get(row, "messages")) ||
-        json_is_array(json_object_get(row, "conversations")))
+        json_is_array(json_object_get(row, "conversations")) ||
+        (!v && json_object_get(row, "instruction") && json_object_get(row, "output")) ||
+        (!v && json_object_get(row, "prompt") && json_object_get(row, "completion")))
         return err_misuse(err, "%s:%" PRIu64 ": the row is a conversation, and a text under "
                           "\"%.40s\" is expected: finetune --task chat --train-file trains on "
                           "conversations, eval --eval-file evaluates on them", r->path, p->line,

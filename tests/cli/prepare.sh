@@ -88,6 +88,8 @@ bad() { printf "$1" >"$tmp/bad.jsonl"; }
 refuse() { refuses 2 "$1" prepare "$tmp/all.jsonl" "$tmp/bad.jsonl" $tok --out "$tmp/none"; }
 bad '{"text": "a"}\n\n{"title": "b", "body": "c", "n": 1}\n'
 refuse 'bad.jsonl:3: the row has no key "text"; its texts are "title", "body": --text-column names'
+bad '{"text": "a"}\n{"instruction": "b", "input": "", "output": "c"}\n'
+refuse 'bad.jsonl:2: the row is a conversation, and a text under "text" is expected: finetune --task chat'
 bad '{"text": "a"}\n{"text": null}\n'
 refuse 'bad.jsonl:2: "text" is null in this row'
 bad '{"text": "a"}\n{"text": "b"\n'
