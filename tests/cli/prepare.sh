@@ -114,6 +114,8 @@ zstd -qc --long=28 <"$tmp/all.jsonl" >"$tmp/bad.jsonl"
 refuse "bad.jsonl was packed with a window of more than 128 MiB"
 bad '\357\273\277'
 refuse "bad.jsonl is empty, not a text"
+bad '{"text": "a", "score": NaN}\n'
+refuse "bad.jsonl:1 is not valid JSON: line 1, column 26: NaN and Infinity are Python's, and no JSON: write null"
 bad '{"text": "a\\u0000"}\n'
 refuse 'bad.jsonl:1 is not valid JSON: line 1, column 18: \u0000 (NUL) is no character of a text'
 gzip -c "$tmp/all.jsonl" | head -c 5000 >"$tmp/bad.jsonl"
