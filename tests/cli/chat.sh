@@ -175,7 +175,7 @@ rm "$tmp/bare/chat_template.jinja"
 python3 tests/cli/tiny_folder.py bert "$tmp/bert" ForMaskedLM
 no "a BERT predicts masked tokens, and --task chat and dpo train models that continue a text" --init "$tmp/bert" --train-file $rows
 refuses 2 "a BERT predicts masked tokens, and --task chat and dpo train models that continue a text" plan --task chat --init "$tmp/bert" --train-file $rows
-no "the model's folder has no chat template for them: give --chat-template FILE" --init "$tmp/bare" --train-file $rows
+no "the model's folder has no chat template for it: give --chat-template FILE" --init "$tmp/bare" --train-file $rows
 refuses 2 "--packing is for conversations: give --task chat" finetune --run "$tmp/no" --init $fixtures/gpt2 --train-file "$tmp/x.csv" --packing
 refuses 2 "--resume keeps the run's rows as they were encoded: leave --packing out" finetune --resume "$tmp/whole" --packing
 refuses 2 "is a fine-tuning: siTrain finetune --resume" pretrain --resume "$tmp/whole"
