@@ -271,8 +271,10 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
 {
     char    *mix = NULL;
     uint64_t rows = 0;
-    int      rc = o->mix ? corpus_mix_text(&mix, o->mix, o->data.n, err) : 0;
+    int      newer = o->data.n > 1 || o->eval_data.n > 1 || o->mix; // older programs misread it
+    int      rc = newer ? runlog_new_arithmetic(s->log, err) : 0;
 
+    rc = rc || !o->mix ? rc : corpus_mix_text(&mix, o->mix, o->data.n, err);
     if (!rc && mix)
         rc = settings_set(s->log, err, "data.mix=%s", mix);
     if (!rc && o->column && o->data.n)
