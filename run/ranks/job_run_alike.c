@@ -91,7 +91,7 @@ static int add_data(struct terms *t, struct runlog *log, struct err *err)
     int rc = add_set(t, log, "data", "the sum of --data", err);
     rc = rc ? rc : add_set(t, log, "eval", "the sum of --eval-data", err);
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
-        char *text = settings_get(log, sums[i][0]);
+        char *text = settings_get(log, "%s", sums[i][0]);
         add(t, sums[i][1], text ? text : "");
         free(text);
     }
