@@ -196,10 +196,14 @@ static int add_text(struct session *s, const struct corpus_opts *o, const char *
     int rc = tokenizer_open(&tok, dir, err);
     struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab,
                                 .column = o->column, .as = (enum tokens_format)o->format,
-                                .threads = s->o.threads, .split = o->split,
+                                .threads = s->o.threads, .split = o->split, .split_or_none = 1,
                                 .split_out = o->split > 0 ? held : NULL };
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
+    if (rc && !f.count && f.split_count)
+        return err_misuse(err, "--eval-split %g%%: all documents of %s would be evaluated on, and "
+                          "none trained on: give another part, or --eval-data FILE", 100 * o->split,
+                          named);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", name, path)) ||
         (rc = settings_set(s->log, err, "%s.text.sums=%08" PRIx32, name, f.sum)) ||
         (rc = check_long(f.count, named, s->o.seq, err)) ||
@@ -290,12 +294,40 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
                                    s->o.seq);
 }
 
+static void remove_file(struct session *s, const char *name)
+{
+    char *path = file_path(NULL, "%s/%s.bin", s->dir, name);
+
+    if (path)
+        unlink(path);
+    free(path);
+}
+
+/* Remove what was tokenised of a set whose adding failed. */
+static void remove_set(struct session *s, const struct corpus_opts *o, const char *set, size_t n)
+{
+    char name[CORPUS_NAME];
+
+    for (size_t i = 0; i < n; i++) {
+        if (!settings_has(s->log, "%s.text", corpus_name(name, set, i)))
+            continue;
+        remove_file(s, name);
+        if (o->split > 0)
+            remove_file(s, corpus_name(name, "eval", i));
+    }
+}
+
 int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err)
 {
     int rc = add_set(s, o, "data", &o->data, err);
 
     rc = rc ? rc : add_set(s, o, "eval", &o->eval_data, err);
-    return rc ? rc : store_choices(s, o, err);
+    rc = rc ? rc : store_choices(s, o, err);
+    if (rc) {
+        remove_set(s, o, "data", o->data.n);
+        remove_set(s, o, "eval", o->eval_data.n);
+    }
+    return rc;
 }
 
 /* ---- resuming ---- */
@@ -454,5 +486,6 @@ int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *er
         return rc;
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     rc = corpus_check(&new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
-    return rc ? rc : corpus_add(s, &new, err);
+    rc = rc ? rc : runlog_begin(s->log, err);
+    return rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
 }

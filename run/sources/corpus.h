@@ -31,7 +31,8 @@ int corpus_check_text(const char *path, const struct corpus_opts *o, struct err 
 /* How often standard input is among the data. */
 int corpus_reads_input(const struct corpus_opts *o);
 
-/* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... */
+/* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... After a
+ * failure these files are gone; the caller forgets the settings. */
 int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err);
 
 /* Apply the data options of a resume. Accepted are: none; the files that the run has; files with

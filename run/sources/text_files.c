@@ -391,8 +391,8 @@ static int table_fill(struct text_files *t, struct text_block *b, struct err *er
 /* Reads until the block is full, or longer if a row is. */
 static int bytes_fill(struct text_files *t, struct text_block *b, struct err *err)
 {
-    size_t from = b->n, pieces = b->n_pieces, most = size_max(BLOCK_BYTES, from + 2 * t->n_carry);
-    size_t used, got;
+    size_t from = b->n, pieces = b->n_pieces, used, got;
+    size_t most = size_max(BLOCK_BYTES, from + size_min(2 * t->n_carry, ROW_MAX_BYTES));
     int    final = 0;
     int    rc = room_make(b, most, err);
 
@@ -401,7 +401,7 @@ static int bytes_fill(struct text_files *t, struct text_block *b, struct err *er
     memcpy(b->text + from, t->carry, t->n_carry);
     b->n += t->n_carry;
     t->n_carry = 0;
-    for (;; most *= 2) {
+    for (;; most = size_min(2 * most, ROW_MAX_BYTES)) {
         rc = room_make(b, most, err);
         rc = rc ? rc : unpack_read(t->u, b->text + b->n, most - b->n, &got, err);
         if (rc)
@@ -411,7 +411,7 @@ static int bytes_fill(struct text_files *t, struct text_block *b, struct err *er
         rc = text_cut(&t->cut, b, from, final, &used, err);
         if (rc || final || used || b->n_pieces > pieces || from)
             break;
-        if (b->n - from > ROW_MAX_BYTES)
+        if (b->n - from >= ROW_MAX_BYTES)
             return err_misuse(err, "%s:%" PRIu64 ": this row has more than %d bytes", t->cut.path,
                               t->cut.line, ROW_MAX_BYTES);
     }

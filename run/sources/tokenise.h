@@ -27,6 +27,7 @@ struct tokenise_files {
     enum tokens_format as;        // TOKENS_TEXT: a file that looks like JSON is plain text
     double             split;     // part of the documents, chosen by a hash of their contents,
     const char        *split_out; // that goes into this token file instead; 0, NULL: none
+    int                split_or_none; // 1: it may be that no document is chosen
     size_t             vocab;     // of the model: larger ids are refused; 0: no model
     uint64_t           threads;   // 0: as many as OpenMP uses
     const char        *goes_on;   // the tokenizer's folder: what a killed process or Ctrl-C left of

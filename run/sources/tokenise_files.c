@@ -444,7 +444,7 @@ static int commit(struct tokenise *t, struct err *err)
     f->sum = text_files_sum(t->files);
     if (!f->count && !f->split_count)
         rc = err_misuse(err, "there is no text to tokenise");
-    else if (t->sides > 1 && (!f->count || !f->split_count))
+    else if (t->sides > 1 && (!f->count || (!f->split_count && !f->split_or_none)))
         rc = err_misuse(err, "a split of %g leaves nothing for %s: the texts have %" PRIu64
                         " documents", f->split, f->count ? "the split" : "the rest",
                         t->documents[0] + t->documents[1]);

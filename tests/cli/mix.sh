@@ -273,6 +273,14 @@ head -n 3 rows.csv >few.csv
 head -n 1 chat.jsonl >few.jsonl
 refuses 2 "leaves none to evaluate on" finetune --run none --init hf --train-file few.csv --eval-split 0.01% $tune
 refuses 2 "leaves none to" finetune --run none --task chat --init hf --chat-template "$chat_template" --train-file few.jsonl --eval-split 20% $tune
+# an imported model takes all of it with its first resume, or nothing
+run import hf imported
+before=$(cd imported && ls)
+refuses 2 "short.txt has" pretrain --resume imported --data docs.jsonl --data short.txt --mix 1,3 --eval-split 10% --seq 16 --batch 4 --steps 2
+same "$before" "$(cd imported && ls)" "what a resume could not take leaves nothing in the run"
+refuses 2 "all documents of b.txt would be evaluated on" pretrain --resume imported --data docs.jsonl --data b.txt --mix 1,3 --eval-split 10% --seq 16 --batch 4 --steps 2
+works "and another one takes its data" pretrain --resume imported --data docs.jsonl --data more.jsonl --mix 1,3 --eval-split 10% --seq 16 --batch 4 --steps 2 --quiet
+works "which a resume keeps" pretrain --resume imported --data docs.jsonl --data more.jsonl --mix 25,75 --eval-split 0.1 --steps 3 --schedule-steps 3 --quiet
 mkdir talks talks/more
 head -n 300 chat.jsonl >talks/more/1.jsonl
 tail -n 300 chat.jsonl >talks/z.jsonl
