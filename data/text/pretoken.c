@@ -465,7 +465,14 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
 
 /* ---- where a text may be cut ---- */
 
-/* Which cuts the kinds of splitter and normalizer allow: split_cuts. */
+/* Whether a token takes white space along. */
+static int strips(const struct specials *t)
+{
+    return memchr(t->lstrips, 1, sizeof t->lstrips) || memchr(t->rstrips, 1, sizeof t->rstrips);
+}
+
+/* Which cuts the kinds of splitter and normalizer allow: split_cuts. Of a token that is found in
+ * normalized text, is_left_alone does not know how it may be written. */
 static unsigned kind_cuts(const struct pretoken *p)
 {
     unsigned             cuts = split_cuts(p->split);
@@ -477,7 +484,7 @@ static unsigned kind_cuts(const struct pretoken *p)
         return 0;
     for (const struct pretoken *in = p; in; in = in->inner)
         for (int turn = 0; turn < TURNS; turn++)
-            cuts = in->turns[turn].across ? 0 : cuts;
+            cuts = in->turns[turn].across || (in != p && strips(&in->turns[turn])) ? 0 : cuts;
     return cuts;
 }
 
