@@ -18,8 +18,9 @@
 #include <omp.h>
 #include <sys/random.h>
 
-/* THREADS: the most, since each has a cache of words. TASK_BYTES: what a thread takes at once. */
-enum { THREADS = 32, TASK_BYTES = 1 << 15, SIDES = 2, BLOCKS = 3 };
+/* THREADS: the most, since each has a cache of words. TASK_BYTES: what a thread takes at once.
+ * TASK_IDS: room for ids that a task keeps for the next block. */
+enum { THREADS = 32, TASK_BYTES = 1 << 15, TASK_IDS = 2 * TASK_BYTES, SIDES = 2, BLOCKS = 3 };
 #define SAVE_NS 30000000000u
 
 /* Pieces that one thread encodes, one after the other. ids_to[i]: where the ids of piece i end. */
@@ -78,6 +79,8 @@ static int task_add(struct block *b, size_t first, int held, struct err *err)
         memset(b->task + had, 0, (b->cap_tasks - had) * sizeof *b->task);
     struct task *t = &b->task[b->n_tasks++];
 
+    if (t->ids.cap > TASK_IDS) // a long row was there
+        token_buf_free(&t->ids);
     t->first = first;
     t->n = t->ids.n = 0;
     t->held = held;
