@@ -12,7 +12,9 @@
 #include "tests/tempdir.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -328,6 +330,23 @@ static void test_other(void **state)
     assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 0);
     assert_true(has_said("all begins anew"));
     assert_int_equal(left_over(), 1);
+    f.goes_on = NULL;
+    assert_int_equal(call(s.tok, f, tempdir_at("want.bin")), 0);
+    same_files("want.bin", "got.bin");
+
+    // another text of the same length, with the time of the old one
+    struct stat st;
+    int         fd = open(s.paths[0], O_WRONLY);
+
+    f.goes_on = s.tok;
+    kill_at = 3;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), KILLED);
+    assert_true(fd >= 0 && !fstat(fd, &st) && pwrite(fd, "x", 1, 100) == 1);
+    assert_int_equal(futimens(fd, (const struct timespec[]){ st.st_atim, st.st_mtim }), 0);
+    close(fd);
+    kill_at = 0;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 0);
+    assert_true(has_said("all begins anew"));
     f.goes_on = NULL;
     assert_int_equal(call(s.tok, f, tempdir_at("want.bin")), 0);
     same_files("want.bin", "got.bin");

@@ -24,7 +24,8 @@ static int add(struct text_list *l, const char *path, const struct stat *st, int
 
     if (st) {
         f.size = (uint64_t)st->st_size;
-        f.time_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+        f.time_ns = file_ns(&st->st_mtim);
+        f.changed_ns = file_ns(&st->st_ctim);
     }
     int rc = f.path ? grow(&l->file, &l->cap, l->n + 1, sizeof *l->file, "names of files", err)
                     : err_set(err, -ENOMEM, "no memory for the names of files");
@@ -150,8 +151,8 @@ uint64_t text_list_hash(const struct text_list *l)
 
     for (size_t i = 0; i < l->n; i++) {
         const struct text_file *f = &l->file[i];
-        uint64_t                of[3] = { hash_bytes(f->path, strlen(f->path)), f->size,
-                                          f->time_ns };
+        uint64_t                of[4] = { hash_bytes(f->path, strlen(f->path)), f->size,
+                                          f->time_ns, f->changed_ns };
 
         h = hash_mix(h ^ hash_bytes(of, sizeof of));
     }

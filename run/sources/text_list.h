@@ -8,6 +8,7 @@ struct text_file {
     char    *path; // "-": standard input
     int      found; // in a folder, rather than named
     uint64_t size, time_ns; // 0: unknown
+    uint64_t changed_ns;    // of the last change that the kernel saw: nobody can set this time
 };
 
 struct text_list {

@@ -291,8 +291,8 @@ static uint64_t key_of(const struct tokenise *t)
         char *path = file_path(NULL, "%s/%s", f->goes_on, tokenizer_file(i));
 
         if (path && !stat(path, &st)) {
-            uint64_t at[4] = { i, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
-                               (uint64_t)st.st_mtim.tv_nsec };
+            uint64_t at[4] = { i, (uint64_t)st.st_size, file_ns(&st.st_mtim),
+                               file_ns(&st.st_ctim) };
 
             key = hash_mix(key ^ hash_bytes(at, sizeof at));
         }
