@@ -325,6 +325,25 @@ static int fits_second(void *ctx, const void *state)
     return found.key == t->state.key && found.pair == t->state.pair;
 }
 
+/* After Ctrl-C: what is there stays for the next time. */
+static int stop(struct tokenise *t, struct err *err)
+{
+    if (!saves(t) || !(t->state.count[0] + t->state.count[1]))
+        return -EINTR;
+    struct err why;
+    int        rc = save(t, &why);
+
+    if (rc) {
+        *err = why;
+        return rc;
+    }
+    err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
+                t->state.count[0] + t->state.count[1], t->out[0].ids.f.temp);
+    for (int s = 0; s < t->sides; s++)
+        tokens_writer_keep(&t->out[s]);
+    return -EINTR;
+}
+
 /* Opens what a killed process left, at the place that it saved last. Returns 1, or 0 if there is
  * nothing. */
 static int out_find(struct tokenise *t, const char *const *paths, struct err *err)
@@ -344,6 +363,8 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
     if (rc > 0) {
         int went = text_files_go(t->files, &t->state.place, t->events, err);
 
+        if (went == -EINTR && err->stopped)
+            return stop(t, err);
         return went ? went : 1;
     }
     for (int s = 0; s < SIDES; s++)
@@ -377,25 +398,6 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
     for (int s = 0; s < t->sides && !rc; s++)
         rc = tokens_writer_open(&t->out[s], paths[s], tokenizer_vocab(t->of->tok), err);
     return rc;
-}
-
-/* After Ctrl-C: what is there stays for the next time. */
-static int stop(struct tokenise *t, struct err *err)
-{
-    if (!saves(t) || !(t->state.count[0] + t->state.count[1]))
-        return -EINTR;
-    struct err why;
-    int        rc = save(t, &why);
-
-    if (rc) {
-        *err = why;
-        return rc;
-    }
-    err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
-                t->state.count[0] + t->state.count[1], t->out[0].ids.f.temp);
-    for (int s = 0; s < t->sides; s++)
-        tokens_writer_keep(&t->out[s]);
-    return -EINTR;
 }
 
 /* ---- all of it ---- */
