@@ -392,8 +392,8 @@ const struct section sections_of_one[] = {
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
     { "Rewards along the run", "Means of each piece of the run, over the pairs of its steps.",
       SECTION_PAGE,
-      .curves = { { "rewards_margins", "margin", "write", svg_plain, 180 },
-                  { "rewards_accuracies", "accuracy", "update", svg_plain, 140,
+      .curves = { { "rewards_margins", "margin", "write", svg_plain, .height = 180 },
+                  { "rewards_accuracies", "accuracy", "update", svg_plain, .height = 140,
                     .from_zero = 1 } } },
     { "Sources", "What the run was trained on until its last step: rows and tokens of each source, "
       "and how often it was read.", .make_rows = sources_rows,
@@ -404,8 +404,9 @@ const struct section sections_of_one[] = {
     { "Settings", "What the run was made from, and every option that it has now: typed, from a "
       "file, or by default.", SECTION_WIDE | SECTION_PAGE, .list = list_settings },
     { "Time of a step", "Line: the mean of each piece of the run, evaluations apart. Band: the "
-      "least and the most in each.", SECTION_PAGE, 
-      .curves = { { "seconds", "time of a step", "update", figure_seconds, 260, 1, 1 } } },
+      "least and the most in each.", SECTION_PAGE,
+      .curves = { { "seconds", "time of a step", "update", figure_seconds, .height = 260,
+                    .band = 1, .from_zero = 1 } } },
     { "Breakdown of a step",
       "As it was lived: where the training thread was; what ran beside it is not counted. "
       "Serialised: as if nothing overlapped. Of steps that are kept whole.",
