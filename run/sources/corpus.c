@@ -223,7 +223,7 @@ static int add_source(struct session *s, const struct corpus_opts *o, const char
 
     if (!rc)
         rc = width ? corpus_keep(s, corpus_name(name, set, i), full, width, err)
-                   : add_text(s, o, set, i, full, path, err);
+                   : add_text(s, o, set, i, full, text_list_shown(path), err);
     free(full);
     return rc;
 }

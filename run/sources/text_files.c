@@ -38,9 +38,7 @@ struct text_files {
 
 const char *text_files_name(const struct text_files *t, size_t file)
 {
-    const char *path = t->list.file[file].path;
-
-    return strcmp(path, "-") ? path : "standard input";
+    return text_list_shown(t->list.file[file].path);
 }
 
 struct text_reading text_files_reading(const struct text_files *t, size_t file)

@@ -17,6 +17,11 @@ void text_list_free(struct text_list *l)
     *l = (struct text_list){ 0 };
 }
 
+const char *text_list_shown(const char *name)
+{
+    return strcmp(name, "-") ? name : "standard input";
+}
+
 static int add(struct text_list *l, const char *path, const struct stat *st, int found,
                struct err *err)
 {

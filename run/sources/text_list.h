@@ -25,5 +25,8 @@ int  text_list_make(struct text_list *out, const char *const *names, size_t n,
                     const char *const written[TEXT_WRITTEN], struct err *err);
 void text_list_free(struct text_list *l);
 
+/* How sentences name an input: "-" is standard input. */
+const char *text_list_shown(const char *name);
+
 /* Returns a hash of the names, sizes and times of all files. */
 uint64_t text_list_hash(const struct text_list *l);

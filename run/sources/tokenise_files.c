@@ -406,7 +406,8 @@ static int work(struct tokenise *t, struct err *err)
 {
     struct block *before = &t->block[0], *b = &t->block[1], *next = &t->block[2], *swap;
     uint64_t      total = text_files_bytes(t->files);
-    struct watch  w = t->of->n == 1 ? work_begin(t->events, "tokenising %s", t->of->texts[0])
+    struct watch  w = t->of->n == 1 ? work_begin(t->events, "tokenising %s",
+                                                 text_list_shown(t->of->texts[0]))
                                     : work_begin(t->events, "tokenising %zu inputs", t->of->n);
     uint64_t      every = t->of->save_ns ? t->of->save_ns : SAVE_NS;
     int           rc = 0, end = 0;
