@@ -106,9 +106,45 @@ static void test_places(void **s)
     json_decref(kinds);
 }
 
+/* A token that is found in normalized text, and takes white space along, may be written otherwise
+ * in the text itself. */
+static void test_stripped(void **s)
+{
+    static const char text[] = "an <e\xCC\x81 b and an <e\xCC\x81 b";
+    json_t           *kinds, *file, *added;
+    struct tokenizer *t;
+    size_t            id;
+
+    (void)s;
+    assert_int_equal(json_read(&kinds, "tests/fixtures/tokenizers.json", (size_t)1 << 30, &e), 0);
+    file = json_object_get(json_object_get(kinds, "qwen2"), "tokenizer");
+    added = json_object_get(file, "added_tokens");
+    id = json_object_size(json_object_get(json_object_get(file, "model"), "vocab")) +
+         json_array_size(added);
+    json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
+                                           (json_int_t)id, "content", "<\xC3\xA9", "single_word", 0,
+                                           "lstrip", 0, "rstrip", 1, "normalized", 1, "special",
+                                           0));
+    assert_int_equal(json_write(file, tempdir_at("tokenizer.json"), 0, &e), 0);
+    if (tokenizer_open(&t, tempdir, &e))
+        fail_msg("%s", e.text);
+    struct token_buf whole = { 0 }, parts = { 0 };
+    assert_int_equal(tokenizer_encode(t, text, sizeof text - 1, &whole, &e), 0);
+    for (size_t at = 0; (at = tokenizer_place(t, text, sizeof text - 1, at + 1)); parts.n = 0) {
+        assert_int_equal(tokenizer_encode(t, text, at, &parts, &e), 0);
+        assert_int_equal(tokenizer_encode(t, text + at, sizeof text - 1 - at, &parts, &e), 0);
+        if (parts.n != whole.n || memcmp(parts.ids, whole.ids, whole.n * sizeof *whole.ids))
+            fail_msg("other ids, cut at byte %zu of \"%s\"", at, text);
+    }
+    token_buf_free(&whole);
+    token_buf_free(&parts);
+    tokenizer_close(t);
+    json_decref(kinds);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { IN_TEMPDIR(test_places) };
+    const struct CMUnitTest tests[] = { IN_TEMPDIR(test_places), IN_TEMPDIR(test_stripped) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,9 @@
 #include "tests/tempdir.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,12 +56,14 @@ static char *text_make(size_t n, uint64_t seed)
 static uint64_t kill_at, blocks; // SIGKILL after so many blocks, if not 0; of this process
 static int      stops;           // or an end that was asked for
 static int      counts;          // blocks are under way
+static int      stops_going, goes; // or an end while it goes to its place
 static char     said[4096];
 
 static void begins(void *ctx, const char *what)
 {
     (void)ctx;
     counts = !strncmp(what, "tokenising", 10);
+    goes = !strncmp(what, "going", 5);
 }
 
 static void goes_on(void *ctx, uint64_t done, uint64_t total)
@@ -73,7 +77,7 @@ static void goes_on(void *ctx, uint64_t done, uint64_t total)
 static int asked(void *ctx)
 {
     (void)ctx;
-    return stops && kill_at && blocks >= kill_at;
+    return (stops && kill_at && blocks >= kill_at) || (stops_going && goes);
 }
 
 static void notice(void *ctx, const char *sentence)
@@ -304,6 +308,23 @@ static void test_killed(void **state)
             unlink(tempdir_at("got.bin"));
             unlink(tempdir_at("got.eval"));
         }
+
+    // stopped on the way to the place, it loses nothing
+    struct tokenise_files f = { .texts = s.paths, .n = 2, .threads = 2, .goes_on = s.tok,
+                                .save_ns = 1, .split = 0.2, .split_out = evals[1] };
+    stops = 0;
+    kill_at = 3;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), KILLED);
+    kill_at = 0;
+    stops_going = 1;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 3);
+    assert_true(has_said("the same command goes on behind"));
+    assert_int_equal(left_over(), 2);
+    stops_going = 0;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 0);
+    assert_true(has_said("it goes on behind"));
+    same_files("want.bin", "got.bin");
+    same_files("want.eval", "got.eval");
     scene_free(&s);
 }
 
@@ -328,6 +349,23 @@ static void test_other(void **state)
     assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 0);
     assert_true(has_said("all begins anew"));
     assert_int_equal(left_over(), 1);
+    f.goes_on = NULL;
+    assert_int_equal(call(s.tok, f, tempdir_at("want.bin")), 0);
+    same_files("want.bin", "got.bin");
+
+    // another text of the same length, with the time of the old one
+    struct stat st;
+    int         fd = open(s.paths[0], O_WRONLY);
+
+    f.goes_on = s.tok;
+    kill_at = 3;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), KILLED);
+    assert_true(fd >= 0 && !fstat(fd, &st) && pwrite(fd, "x", 1, 100) == 1);
+    assert_int_equal(futimens(fd, (const struct timespec[]){ st.st_atim, st.st_mtim }), 0);
+    close(fd);
+    kill_at = 0;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 0);
+    assert_true(has_said("all begins anew"));
     f.goes_on = NULL;
     assert_int_equal(call(s.tok, f, tempdir_at("want.bin")), 0);
     same_files("want.bin", "got.bin");

@@ -24,6 +24,12 @@ char *file_path(struct err *err, const char *fmt, ...) __attribute__((format(pri
  * with a sentence if there is no memory or no working directory. */
 char *file_absolute(const char *path, struct err *err);
 
+/* Returns a time of a file in nanoseconds since 1970. */
+static inline uint64_t file_ns(const struct timespec *t)
+{
+    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+}
+
 /* Returns the length of a path without the slashes at its end. With those slashes, a link would
  * be followed. */
 size_t file_trimmed(const char *path);

@@ -1,8 +1,9 @@
 /* schema.c: creates the measuring tables, recognises a run's database, and upgrades one of an older
  * format.
  *
- * Format 6 has the tables of format 4, too. Only runs that use an option of the arithmetic have it
- * which programs of format 5 would overlook (train_opts_newer).
+ * Format 6 has the tables of format 4, too. Only runs that use what programs of format 5 would
+ * overlook have it: an option of the arithmetic (train_opts_newer), several sources of tokens, or
+ * their weights.
  *
  * Format 5 has the tables of format 4. Only runs whose rows are conversations have it, because
  * programs of format 4 would take these for labelled rows. All other runs have format 4.

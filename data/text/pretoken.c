@@ -481,14 +481,38 @@ static unsigned kind_cuts(const struct pretoken *p)
     return cuts;
 }
 
-/* Whether no special token takes the white space at a cut along: one that begins with the byte
- * `behind` it, or ends with the byte `before` it. */
-static int is_left_alone(const struct pretoken *p, unsigned char before, unsigned char behind)
+/* Whether a token takes white space along. */
+static int strips(const struct specials *t)
 {
+    return memchr(t->lstrips, 1, sizeof t->lstrips) || memchr(t->rstrips, 1, sizeof t->rstrips);
+}
+
+/* Whether NFC and NFD leave text[i], i + 1 < n, as it is: ASCII without a mark behind it. */
+static int stays(const char *text, size_t i)
+{
+    return !((text[i] | text[i + 1]) & 0x80);
+}
+
+static unsigned char lower(unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+
+/* Whether no special token takes the white space text[i] at a cut along: one that begins with the
+ * byte behind it, or ends with the byte before it. A token that is found in normalized text may be
+ * written otherwise in this one. */
+static int is_left_alone(const struct pretoken *p, const char *text, size_t n, size_t i)
+{
+    unsigned char before = (unsigned char)text[i - 1], behind = (unsigned char)text[i + 1];
+    int           plain = i + 2 < n && stays(text, i - 1) && stays(text, i + 1);
+
     for (const struct pretoken *in = p; in; in = in->inner)
-        for (int turn = 0; turn < TURNS; turn++)
-            if (in->turns[turn].rstrips[before] || in->turns[turn].lstrips[behind])
+        for (int turn = 0; turn < TURNS; turn++) {
+            const struct specials *t = &in->turns[turn];
+
+            if (t->rstrips[before] || t->lstrips[behind])
                 return 0;
+            if (in != p && strips(t) &&
+                (!plain || t->rstrips[lower(before)] || t->lstrips[lower(behind)]))
+                return 0;
+        }
     return 1;
 }
 
@@ -505,7 +529,7 @@ size_t pretoken_place(const struct pretoken *p, const char *text, size_t n, size
             continue;
         if (utf8_at(text + i + 1, n - i - 1, &cp) <= 0 || unicode_flags(cp) & UNICODE_SPACE ||
             (line && cp == '/') || unicode_spaces_behind(text, i) ||
-            !is_left_alone(p, (unsigned char)text[i - 1], (unsigned char)text[i + 1]))
+            !is_left_alone(p, text, n, i))
             continue;
         return i + (size_t)line;
     }

@@ -223,7 +223,7 @@ static int add_source(struct session *s, const struct corpus_opts *o, const char
 
     if (!rc)
         rc = width ? corpus_keep(s, corpus_name(name, set, i), full, width, err)
-                   : add_text(s, o, set, i, full, path, err);
+                   : add_text(s, o, set, i, full, text_list_shown(path), err);
     free(full);
     return rc;
 }
@@ -275,8 +275,10 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
 {
     char    *mix = NULL;
     uint64_t rows = 0;
-    int      rc = o->mix ? corpus_mix_text(&mix, o->mix, o->data.n, err) : 0;
+    int      newer = o->data.n > 1 || o->eval_data.n > 1 || o->mix; // older programs misread it
+    int      rc = newer ? runlog_new_arithmetic(s->log, err) : 0;
 
+    rc = rc || !o->mix ? rc : corpus_mix_text(&mix, o->mix, o->data.n, err);
     if (!rc && mix)
         rc = settings_set(s->log, err, "data.mix=%s", mix);
     if (!rc && o->column && o->data.n)

@@ -20,7 +20,7 @@ int corpus_count(size_t *n, struct runlog *log, const char *set, struct err *err
     char name[CORPUS_NAME], *path = NULL;
     int  rc = 0, more = 1;
 
-    for (*n = 0; !rc && more && *n <= CORPUS_MOST; *n += (size_t)more) {
+    for (*n = 0; !rc && more && *n < CORPUS_MOST; *n += (size_t)more) {
         rc = settings_find(&path, log, err, "%s.path", corpus_name(name, set, *n));
         more = !rc && path && *path;
         free(path);

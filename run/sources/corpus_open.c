@@ -107,14 +107,15 @@ void corpus_sources_free(struct training_source *all, size_t n)
     free(all);
 }
 
-/* Take the stored numbers of a source. 0: there are none. */
+/* Take the stored numbers of a source. 0: there are none, or none that a file can have. */
 static int counted(struct training_source *c, struct session *s, const char *name)
 {
     c->name = settings_get(s->log, "%s.text", name);
     if (!c->name)
         c->name = settings_get(s->log, "%s.path", name);
     return c->name && settings_scan(s->log, "%" SCNu64, &c->tokens, "%s.tokens", name) &&
-           settings_scan(s->log, "%" SCNu64, &c->rows, "%s.rows", name) && c->rows;
+           settings_scan(s->log, "%" SCNu64, &c->rows, "%s.rows", name) && c->rows &&
+           c->rows < UINT64_C(1) << 48;
 }
 
 int corpus_sources(struct training_source **out, size_t *n, struct session *s, uint64_t steps,

@@ -14,8 +14,9 @@
 #include <assert.h>
 #include <strings.h>
 
-/* BLOCK_BYTES: of a block, unless a row is longer. LEAST_ROOM: with less, a block is full. */
-enum { BLOCK_BYTES = 4 << 20, LEAST_ROOM = 1 << 16 };
+/* BLOCK_BYTES: of a block, unless a row is longer. LEAST_ROOM: with less, a block is full. So it is
+ * with BLOCK_PIECES, because the cells of a table may be empty. */
+enum { BLOCK_BYTES = 4 << 20, LEAST_ROOM = 1 << 16, BLOCK_PIECES = 1 << 17 };
 
 struct text_files {
     struct text_files_of of;
@@ -37,9 +38,7 @@ struct text_files {
 
 const char *text_files_name(const struct text_files *t, size_t file)
 {
-    const char *path = t->list.file[file].path;
-
-    return strcmp(path, "-") ? path : "standard input";
+    return text_list_shown(t->list.file[file].path);
 }
 
 struct text_reading text_files_reading(const struct text_files *t, size_t file)
@@ -371,11 +370,16 @@ static void file_done(struct text_files *t)
     t->file++;
 }
 
+static int has_room(const struct text_block *b)
+{
+    return b->n + LEAST_ROOM < BLOCK_BYTES && b->n_pieces < BLOCK_PIECES;
+}
+
 static int table_fill(struct text_files *t, struct text_block *b, struct err *err)
 {
     int got = 1, rc = 0;
 
-    while (!rc && b->n + LEAST_ROOM < BLOCK_BYTES && (got = row_file_next(&t->rows, err)) > 0) {
+    while (!rc && has_room(b) && (got = row_file_next(&t->rows, err)) > 0) {
         t->n_rows++;
         if (t->field >= t->rows.n_fields)
             return err_misuse(err, "%s:%zu: the row has %zu columns, and \"%s\" is column %zu",
@@ -470,7 +474,7 @@ void text_files_read(struct text_files *t, struct text_block *b)
         if (!b->rc && t->u)
             b->rc = t->cut.kind == TEXT_KIND_TABLE ? table_fill(t, b, &b->err)
                                                    : bytes_fill(t, b, &b->err);
-    } while (!b->rc && t->file > before && t->file < t->list.n && b->n + LEAST_ROOM < BLOCK_BYTES);
+    } while (!b->rc && t->file > before && t->file < t->list.n && has_room(b));
     if (t->u)
         unpack_progress(t->u, &done, &total);
     b->done = t->done + done;

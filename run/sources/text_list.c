@@ -17,6 +17,11 @@ void text_list_free(struct text_list *l)
     *l = (struct text_list){ 0 };
 }
 
+const char *text_list_shown(const char *name)
+{
+    return strcmp(name, "-") ? name : "standard input";
+}
+
 static int add(struct text_list *l, const char *path, const struct stat *st, int found,
                struct err *err)
 {
@@ -24,7 +29,8 @@ static int add(struct text_list *l, const char *path, const struct stat *st, int
 
     if (st) {
         f.size = (uint64_t)st->st_size;
-        f.time_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+        f.time_ns = file_ns(&st->st_mtim);
+        f.changed_ns = file_ns(&st->st_ctim);
     }
     int rc = f.path ? grow(&l->file, &l->cap, l->n + 1, sizeof *l->file, "names of files", err)
                     : err_set(err, -ENOMEM, "no memory for the names of files");
@@ -153,8 +159,8 @@ uint64_t text_list_hash(const struct text_list *l)
 
     for (size_t i = 0; i < l->n; i++) {
         const struct text_file *f = &l->file[i];
-        uint64_t                of[3] = { hash_bytes(f->path, strlen(f->path)), f->size,
-                                          f->time_ns };
+        uint64_t                of[4] = { hash_bytes(f->path, strlen(f->path)), f->size,
+                                          f->time_ns, f->changed_ns };
 
         h = hash_mix(h ^ hash_bytes(of, sizeof of));
     }

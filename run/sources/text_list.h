@@ -8,6 +8,7 @@ struct text_file {
     char    *path; // "-": standard input
     int      found; // in a folder, rather than named
     uint64_t size, time_ns; // 0: unknown
+    uint64_t changed_ns;    // of the last change that the kernel saw: nobody can set this time
 };
 
 struct text_list {
@@ -23,6 +24,9 @@ enum { TEXT_WRITTEN = 2 };
 int  text_list_make(struct text_list *out, const char *const *names, size_t n,
                     const char *const written[TEXT_WRITTEN], struct err *err);
 void text_list_free(struct text_list *l);
+
+/* How sentences name an input: "-" is standard input. */
+const char *text_list_shown(const char *name);
 
 /* Returns a hash of the names, sizes and times of all files. */
 uint64_t text_list_hash(const struct text_list *l);

@@ -97,8 +97,9 @@ static int train_on(struct bpe_train *b, const struct tokenise_train *t,
     struct text_files *files = NULL;
     struct text_block  block = { 0 };
     int                rc = text_files_open(&files, &of, events, err);
-    struct watch       w = t->n == 1 ? work_begin(events, "reading %s", t->texts[0])
-                                     : work_begin(events, "reading %zu inputs", t->n);
+    struct watch       w = t->n == 1
+                               ? work_begin(events, "reading %s", text_list_shown(t->texts[0]))
+                               : work_begin(events, "reading %zu inputs", t->n);
 
     while (!rc && !block.end) {
         text_files_read(files, &block);

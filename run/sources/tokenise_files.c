@@ -18,8 +18,9 @@
 #include <omp.h>
 #include <sys/random.h>
 
-/* THREADS: the most, since each has a cache of words. TASK_BYTES: what a thread takes at once. */
-enum { THREADS = 32, TASK_BYTES = 1 << 15, SIDES = 2, BLOCKS = 3 };
+/* THREADS: the most, since each has a cache of words. TASK_BYTES: what a thread takes at once.
+ * TASK_IDS: room for ids that a task keeps for the next block. */
+enum { THREADS = 32, TASK_BYTES = 1 << 15, TASK_IDS = 2 * TASK_BYTES, SIDES = 2, BLOCKS = 3 };
 #define SAVE_NS 30000000000u
 
 /* Pieces that one thread encodes, one after the other. ids_to[i]: where the ids of piece i end. */
@@ -78,6 +79,8 @@ static int task_add(struct block *b, size_t first, int held, struct err *err)
         memset(b->task + had, 0, (b->cap_tasks - had) * sizeof *b->task);
     struct task *t = &b->task[b->n_tasks++];
 
+    if (t->ids.cap > TASK_IDS) // a long row was there
+        token_buf_free(&t->ids);
     t->first = first;
     t->n = t->ids.n = 0;
     t->held = held;
@@ -288,8 +291,8 @@ static uint64_t key_of(const struct tokenise *t)
         char *path = file_path(NULL, "%s/%s", f->goes_on, tokenizer_file(i));
 
         if (path && !stat(path, &st)) {
-            uint64_t at[4] = { i, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
-                               (uint64_t)st.st_mtim.tv_nsec };
+            uint64_t at[4] = { i, (uint64_t)st.st_size, file_ns(&st.st_mtim),
+                               file_ns(&st.st_ctim) };
 
             key = hash_mix(key ^ hash_bytes(at, sizeof at));
         }
@@ -322,6 +325,25 @@ static int fits_second(void *ctx, const void *state)
     return found.key == t->state.key && found.pair == t->state.pair;
 }
 
+/* After Ctrl-C: what is there stays for the next time. */
+static int stop(struct tokenise *t, struct err *err)
+{
+    if (!saves(t) || !(t->state.count[0] + t->state.count[1]))
+        return -EINTR;
+    struct err why;
+    int        rc = save(t, &why);
+
+    if (rc) {
+        *err = why;
+        return rc;
+    }
+    err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
+                t->state.count[0] + t->state.count[1], t->out[0].ids.f.temp);
+    for (int s = 0; s < t->sides; s++)
+        tokens_writer_keep(&t->out[s]);
+    return -EINTR;
+}
+
 /* Opens what a killed process left, at the place that it saved last. Returns 1, or 0 if there is
  * nothing. */
 static int out_find(struct tokenise *t, const char *const *paths, struct err *err)
@@ -341,6 +363,8 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
     if (rc > 0) {
         int went = text_files_go(t->files, &t->state.place, t->events, err);
 
+        if (went == -EINTR && err->stopped)
+            return stop(t, err);
         return went ? went : 1;
     }
     for (int s = 0; s < SIDES; s++)
@@ -376,32 +400,14 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
     return rc;
 }
 
-/* After Ctrl-C: what is there stays for the next time. */
-static int stop(struct tokenise *t, struct err *err)
-{
-    if (!saves(t) || !(t->state.count[0] + t->state.count[1]))
-        return -EINTR;
-    struct err why;
-    int        rc = save(t, &why);
-
-    if (rc) {
-        *err = why;
-        return rc;
-    }
-    err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
-                t->state.count[0] + t->state.count[1], t->out[0].ids.f.temp);
-    for (int s = 0; s < t->sides; s++)
-        tokens_writer_keep(&t->out[s]);
-    return -EINTR;
-}
-
 /* ---- all of it ---- */
 
 static int work(struct tokenise *t, struct err *err)
 {
     struct block *before = &t->block[0], *b = &t->block[1], *next = &t->block[2], *swap;
     uint64_t      total = text_files_bytes(t->files);
-    struct watch  w = t->of->n == 1 ? work_begin(t->events, "tokenising %s", t->of->texts[0])
+    struct watch  w = t->of->n == 1 ? work_begin(t->events, "tokenising %s",
+                                                 text_list_shown(t->of->texts[0]))
                                     : work_begin(t->events, "tokenising %zu inputs", t->of->n);
     uint64_t      every = t->of->save_ns ? t->of->save_ns : SAVE_NS;
     int           rc = 0, end = 0;

@@ -35,6 +35,7 @@ result "$(! grep -q 'times until step' err; echo $?)" "no source is repeated oft
 run pretrain --run often $three --mix 5,3,2 $model $small --batch 128 --steps 64 --mode mem --durability none --log-every 100
 same 2 "$(grep -c 'b.txt is read 9.38 times until step 64\|c.bin is read 4.86 times until step 64' err)" "a source that is repeated more than four times is named"
 same "4096 2458 1638" "$(sources often)" "two blocks of 4,096 rows have the weights, exactly"
+same 6 "$(sqlite3 often/run.db "PRAGMA user_version")" "an older siTrain, which would train on the first source alone, refuses the run by its format"
 run report often
 result "$(grep -q '^Sources' out && grep -q 'b.txt .* 2458 ' out; echo $?)" "report has them"
 run report often --html=often.html
@@ -246,6 +247,7 @@ result "$(sides documents >out; echo $?)" "  has every document on one side"
 held=$(cat out)
 printf '{"_": 0, "text": "one more"}\n' | cat - docs.jsonl >more.jsonl
 rm -rf other
+same 4 "$(sqlite3 documents/run.db "PRAGMA user_version")" "  and one source has the format of before"
 run pretrain --run other --data more.jsonl --tokenizer tok --eval-split 20% $model $small $machine --batch 4 --steps 2
 result "$(python3 - <<'PY'
 a, b = (open(f"{run}/eval.bin", "rb").read()[1024:] for run in ("documents", "other"))
