@@ -81,7 +81,7 @@ void file_identity(const char *path, char out[FILE_IDENTITY]);
 /* Returns whether `path` is the file that `identity` describes. `identity` begins with a text of
  * file_identity; more may follow. Times of birth are compared only if both are known. */
 int  file_is(const char *path, const char *identity);
-/* Returns whether the times of birth of both are known. Otherwise only inodes are compared, and those
+/* Returns whether the times of birth of both are known. Otherwise inodes alone are compared, which
  * mean little: FUSE file systems number their files anew, by each path and after each mount. */
 int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
