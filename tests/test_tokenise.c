@@ -12,7 +12,9 @@
 #include "tests/tempdir.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -307,6 +309,18 @@ static void test_killed(void **state)
     scene_free(&s);
 }
 
+static void change_keeping_time(const char *path)
+{
+    struct stat st;
+    int         fd = open(path, O_WRONLY);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(pwrite(fd, "Z", 1, 0), 1);
+    assert_int_equal(futimens(fd, (struct timespec[2]){ st.st_atim, st.st_mtim }), 0);
+    close(fd);
+}
+
 /* What was left of other files or options is removed, and all begins anew; what is not ours stays.
  */
 static void test_other(void **state)
@@ -331,6 +345,15 @@ static void test_other(void **state)
     f.goes_on = NULL;
     assert_int_equal(call(s.tok, f, tempdir_at("want.bin")), 0);
     same_files("want.bin", "got.bin");
+    // another text of the same size and time of modification, as cp -p and rsync -t put it
+    f.goes_on = s.tok;
+    unlink(tempdir_at("got.bin"));
+    kill_at = 2;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), KILLED);
+    change_keeping_time(s.paths[0]);
+    kill_at = 0;
+    assert_int_equal(call(s.tok, f, tempdir_at("got.bin")), 0);
+    assert_true(has_said("all begins anew"));
     scene_free(&s);
 }
 

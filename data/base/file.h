@@ -109,6 +109,7 @@ int file_drive(const char *path, dev_t *drive);
  * commit fails with -EEXIST. So a caller that decides whether the old file may be replaced
  * decides after file_new_open. */
 struct file_new { int fd, folder, there; char *path, *temp; struct stat was; };
+enum { FILE_NEW_TAIL = 21 }; // by so many bytes the other name is longer
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 /* Takes a file that a dead process of this user left unfinished for `path`, instead of removing

@@ -24,7 +24,7 @@ static int add(struct text_list *l, const char *path, const struct stat *st, int
 
     if (st) {
         f.size = (uint64_t)st->st_size;
-        f.time_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+        f.time_ns = (uint64_t)st->st_ctim.tv_sec * 1000000000u + (uint64_t)st->st_ctim.tv_nsec;
     }
     int rc = f.path ? grow(&l->file, &l->cap, l->n + 1, sizeof *l->file, "names of files", err)
                     : err_set(err, -ENOMEM, "no memory for the names of files");

@@ -7,7 +7,7 @@
 struct text_file {
     char    *path; // "-": standard input
     int      found; // in a folder, rather than named
-    uint64_t size, time_ns; // 0: unknown
+    uint64_t size, time_ns; // 0: unknown. time_ns: of the last change (ctime): cp -p keeps mtime
 };
 
 struct text_list {

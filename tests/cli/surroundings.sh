@@ -194,5 +194,7 @@ long=$tmp/$(printf 'd%.0s' $(seq 200))/$(printf 'd%.0s' $(seq 200))
 mkdir -p "$long"
 refuses 1 "bytes is too long, 504 are the most" pretrain --run "$long/$(printf 'r%.0s' $(seq 80))" $data $shape --steps 1
 result "$([ -z "$(ls "$long")" ]; echo $?)" "and nothing is left"
+# an output is made under a longer name: this is said before the work, not after it
+refuses 2 "the name is too long: at most 234 bytes" report "$tmp/run" --html "$tmp/$(printf 'h%.0s' $(seq 235))"
 
 done_testing
