@@ -68,10 +68,12 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     int rc = tokens ? write_tokens(b, tokens, o.mask.id, err) : -ENOMEM;
     for (size_t i = 0; i < o.device.n && !rc; i++)
         bench_device_clear(b, i);
+    const char              *path = tokens;
+    const struct corpus_opts corpus = { .data = { &path, 1 }, .format = TOKENS_U16 };
     if (!rc)
         rc = newrun_create(
-            &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens,
-                              .data_format = TOKENS_U16, .comm = b->comm }, err);
+            &(struct newrun){ .dir = dir, .config = b->config, .o = &o,
+                              .corpus = &corpus, .comm = b->comm }, err);
     free(tokens);
     free(dir);
     return rc;

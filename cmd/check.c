@@ -19,6 +19,7 @@
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
+#include "run/sources/corpus_kept.h"
 
 #define AT(field) offsetof(struct check_opts, field)
 
@@ -173,6 +174,17 @@ static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_
                                         : ": run.db has no checksum of it");
 }
 
+/* Each source is a part of its own: one that is gone does not hide what the others are. */
+static int check_sources(struct check *c, const char *set, struct err *err)
+{
+    size_t n;
+    int    rc = corpus_count(&n, c->s.log, set, err);
+
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = part_over(c, check_tokens(c, set, i, err), err);
+    return rc;
+}
+
 static int check_parts(struct check *c, struct err *err)
 {
     const struct run_file *f;
@@ -183,7 +195,7 @@ static int check_parts(struct check *c, struct err *err)
     int rc = part_over(c, check_database(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
-        rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_tokens(c, f->set, err)
+        rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_sources(c, f->set, err)
                           : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
                           : f->kind == RUN_FILE_REFERENCE ? check_reference(c, f->set, err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)

@@ -71,22 +71,22 @@ static void data_line(struct check *c, const char *what, uint64_t n, const char 
                c->damaged > found ? ", damaged" : "");
 }
 
-/* Checks RUN's tokens of this name, if there are any, a MiB at a time. */
-int check_tokens(struct check *c, const char *name, struct err *err)
+int check_tokens(struct check *c, const char *set, size_t i, struct err *err)
 {
     struct tokens *t = NULL;
     uint64_t       found = c->damaged;
-    int            rc = corpus_open(&t, &c->s, name, err);
+    char           name[CORPUS_NAME];
+    int            rc = corpus_open_source(&t, &c->s, corpus_name(name, set, i), err);
 
-    if (rc || !t)
+    if (rc)
         return rc;
     struct watch w = work_begin(&say_events, "checking %s", t->path);
-    for (size_t i = 0; !rc && i < tokens_sums(t); i++) {
+    for (size_t mib = 0; !rc && mib < tokens_sums(t); mib++) {
         struct err why = { 0 };
 
-        if (tokens_verify(t, i, &why))
+        if (tokens_verify(t, mib, &why))
             check_damage(c, why.text);
-        rc = watch_look(&w, i + 1, tokens_sums(t), err);
+        rc = watch_look(&w, mib + 1, tokens_sums(t), err);
     }
     work_end(&say_events);
     data_line(c, "tokens", t->count, t->path, found);

@@ -33,9 +33,10 @@ void check_denied(struct check *c, const char *sentence);
 void check_line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Check a file of RUN, if it is there: of tokens, examples, or log-probabilities of examples (name:
+/* Checks source i of "data" or "eval", a MiB at a time. */
+int check_tokens(struct check *c, const char *set, size_t i, struct err *err);
+/* Check a file of RUN, if it is there: of examples, or log-probabilities of examples (name:
  * train, dev, ...); and the tokenizer. An error is damage, or ends the check (part_over). */
-int check_tokens(struct check *c, const char *name, struct err *err);
 int check_examples(struct check *c, const char *name, struct err *err);
 int check_reference(struct check *c, const char *name, struct err *err);
 int check_tokenizer(struct check *c, struct err *err);

@@ -8,6 +8,7 @@
 #include "cmd/terminal/say.h"
 #include "data/base/nan.h"
 #include "run/folder/output.h"
+#include "run/sources/corpus.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
@@ -17,11 +18,15 @@
 
 #define AT(field) offsetof(struct eval_opts, field)
 
+/* With --task: the folder of the task. */
+static const char *folder_of(const struct eval_opts *e) { return e->data.n ? *e->data.item : NULL; }
+
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
       .help = "Run or Hugging Face folder" },
-    { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
-      .help = "Token file or text to evaluate on. With --task: the task's folder." },
+    { "data", OPT_STRINGS, AT(data), .arg = "FILE|DIR", .max = CORPUS_MOST,
+      .help = "Token file, text, rows with a text, a folder of these, or - (standard input) to "
+              "evaluate on. Repeated: one after the other. With --task: the task's folder." },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder for texts (default: the model's; must not differ from it)" },
@@ -79,8 +84,9 @@ struct predict_file {
 static int predict_check(struct predict_file *f, const struct eval_opts *e, size_t split,
                          struct err *err)
 {
-    const struct task *t = e->task && e->data ? task_find(e->task) : NULL;
-    const char        *files[] = { e->model, e->data, e->tokenizer, first_file(e), e->test_file };
+    const struct task *t = e->task && e->data.n ? task_find(e->task) : NULL;
+    const char        *files[] = { e->model, folder_of(e), e->tokenizer, first_file(e),
+                                   e->test_file };
 
     *f = (struct predict_file){ .out = { f->path, OUTPUT_PREDICTIONS, f->inputs,
                                          sizeof f->inputs / sizeof *f->inputs } };
@@ -88,7 +94,7 @@ static int predict_check(struct predict_file *f, const struct eval_opts *e, size
     for (size_t i = 0; t && i < 2 * TASK_SPLITS; i++) {
         const char *name = i < TASK_SPLITS ? t->dev[i] : t->tests[i - TASK_SPLITS];
 
-        if (name && snprintf(f->read[i], PATH_MAX, "%s/%s", e->data, name) < PATH_MAX)
+        if (name && snprintf(f->read[i], PATH_MAX, "%s/%s", folder_of(e), name) < PATH_MAX)
             f->inputs[5 + i] = f->read[i];
     }
     if (snprintf(f->path, PATH_MAX, "%s%s", e->predict, split ? "-mm" : "") >= PATH_MAX)
@@ -111,7 +117,7 @@ static int predict_check_all(const struct eval_opts *e, struct err *err)
 /* ---- a language model ---- */
 
 static int open_text(struct tokens **out, const struct model_folder *r, const struct eval_opts *o,
-                     struct err *err)
+                     const char *text, struct err *err)
 {
     struct file_new   scratch = { 0 };
     char              path[64];
@@ -119,12 +125,14 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     uint64_t          seq = o->read.seq ? o->read.seq : arch_usual_seq(&r->config);
     int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
 
-    struct tokenise_files f = { .tok = tok, .texts = &o->data, .n = 1, .vocab = r->config.vocab };
+    struct tokenise_files f = { .tok = tok, .texts = &text, .n = 1, .vocab = r->config.vocab,
+                                .column = o->columns.text,
+                                .as = (enum tokens_format)o->data_format };
     if (!rc && !(rc = eval_scratch(&scratch, path, sizeof path, err)) &&
         !(rc = tokenise_files(&f, path, &say_events, err)))
         rc = f.count > seq ? tokens_open(out, path, 2, err)
                            : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
-                                        " needs %" PRIu64, o->data, f.count, seq, seq + 1);
+                                        " needs %" PRIu64, text, f.count, seq, seq + 1);
     file_new_abort(&scratch);
     tokenizer_close(tok);
     return rc;
@@ -142,31 +150,56 @@ static int open_masking(struct masking *out, const struct model_folder *r,
     return masking_find(out, &r->config, &m, *tokenizer ? tokenizer : NULL, err);
 }
 
+/* Opens the token files and texts of --data, in their order. */
+static int open_data(struct mixture *out, const struct model_folder *r, const struct eval_opts *o,
+                     struct err *err)
+{
+    unsigned width;
+    size_t   texts = 0;
+    int      rc = 0;
+
+    *out = (struct mixture){ .source = calloc(o->data.n + 1, sizeof *out->source) };
+    if (!out->source)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < o->data.n && !rc; i++) {
+        struct tokens **t = &out->source[out->n].tokens;
+        const char     *path = o->data.item[i];
+
+        rc = corpus_detect(path, (enum tokens_format)o->data_format, r->config.vocab, &width,
+                           &say_events, err);
+        if (!rc)
+            rc = width ? tokens_open(t, path, width, err) : open_text(t, r, o, path, err);
+        out->n += !rc;
+        texts += !rc && !width;
+    }
+    return rc || texts || !o->columns.text
+               ? rc
+               : err_misuse(err, "--text-column %s names the text in rows, and the data are token "
+                            "ids: leave it out", o->columns.text);
+}
+
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
-    struct tokens   *data = NULL;
+    const struct task_names labelled = { .pair = o->columns.pair, .label = o->columns.label };
+    struct mixture   data = { 0 };
     struct evaluator e = { 0 };
     struct masking   masking;
-    unsigned         width;
     double           loss = 0;
     uint64_t         tokens;
-    int              rc = columns_check(&o->columns, 0, err);
+    int              rc = columns_check(&labelled, 0, err);
 
-    if (!rc && !o->data)
+    if (!rc && !o->data.n)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
-    if (rc || (rc = tokenise_detect(o->data, (enum tokens_format)o->data_format, r->config.vocab,
-                                    &width, &say_events, err)))
-        return rc;
-    rc = width ? tokens_open(&data, o->data, width, err) : open_text(&data, r, o, err);
+    rc = rc ? rc : open_data(&data, r, o, err);
     rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, NULL, err);
     e.masking = arch_is_masked(&r->config) ? &masking : NULL;
-    if (!rc && !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
+    if (!rc && !(rc = evaluate_tokens(&e, &data, 0, &loss, &tokens, err)) &&
         !(rc = eval_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
-    tokens_close(data);
+    mixture_close(&data);
     return rc;
 }
 
@@ -248,7 +281,7 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
-    int rc = labelled_check(&p->rows, e->task ? e->data : NULL, file, err);
+    int rc = labelled_check(&p->rows, e->task ? folder_of(e) : NULL, file, err);
     for (int i = 0; i < LABELLED_NOTICES && !rc; i++) {
         labelled_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
@@ -344,13 +377,15 @@ static int check(const struct eval_opts *e, const struct opt_line *line, struct 
 
     if (rc)
         return rc;
-    if (e->task && !e->data)
+    if (e->task && e->data.n > 1)
+        return err_misuse(err, "--task %s reads one folder: give --data once", e->task);
+    if (e->task && !e->data.n)
         return err_misuse(err, "--data DIR is missing: the folder of %s with its development set",
                           e->task);
     if (e->task && (e->eval_files.n || e->test_file))
         return err_misuse(err, "--task takes its rows from --data: leave --eval-file and "
                                "--test-file out");
-    if (!e->task && e->data)
+    if (!e->task && e->data.n)
         return err_misuse(err, "--data is for --task, or for a language model: leave it out if "
                                "--eval-file is given");
     if (!e->task && !e->predict != !e->test_file)

@@ -8,7 +8,8 @@
 #include "run/loop/model_folder.h"
 
 struct eval_opts {
-    const char *model, *data; // data: a text or tokens; with `task` the task's folder
+    const char *model;
+    struct opt_strings data;  // texts or tokens; with `task` the task's folder
     int         data_format;
     const char *tokenizer;    // NULL: the model's
     const char *task;         // of GLUE; or chat, dpo; NULL: own rows

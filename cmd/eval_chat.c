@@ -98,7 +98,7 @@ static int check(struct chatting *c, const struct opt_line *line, struct err *er
     const struct train_opts train = train_of(c);
     const char             *pairs = pairs_opts_given(line);
 
-    if (e->data)
+    if (e->data.n)
         return err_misuse(err, "--data is a text or tokens, and --eval-file has rows: give one of "
                                "them");
     if (!e->eval_files.n)

@@ -17,6 +17,7 @@
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
 #include "run/loop/model_folder.h"
+#include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
 #include "run/newrun.h"
@@ -85,7 +86,12 @@ static int add_file(struct material *m, const char *name, const char *file, int 
         .own = m->own != NULL,
         .asked = first ? o->columns : m->file[0].read,
         .labels = labels,
-        .most = first ? t->max_train : labels ? t->max_eval : t->max_predict,
+        .split = labels ? t->split : 0,
+        .held = !first && t->split > 0,
+        .most = first || (labels && t->split > 0) ? t->max_train
+                : labels                          ? t->max_eval
+                                                  : t->max_predict,
+        .most_held = t->max_eval,
         .events = say_events_of_job()
     };
     return labelled_check(e, m->own ? NULL : o->data, file, err);
@@ -97,7 +103,8 @@ static const char *only(const struct opt_strings *files) { return files->n ? *fi
 static int add_files(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    const char *const       own[] = { only(&t->eval_file), NULL, t->test_file, NULL };
+    const char *const       own[] = { only(t->split > 0 ? &t->train_file : &t->eval_file), NULL,
+                                      t->test_file, NULL };
     const char *const      *devs = m->own ? own : m->task->dev;
     const char *const      *tests = m->own ? own + 2 : m->task->tests;
     int rc = add_file(m, RUN_TRAIN, m->own ? only(&t->train_file) : TASK_TRAIN_FILE, 1, err);
@@ -141,9 +148,15 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (t->train_file.n && o->data)
         return err_misuse(err, "--data goes with --task: leave it out where --train-file says what "
                                "to train on");
-    if (t->train_file.n && o->train.eval_every && !t->eval_file.n)
+    if (t->task && t->split > 0)
+        return err_misuse(err, "--eval-split is for your own rows: %s has a development set",
+                          t->task);
+    if (t->split > 0 && t->eval_file.n)
+        return err_misuse(err, "--eval-split takes a part of --train-file to evaluate on, and "
+                               "--eval-file names other rows for that: give one of them");
+    if (t->train_file.n && o->train.eval_every && !t->eval_file.n && !(t->split > 0))
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
-                               "too");
+                               "or --eval-split PART too");
     if (t->predict && t->train_file.n && !t->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
     if (t->test_file && !t->predict)
@@ -323,10 +336,11 @@ static int check_resume(const struct opt_line *line, struct err *err)
 
     if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
-        t->regression || t->predict || t->max_train || t->max_eval || t->max_predict)
+        t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
+        t->split > 0)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
-                          "--tokenizer, --task, --data, the files and their columns, --regression, "
-                          "--predict and the limits of rows out");
+                          "--tokenizer, --task, --data, the files and their columns, --eval-split, "
+                          "--regression, --predict and the limits of rows out");
     if (pairs)
         return err_misuse(err, "--resume keeps the run's loss: leave --%s out", pairs);
     return chat ? err_misuse(err, "--resume keeps the run's rows as they were encoded: leave --%s "
@@ -350,7 +364,7 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
         o->train.steps = o->tune.epochs * each;
         opt_mark_given(line, "steps");
     }
-    if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&
+    if (!(rc = resume_overlay(s, line, &o->train, 0, err)) &&
         !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
         schedule_end_tell(s);
     return rc;

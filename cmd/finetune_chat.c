@@ -12,6 +12,7 @@
 #include "run/folder/settings.h"
 #include "run/loop/model_folder.h"
 #include "run/newrun.h"
+#include "run/sources/chat_folder.h"
 
 #include <math.h>
 
@@ -20,6 +21,7 @@ struct material {
     struct model_folder   init;
     struct chat_template *chat;
     struct chat_files     files;
+    struct text_list      list[2]; // their names
     struct newrun         n;
     json_t               *generation;
     char                  today[64];
@@ -40,9 +42,12 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (!t->train_file.n)
         return err_misuse(err, "--train-file FILE is missing: a file of %s",
                           tune_pairs(t) ? "preferences" : "conversations");
-    if (o->train.eval_every && !t->eval_file.n)
+    if (t->split > 0 && t->eval_file.n)
+        return err_misuse(err, "--eval-split takes a part of --train-file to evaluate on, and "
+                               "--eval-file names other rows for that: give one of them");
+    if (o->train.eval_every && !t->eval_file.n && !(t->split > 0))
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
-                               "too");
+                               "or --eval-split PART too");
     if (!o->init)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
@@ -101,14 +106,16 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
-    f->train = o->tune.train_file;
-    f->eval = o->tune.eval_file;
+    if ((rc = chat_folder_open(&m->list[0], &f->train, &o->tune.train_file, err)) ||
+        (rc = chat_folder_open(&m->list[1], &f->eval, &o->tune.eval_file, err)))
+        return rc;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
     f->names = pairs_opts_names(f->pairs, &o->chat, &o->columns);
     f->chat = m->chat;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
+    f->split = o->tune.split;
     f->host_mem = o->train.host_mem;
     f->epochs = o->tune.epochs;
     f->evaluates_epochs = !opt_given(line, "eval-every");
@@ -205,6 +212,8 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
 
     rc = rc ? rc : newrun_create(&m.n, err);
     chat_template_close(m.chat);
+    chat_folder_close(&m.list[0], &m.files.train);
+    chat_folder_close(&m.list[1], &m.files.eval);
     model_folder_close(&m.init);
     json_decref(m.generation);
     return rc;

@@ -16,6 +16,7 @@
 #include "run/loop/training.h"
 #include "run/model_opts.h"
 #include "run/ranks/job_run.h"
+#include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
 #include "run/sources/tokenise.h"
@@ -24,8 +25,8 @@
 #include <unistd.h>
 
 struct plan_opts {
-    const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
-    int               data_format;
+    const char       *config, *run, *tokenizer, *machine, *json;
+    struct corpus_opts corpus;
     int               probe, compare, traffic;
     uint64_t          ranks, network_bw;
     double            network_latency;
@@ -69,13 +70,14 @@ static const struct opt_row rows[] = {
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "File for the prediction as JSON (-: stdout, instead of the plan). Only such a "
               "file is replaced." },
-    { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
+    { "data", OPT_FILES, AT(corpus.data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
-              "refuses data that pretrain refuses." },
-    { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE",
-      .help = "Evaluation data. The plan does not depend on it, but plan refuses data that "
-              "pretrain refuses." },
-    OPT_DATA_FORMAT_ROW(AT(data_format)),
+              "refuses data that pretrain refuses by their beginning." },
+    { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
+      .help = "Weights of several --data. The plan does not depend on them." },
+    { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
+      .help = "Evaluation data, of which the same holds" },
+    OPT_DATA_FORMAT_ROW(AT(corpus.format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder, which gives the vocabulary size" },
     { 0 }
@@ -234,8 +236,9 @@ static const char *first(const struct opt_strings *files)
 /* Checks where --json is to be written; with `found`, writes it. */
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
-    const char *const inputs[] = { o->config, o->run, o->data, o->eval_data, o->tokenizer,
-                                   o->machine, o->model.init, first(&o->tune.train_file),
+    const char *const inputs[] = { o->config, o->run, first(&o->corpus.data),
+                                   first(&o->corpus.eval_data), o->tokenizer, o->machine,
+                                   o->model.init, first(&o->tune.train_file),
                                    first(&o->tune.eval_file), o->tune.test_file, o->train.topology,
                                    o->train.xclbin };
     const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };
@@ -272,14 +275,20 @@ static int time_say(const json_t *found, const struct session *s, const struct p
 /* Refuses data that pretrain would refuse, if the files exist. */
 static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
 {
-    const char *const files[] = { o->data, o->eval_data };
-    unsigned          width;
-    int               rc = 0;
+    const struct opt_strings *sets[] = { &o->corpus.data, &o->corpus.eval_data };
+    struct corpus_opts        texts = o->corpus;
+    unsigned                  width;
+    int                       rc = 0;
 
-    for (int i = 0; i < 2 && !rc && !o->tune.task; i++)
-        if (files[i] && !access(files[i], F_OK))
-            rc = tokenise_detect(files[i], (enum tokens_format)o->data_format, vocab, &width,
-                                 &say_events, err);
+    texts.column = o->columns.text;
+    for (int k = 0; k < 2 && !o->tune.task; k++)
+        for (size_t i = 0; i < sets[k]->n && !rc; i++)
+            if (!access(sets[k]->item[i], F_OK)) {
+                rc = corpus_detect(sets[k]->item[i], (enum tokens_format)o->corpus.format, vocab,
+                                   &width, &say_events, err);
+                if (!rc && !width)
+                    rc = corpus_check_text(sets[k]->item[i], &texts, err);
+            }
     return rc;
 }
 
@@ -356,7 +365,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
-    struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs, o->data,
+    struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs, first(&o->corpus.data),
                                  o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);
     rc = rc ? rc : plan_rows(&look, &s, &of_rows, line, &o->train, err);

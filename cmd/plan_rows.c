@@ -4,6 +4,7 @@
 
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
+#include "run/sources/chat_folder.h"
 
 /* ---- conversations, preferences ---- */
 
@@ -18,14 +19,16 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
 {
     struct chat_template *chat = NULL;
     const struct tune_opts *t = p->tune;
-    struct chat_files     f = { .train = t->train_file, .eval = t->eval_file, .o = p->chat,
-                                .pairs = pairs_of(p),
+    struct text_list      list[2] = { 0 };
+    struct chat_files     f = { .o = p->chat, .split = t->split, .pairs = pairs_of(p),
                                 .names = pairs_opts_names(pairs_of(p), p->chat, p->columns),
                                 .host_mem = train->host_mem,
                                 .most_train = t->max_train, .most_eval = t->max_eval };
     const char           *dir = p->folder;
     int                   rc = p->chat->date ? chat_date(&f.now, p->chat->date, err) : 0;
 
+    rc = rc ? rc : chat_folder_open(&list[0], &f.train, &t->train_file, err);
+    rc = rc ? rc : chat_folder_open(&list[1], &f.eval, &t->eval_file, err);
     if (!p->chat->date)
         f.now = time(NULL);
     if (!rc && dir && tokenizer_is_there(dir)) {
@@ -35,6 +38,8 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
     }
     rc = rc ? rc : chat_look(out, &f, dir, train, &say_events, err);
     chat_template_close(chat);
+    chat_folder_close(&list[0], &f.train);
+    chat_folder_close(&list[1], &f.eval);
     return rc;
 }
 
@@ -70,7 +75,8 @@ static int count_rows(struct labelled_file *e, const struct plan_rows *p, const 
                       const char *dir, const char *file, uint64_t most, struct err *err)
 {
     *e = (struct labelled_file){ .task = task, .own = !dir, .labels = 1, .most = most,
-                                 .asked = *p->columns, .events = &say_events };
+                                 .asked = *p->columns, .split = dir ? 0 : p->tune->split,
+                                 .events = &say_events };
     return labelled_check(e, dir, file, err);
 }
 
@@ -109,7 +115,11 @@ static int plan_labels(struct rows_look *out, struct session *s, const struct pl
 
     if (t->task && !task)
         return opt_words_refuse("task", t->task, tune_task_word, err);
-    int rc = columns_check(p->columns, t->train_file.n > 0, err);
+    struct task_names       columns = *p->columns;
+
+    if (!t->task && p->data)
+        columns.text = NULL; // that of pretrain's rows
+    int rc = columns_check(&columns, t->train_file.n > 0, err);
     if (!rc && t->train_file.n)
         rc = task_own(&own, *t->train_file.item, p->columns, t->regression, err);
     if (rc || (!task && !own))

@@ -11,9 +11,10 @@
 
 struct prepare_opts {
     struct opt_strings files;
-    const char        *tokenizer, *out;
+    const char        *tokenizer, *out, *eval_out;
     int                train, format, render;
-    uint64_t           vocab;
+    uint64_t           vocab, threads;
+    double             eval_split;
     struct render_opts chat;
     struct show_opts   show;
 };
@@ -22,8 +23,9 @@ struct prepare_opts {
 
 static const struct opt_row rows[] = {
     { "FILE", OPT_ARGS, AT(files),
-      .help = "Texts: valid UTF-8 without NUL bytes. With --render or --show, rows of "
-              "conversations" },
+      .help = "Texts, and rows of JSON with a text: files, folders (all files below that are not "
+              "hidden), or - (standard input), packed by gzip or zstd or not. With --render or "
+              "--show, rows of conversations" },
     { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "Token file to write; with --train-tokenizer, tokenizer folder to write. It is "
               "replaced only if siTrain prepare wrote it. With --render, new file to write "
@@ -33,6 +35,17 @@ static const struct opt_row rows[] = {
     { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "Train a byte-level BPE tokenizer on the texts" },
     OPT_DATA_FORMAT_ROW(AT(format)),
+    { "text-column", OPT_STRING, AT(chat.names.text), .arg = "NAME",
+      .help = "Column (JSON: key) of the text in rows (default: text)" },
+    { "eval-split", OPT_RATIO, AT(eval_split), .max = 1, .arg = "PART",
+      .help = "Part of the documents, such as 5%, that goes to --eval-out instead. A hash of a "
+              "document decides, so it is always on the same side. A row is a document; a text is "
+              "cut into some at line ends, of 4 KiB or more" },
+    { "eval-out", OPT_STRING, AT(eval_out), .arg = "PATH",
+      .help = "Token file of the part that --eval-split chooses" },
+    { "threads", OPT_UINT, AT(threads), .max = 4096,
+      .help = "Number of threads (default: 0, all cores that the process may use; at most 32). The "
+              "tokens do not depend on it" },
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,
       .help = "Vocabulary size of the tokenizer to train, 257 to 1048576" },
     { 0 }
@@ -56,8 +69,6 @@ static const struct opt_row chat_rows[] = {
       .help = "Column (JSON: key) of the prompt (default: prompt)" },
     { "completion-column", OPT_STRING, AT(chat.names.completion), .arg = "NAME",
       .help = "Column (JSON: key) of the completion (default: completion)" },
-    { "text-column", OPT_STRING, AT(chat.names.text), .arg = "NAME",
-      .help = "Column (JSON: key) of the text (default: text)" },
     { "generation-prompt", OPT_FLAG, AT(chat.generation_prompt),
       .help = "Add what the template writes before an answer" },
     { "bos", OPT_STRING, AT(chat.bos), .arg = "TEXT",
@@ -79,39 +90,44 @@ static const struct opt_row chat_rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Conversations", chat_rows, 0 },
                                          { 0 } };
 
-static int check_texts(const struct prepare_opts *o, struct err *err)
-{
-    return tokenise_check(o->files.item, o->files.n, o->format == TOKENS_TEXT, &say_events, err);
-}
-
 static int train(const struct prepare_opts *o, struct err *err)
 {
-    size_t ids;
-    int    rc = o->format == TOKENS_TEXT ? 0 : check_texts(o, err); // else tokenise_train does
+    struct tokenise_train t = { .texts = o->files.item, .n = o->files.n,
+                                .column = o->chat.names.text, .as = (enum tokens_format)o->format,
+                                .vocab = o->vocab, .dir = o->out };
+    int                   rc = tokenise_train(&t, &say_events, err);
 
-    rc = rc ? rc : tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events,
-                                  err);
     if (!rc)
-        say_line(stdout, "%s: a tokenizer of %zu ids", o->out, ids);
+        say_line(stdout, "%s: a tokenizer of %zu ids", o->out, t.ids);
     return rc;
 }
 
-/* The texts, and what is read besides: `inputs`, one more than the texts. */
+/* inputs: room for two more than the texts. What is read besides the texts is the tokenizer, and no
+ * output may be another one. */
 static int tokenise(const struct prepare_opts *o, const char **inputs, struct err *err)
 {
-    struct output     out = { o->out, OUTPUT_TOKENS, inputs, o->files.n + 1 };
+    size_t            n = o->files.n;
+    struct output     out = { o->out, OUTPUT_TOKENS, inputs, n + 2 },
+                  eval = { o->eval_out, OUTPUT_TOKENS, inputs, n + 1 };
     struct tokenizer *tok = NULL;
     int               rc;
 
-    memcpy(inputs, o->files.item, o->files.n * sizeof *inputs);
-    inputs[o->files.n] = o->tokenizer;
+    memcpy(inputs, o->files.item, n * sizeof *inputs);
+    inputs[n] = o->tokenizer;
+    inputs[n + 1] = o->eval_out;
     rc = output_check(&out, err);
+    rc = rc || !o->eval_out ? rc : output_check(&eval, err);
     rc = rc ? rc : tokenizer_open(&tok, o->tokenizer, err);
-    rc = rc ? rc : check_texts(o, err);
-    struct tokenise_files f = { .tok = tok, .texts = o->files.item, .n = o->files.n,
-                                .checked = &out };
-    if (!rc && !(rc = tokenise_files(&f, o->out, &say_events, err)))
+    struct tokenise_files f = { .tok = tok, .texts = o->files.item, .n = n,
+                                .column = o->chat.names.text, .as = (enum tokens_format)o->format,
+                                .split = o->eval_split, .split_out = o->eval_out,
+                                .threads = o->threads, .goes_on = o->tokenizer, .checked = &out,
+                                .split_checked = o->eval_out ? &eval : NULL };
+    if (!rc && !(rc = tokenise_files(&f, o->out, &say_events, err))) {
         say_line(stdout, "%s: %" PRIu64 " tokens", o->out, f.count);
+        if (o->eval_out)
+            say_line(stdout, "%s: %" PRIu64 " tokens", o->eval_out, f.split_count);
+    }
     tokenizer_close(tok);
     return rc;
 }
@@ -128,11 +144,11 @@ static const char *first_given(const struct opt_line *line, const char *const *n
 static int check_given(const struct opt_line *line, const struct prepare_opts *o, struct err *err)
 {
     static const char *const of_texts[] = { "tokenizer", "train-tokenizer", "data-format", "vocab",
-                                            NULL },
+                                            "eval-split", "eval-out", "threads", NULL },
         *const of_render[] = { "generation-prompt", "bos", "eos", NULL },
         *const of_show[] = { "loss-on", "special-in-text", NULL },
         *const of_both[] = { "init", "chat-template", "rows", "messages-column", "prompt-column",
-                             "completion-column", "text-column", "date", NULL };
+                             "completion-column", "date", NULL };
     const char *what = o->render ? "render" : "show", *strange;
 
     if (o->render && o->show.rows)
@@ -187,9 +203,16 @@ static int run(struct opt_line *line, struct err *err)
     if (o->format > TOKENS_TEXT)
         return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
                           "known", tokens_format_name((size_t)o->format));
+    if (!o->eval_out != !opt_given(line, "eval-split"))
+        return err_misuse(err, "--eval-split and --eval-out go together");
+    if (o->eval_out && !(o->eval_split > 0 && o->eval_split < 1))
+        return err_misuse(err, "--eval-split %g leaves one of the two files empty: give a part "
+                          "between 0 and 1, such as 5%%", o->eval_split);
+    if (o->train && (o->eval_out || o->threads))
+        return err_misuse(err, "--train-tokenizer goes without --eval-split and --threads");
     if (o->train)
         return train(o, err);
-    const char **inputs = calloc(o->files.n + 1, sizeof *inputs);
+    const char **inputs = calloc(o->files.n + 2, sizeof *inputs);
 
     rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
     free(inputs);
@@ -202,9 +225,11 @@ const struct opt_command prepare_command = {
              "DIR | ROWS... --render --init HFDIR | ROWS... --show N --init HFDIR",
     .summary = "write a token file, train a tokenizer, or show conversations as a model gets them",
     .text = "The token file has llm.c's format. An id takes 16 bits, or 32 bits if the "
-            "vocabulary exceeds 65,536. Each text gets the special tokens of the tokenizer's "
-            "template. Without a template, one <|endoftext|> separates two files.",
+            "vocabulary exceeds 65,536. A row, and each text, is a document, and gets the special "
+            "tokens of the tokenizer's template. Without a template, one token that ends a text "
+            "(<|endoftext|>) separates two documents. Memory does not depend on the size of files. "
+            "After a kill or Ctrl-C the same command goes on where it was.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
     .examples = { "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok",
-                  "siTrain prepare my.txt --tokenizer tok --out my.bin" },
+                  "siTrain prepare my.txt corpus/ more.jsonl.zst --tokenizer tok --out my.bin" },
 };

@@ -7,6 +7,7 @@
 #include "data/base/machine.h"
 #include "plan/memory.h"
 #include "run/folder/settings.h"
+#include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
 #include "run/model_opts.h"
@@ -15,8 +16,8 @@
 #include "run/sources/corpus.h"
 
 struct pretrain_opts {
-    const char       *config, *run, *resume, *data, *eval_data, *tokenizer;
-    int               data_format;
+    const char        *config, *run, *resume, *tokenizer;
+    struct corpus_opts corpus;
     struct model_opts model;
     struct train_opts train;
 };
@@ -28,12 +29,21 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "Run to continue from its last commit" },
-    { "data", OPT_PATH, AT(data), .arg = "FILE",
-      .help = "Training data: token file (llm.c's or nanoGPT's), read in place, or text, "
-              "tokenised into RUN", .kept = OPT_SOURCE },
-    { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE",
-      .help = "Evaluation data: token file or text", .kept = OPT_SOURCE },
-    OPT_DATA_FORMAT_ROW(AT(data_format)),
+    { "data", OPT_FILES, AT(corpus.data), .arg = "FILE|DIR", .max = CORPUS_MOST,
+      .help = "Training data: token file (llm.c's or nanoGPT's), read in place; or text, rows with "
+              "a text, a folder of these, or - (standard input), tokenised into RUN. Each --data "
+              "is a source.", .kept = OPT_SOURCE },
+    { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
+      .help = "Weights of the sources, one for each --data, such as 0.7,0.3 (default: all rows of "
+              "all sources once in an epoch)", .kept = OPT_SOURCE },
+    { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
+      .help = "Evaluation data, as --data", .kept = OPT_SOURCE },
+    { "eval-split", OPT_RATIO, AT(corpus.split), .arg = "PART", .min = 0.0001, .max = 0.5,
+      .help = "Part of the documents of --data to evaluate on instead of training on them, such as "
+              "5% or 0.05. A hash of its contents chooses a document.", .kept = OPT_SOURCE },
+    { "text-column", OPT_STRING, AT(corpus.column), .arg = "NAME",
+      .help = "Column (JSON: key) of the text in rows (default: text)", .kept = OPT_SOURCE },
+    OPT_DATA_FORMAT_ROW(AT(corpus.format)),
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder: tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt "
               "(default: --init's folder). It must have the vocabulary of --init.",
@@ -50,21 +60,19 @@ static const struct opt_part parts[] = {
 static int make_run(const char *dir, struct opt_line *line, struct comm *comm, struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init, .data = o->data,
-                        .eval_data = o->eval_data,
-                        .data_format = (enum tokens_format)o->data_format,
-                        .line = line, .comm = comm,
+    struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init,
+                        .corpus = &o->corpus, .line = line, .comm = comm,
                         .events = say_events_of_job() };
     int           rc = train_opts_check(&o->train, err);
 
     if (rc)
         return rc;
-    if (!o->data)
+    if (!o->corpus.data.n)
         return err_misuse(err, "--data FILE is missing: a token file, or a text with --tokenizer "
                                "DIR");
-    if (o->train.eval_every && !o->eval_data)
+    if (o->train.eval_every && !o->corpus.eval_data.n && !(o->corpus.split > 0))
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE "
-                               "too");
+                               "or --eval-split PART too");
     rc = model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
@@ -86,7 +94,7 @@ static int without_data(struct session *s, struct opt_line *line, struct err *er
 {
     struct pretrain_opts *o = line->options;
     int                   named = opt_given(line, "device");
-    int                   rc = named ? training_overlay(s, line, &o->train, 1, err) : 0;
+    int                   rc = named ? resume_overlay(s, line, &o->train, 1, err) : 0;
 
     if (named && !rc)
         rc = moved_settle(s->moved, &s->run, err);
@@ -100,15 +108,14 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
     int                   first = !settings_has(s->log, "data.path");
-    enum tokens_format    as = (enum tokens_format)o->data_format;
     struct masking        masking;
 
-    if (as != TOKENS_AUTO && !o->data && !o->eval_data)
+    if (o->corpus.format != TOKENS_AUTO && !o->corpus.data.n && !o->corpus.eval_data.n)
         return err_misuse(err, "--data-format says what --data is, and this run keeps its own: "
                           "leave it out");
-    if (first && !o->data)
+    if (first && !o->corpus.data.n)
         return without_data(s, line, err);
-    int rc = training_overlay(s, line, &o->train, first, err);
+    int rc = resume_overlay(s, line, &o->train, first, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s->config, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&s->config);
@@ -128,8 +135,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         rc = masking_framed(&masking, &s->config, err);
     // options come before data: a run without data takes all options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
-        (rc = corpus_resume(s, "data", (struct corpus_file){ o->data, as }, err)) ||
-        (rc = corpus_resume(s, "eval", (struct corpus_file){ o->eval_data, as }, err)))
+        (rc = corpus_resume(s, &o->corpus, err)))
         return rc;
     schedule_end_tell(s);
     return 0;

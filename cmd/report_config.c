@@ -9,6 +9,7 @@
 #include "model/arch.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
+#include "run/sources/corpus_kept.h"
 
 #include <unistd.h>
 
@@ -136,19 +137,41 @@ static int print_training(struct printing *p, struct err *err)
     return rc;
 }
 
+/* Prints an option that says what a language model's data are: from what the run has of it, since a
+ * resume may have added it, or found it at another place. 0: the option is another one. */
+static int print_data(struct printing *p, const struct opt_row *row, int *rc, struct err *err)
+{
+    static const char *const names[][3] = { { "mix", "data", "mix" },
+                                            { "text-column", "data", "column" },
+                                            { "eval-split", "eval", "split" } };
+    const char *set = !strcmp(row->name, "data") ? "data" : "eval";
+    char        name[CORPUS_NAME];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(row->name, names[i][0])) {
+            *rc = print_stored(p, names[i][1], names[i][2], row, err);
+            return 1;
+        }
+    if (strcmp(row->name, "data") && strcmp(row->name, "eval-data"))
+        return 0;
+    size_t n = 0;
+    if (strcmp(set, "eval") || !settings_has(p->log, "eval.split")) // a part of the training data
+        *rc = corpus_count(&n, p->log, set, err);
+    for (size_t i = 0; i < n && !*rc; i++) // the text that it comes from, or its place
+        *rc = print_stored(p, corpus_name(name, set, i),
+                           settings_has(p->log, "%s.text", corpus_name(name, set, i)) ? "text"
+                                                                                      : "path",
+                           row, err);
+    return 1;
+}
+
 static int print_material(struct printing *p, const struct opt_command *cmd, struct err *err)
 {
     const struct opt_row *row;
     int                   rc = 0;
 
     for (size_t i = 0; (row = opt_row_at(cmd, i, NULL)) && !rc; i++) {
-        const char *tokens = p->classifies ? NULL : !strcmp(row->name, "data") ? "data"
-                             : !strcmp(row->name, "eval-data") ? "eval" : NULL;
-
-        if (row->kept == OPT_SOURCE && tokens) // their place, or the text they come from
-            rc = print_stored(p, tokens,
-                              settings_has(p->log, "%s.text", tokens) ? "text" : "path", row, err);
-        else if (row->kept == OPT_SOURCE)
+        if (row->kept == OPT_SOURCE && (p->classifies || !print_data(p, row, &rc, err)))
             rc = print_stored(p, "given", row->name, row, err);
     }
     return rc;
@@ -192,6 +215,7 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
     int rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
     rc = rc ? rc : print_training(&p, err);
+    rc = rc ? rc : runlog_unread(log, err);
     if (fclose(p.out) && !rc)
         rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     if (!rc && isatty(STDOUT_FILENO))

@@ -25,14 +25,14 @@ static int train(const char *text, const char *dir, struct err *err)
     struct train_opts   o;
     struct session      s;
     struct training_end end;
-    size_t              ids;
     int                 rc;
 
     snprintf(tok, sizeof tok, "%s/tokenizer", dir);
     snprintf(run, sizeof run, "%s/run", dir);
     if (mkdir(dir, 0777))
         return err_misuse(err, "%s: a folder that does not exist is expected", dir);
-    if ((rc = tokenise_train(&text, 1, 320, tok, &ids, &events, err)) ||
+    struct tokenise_train t = { .texts = &text, .n = 1, .vocab = 320, .dir = tok };
+    if ((rc = tokenise_train(&t, &events, err)) ||
         (rc = train_opts_default(&o, err)))
         return rc;
     o.steps = 20;
@@ -41,10 +41,11 @@ static int train(const char *text, const char *dir, struct err *err)
     o.devices = 2; // emulated: folders in the run
     o.eval_every = 10;
 
+    struct corpus_opts corpus = { .data = { &text, 1 }, .eval_data = { &text, 1 } };
     struct newrun n = {
-        .dir = run, .o = &o, .tokenizer = tok, .data = text, .eval_data = text, .events = &events,
+        .dir = run, .o = &o, .tokenizer = tok, .corpus = &corpus, .events = &events,
         .config = arch_config(&gpt2_arch, (struct model_config){
-            .n_layer = 2, .n_head = 2, .n_embd = 64, .vocab = ids, .n_positions = 64,
+            .n_layer = 2, .n_head = 2, .n_embd = 64, .vocab = t.ids, .n_positions = 64,
             .norm_eps = 1e-5f }),
     };
     rc = newrun_create(&n, err);

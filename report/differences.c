@@ -10,6 +10,7 @@
 static const struct named { const char *name, *keys; } sources[] = {
     { "init", "given.init" }, { "data", "data.text data.path given.data" },
     { "eval-data", "eval.text eval.path" }, { "task", "task" },
+    { "mix", "given.mix data.mix" }, { "eval-split", "given.eval-split eval.split" },
     { "train-file", "given.train-file" }, { "eval-file", "given.eval-file" },
     { "rows (checksum)", "train.sum" }, { "rows evaluated on (checksum)", "dev.sum" },
     { "text-column", "column.text" }, { "pair-column", "column.pair" },

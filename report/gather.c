@@ -10,6 +10,7 @@
 #include "plan/wear.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
+#include "run/sources/corpus_open.h"
 
 #include <stdarg.h>
 
@@ -182,6 +183,43 @@ static void add_computed(json_t *all, struct runlog *log)
             }
 }
 
+/* ---- what was trained on ---- */
+
+/* Adds the sources of a language model's rows, and how much of each was read. A run that is damaged
+ * or of an older version has none. */
+static int add_sources(json_t *report, struct runlog *log, struct err *err)
+{
+    struct session        s = { .log = log };
+    struct training_source *all = NULL;
+    struct err            unsaid = { 0 };
+    const json_t         *steps = json_object_get(report, "steps");
+    double                last = json_num(steps, "last");
+    size_t                n = 0;
+    json_t               *rows = json_array();
+    int                   rc = rows ? 0 : no_memory(err);
+
+    if (!rc && json_num(steps, "steps") > 0 && !session_load(&s, &unsaid))
+        rc = corpus_sources(&all, &n, &s, (uint64_t)last + 1, &unsaid) == -ENOMEM ? no_memory(err)
+                                                                                   : 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        if (json_array_append_new(rows, json_pack("{s:o, s:I, s:I, s:f, s:I, s:I, s:f}", "source",
+                                                  report_string(all[i].name), "tokens",
+                                                  (json_int_t)all[i].tokens, "rows",
+                                                  (json_int_t)all[i].rows, "share", all[i].share,
+                                                  "rows_read", (json_int_t)all[i].taken,
+                                                  "tokens_read",
+                                                  (json_int_t)(all[i].taken * s.o.seq), "epochs",
+                                                  (double)all[i].taken / (double)all[i].rows)))
+            rc = no_memory(err);
+    if (!rc && n && json_object_set(report, "sources", rows))
+        rc = no_memory(err);
+    corpus_sources_free(all, n);
+    json_decref(rows);
+    s.log = NULL; // it is the caller's
+    session_close(&s);
+    return rc;
+}
+
 /* ---- all of it ---- */
 
 /* Adds the life of drives, from the pace of steps alone. With evaluations, which write nothing, a
@@ -286,10 +324,11 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
         rc = add_answer(report, log, q, err);
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
+    rc = rc ? rc : add_sources(report, log, err);
     if (!rc) {
         add_computed(json_object_get(report, "traffic"), log);
         add_wear(report);
     }
     *out = report;
-    return rc;
+    return rc ? rc : runlog_unread(log, err);
 }

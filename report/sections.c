@@ -340,6 +340,25 @@ static void memory_bar(json_t *row, const json_t *item)
             json_num(item, "bytes") / (1 << 20));
 }
 
+/* A path may be longer than a line: its end tells sources apart. */
+static json_t *sources_rows(const json_t *report)
+{
+    enum { ROOM = 24 };
+    json_t *rows = json_deep_copy(json_object_get(report, "sources")), *row;
+    size_t  i;
+
+    json_array_foreach(rows, i, row) {
+        const char *path = json_str(row, "source");
+        size_t      length = strlen(path);
+        const char *name = path + (length > ROOM ? length - ROOM + 1 : 0);
+
+        while ((*name & 0xC0) == 0x80) // not within a character
+            name++;
+        json_object_set_new(row, "name", json_sprintf("%s%s", name > path ? "…" : "", name));
+    }
+    return rows;
+}
+
 static json_t *choices_rows(const json_t *report)
 {
     static const char *const parts[] = { "inputs", "attentions", "mlps" };
@@ -373,14 +392,21 @@ const struct section sections_of_one[] = {
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
     { "Rewards along the run", "Means of each piece of the run, over the pairs of its steps.",
       SECTION_PAGE,
-      .curves = { { "rewards_margins", "margin", "write", svg_plain, 180 },
-                  { "rewards_accuracies", "accuracy", "update", svg_plain, 140,
+      .curves = { { "rewards_margins", "margin", "write", svg_plain, .height = 180 },
+                  { "rewards_accuracies", "accuracy", "update", svg_plain, .height = 140,
                     .from_zero = 1 } } },
+    { "Sources", "What the run was trained on until its last step: rows and tokens of each source, "
+      "and how often it was read.", .make_rows = sources_rows,
+      .columns = { { "source", "name", NULL }, { "#tokens", "tokens", figure_count },
+                   { "#share", "share", figure_share }, { "#rows read", "rows_read", figure_whole },
+                   { "#tokens read", "tokens_read", figure_count },
+                   { "#epochs", "epochs", figure_exact } } },
     { "Settings", "What the run was made from, and every option that it has now: typed, from a "
       "file, or by default.", SECTION_WIDE | SECTION_PAGE, .list = list_settings },
     { "Time of a step", "Line: the mean of each piece of the run, evaluations apart. Band: the "
-      "least and the most in each.", SECTION_PAGE, 
-      .curves = { { "seconds", "time of a step", "update", figure_seconds, 260, 1, 1 } } },
+      "least and the most in each.", SECTION_PAGE,
+      .curves = { { "seconds", "time of a step", "update", figure_seconds, .height = 260,
+                    .band = 1, .from_zero = 1 } } },
     { "Breakdown of a step",
       "As it was lived: where the training thread was; what ran beside it is not counted. "
       "Serialised: as if nothing overlapped. Of steps that are kept whole.",

@@ -16,7 +16,6 @@
 #include "run/folder/spares.h"
 #include "run/loop/training.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/source.h"
 #include "run/sources/tokenise.h"
@@ -117,16 +116,24 @@ static uint64_t dev_rows(const struct newrun *n)
     return most;
 }
 
+static int has_data(const struct newrun *n) { return n->corpus && n->corpus->data.n; }
+
+static int has_eval(const struct newrun *n)
+{
+    return (n->corpus && (n->corpus->eval_data.n || n->corpus->split > 0)) || dev_rows(n) ||
+           (n->chat && (n->chat->eval.n || n->chat->split > 0));
+}
+
 static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
 {
     struct masking m;
     int rc = n->line ? masking_opts_check(n->line, &n->o->mask, &n->config, err) : 0;
 
-    if (rc || !arch_is_masked(&n->config) || !n->data)
+    if (rc || !arch_is_masked(&n->config) || !has_data(n))
         return rc;
     rc = masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err);
     rc = rc ? rc : masking_framed(&m, &n->config, err);
-    return rc || masking_rows(&m, UINT64_MAX, seq)
+    return rc || masking_room(&m, seq)
                ? rc
                : err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves "
                             "no room in it", seq);
@@ -135,13 +142,12 @@ static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
 /* --early-stopping needs evaluations. */
 static int check_early(const struct newrun *n, struct err *err)
 {
-    int any = n->eval_data || dev_rows(n) || (n->chat && n->chat->eval.n);
-
     if (!n->o->early_stopping)
         return 0;
-    if (!any)
-        return err_misuse(err, "--early-stopping needs something to evaluate on: give %s",
-                          n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
+    if (!has_eval(n))
+        return err_misuse(err, "--early-stopping needs something to evaluate on: give %s FILE or "
+                          "--eval-split PART",
+                          n->examples || n->chat ? "--eval-file" : "--eval-data");
     if (n->o->eval_every || (n->chat && n->chat->evaluates_epochs))
         return 0;
     return err_misuse(err, "--early-stopping counts evaluations, and there would be one at the end "
@@ -151,10 +157,8 @@ static int check_early(const struct newrun *n, struct err *err)
 /* The checks that need no folder. Nothing on disk changes. */
 static int check(const struct newrun *n, struct err *err)
 {
-    const struct corpus_file files[] = { { n->data, n->data_format },
-                                         { n->eval_data, n->data_format } };
-    uint64_t                 seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
-    int               rc = creation_check(n->dir, err);
+    uint64_t seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
+    int      rc = creation_check(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
@@ -162,15 +166,18 @@ static int check(const struct newrun *n, struct err *err)
         rc = tokenizer_expect(n->tokenizer, err);
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
         rc = tokenise_same(n->tokenizer, n->init, err);
-    if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n) && !(n->chat && n->chat->eval.n))
-        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
-                        n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
+    if (!rc && n->o->keep_best && !has_eval(n))
+        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s FILE or "
+                        "--eval-split PART",
+                        n->examples || n->chat ? "--eval-file" : "--eval-data");
     rc = rc ? rc : check_early(n, err);
     rc = rc ? rc : check_masking(n, seq, err);
-    for (int i = 0; i < 2 && !rc; i++)
-        if (files[i].path)
-            rc = corpus_check(files[i], n->tokenizer, n->config.vocab, seq, n->events, err);
-    return rc;
+    if (!rc && n->corpus && n->comm && corpus_reads_input(n->corpus))
+        rc = err_misuse(err, "- (standard input) reaches one process alone, and %zu train: give a "
+                        "file", n->comm->size);
+    return rc || !n->corpus
+               ? rc
+               : corpus_check(n->corpus, n->tokenizer, n->config.vocab, seq, n->events, err);
 }
 
 /* ---- provenance ---- */
@@ -205,7 +212,7 @@ static char *real_paths(const char *text)
     FILE  *f = copy ? open_memstream(&out, &size) : NULL;
 
     while (f && (line = strsep(&rest, "\n"))) {
-        char *full = realpath(line, NULL);
+        char *full = strcmp(line, "-") ? realpath(line, NULL) : NULL;
 
         fprintf(f, "%s%s", full ? full : line, rest ? "\n" : "");
         free(full);
@@ -445,14 +452,11 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
 /* Fill the folder, and check that all ranks have read the same data. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
-    const struct corpus_file data = { n->data, n->data_format },
-                             eval = { n->eval_data, n->data_format };
-    int                      rc = runlog_begin(s->log, err);
+    int rc = runlog_begin(s->log, err);
 
     if (rc || (rc = runlog_end(s->log, store_all(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->data && (rc = corpus_add(s, "data", data, err))) ||
-        (n->eval_data && (rc = corpus_add(s, "eval", eval, err))) ||
+        (n->corpus && (rc = corpus_add(s, n->corpus, err))) ||
         (rc = format_run(s, n, err)))
         return rc;
     return job_run_alike(s, err);
@@ -521,7 +525,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                                        : SESSION_PADDED;
     if (n->chat && n->chat->pairs)
         s.pairs = pairs_opts_of(n->chat->pairs, n->o);
-    if (!rc && (n->data || n->n_examples || n->chat))
+    if (!rc && (has_data(n) || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)
         rc = check_room(&s, n, err);

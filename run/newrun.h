@@ -3,6 +3,7 @@
 
 #include "run/folder/session.h"
 #include "run/sources/chat_files.h"
+#include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 
 struct newrun {
@@ -10,8 +11,7 @@ struct newrun {
     struct model_config        config;
     const struct train_opts *o; // checked; seq 0: all positions; schedule_steps 0: steps
     const char              *tokenizer;        // a folder, or NULL
-    const char              *data, *eval_data; // token files or texts; NULL: none
-    enum tokens_format       data_format;      // of both
+    const struct corpus_opts *corpus;          // token files or texts; NULL: none
     const struct events     *events;           // callbacks; may be NULL
     struct comm             *comm;             // all ranks create it together, each its folder;
                                                // NULL: a single process

@@ -2,12 +2,12 @@
  * generate text. It needs no command line. No function in it prints, exits, or handles signals.
  * examples/train.c uses it; `make build/examples/NAME` builds examples/NAME.c.
  *
- *     tokenise_train(&text, 1, 512, "tok", &ids, ev, &err)         train a tokenizer
+ *     tokenise_train(&t, ev, &err)         train a tokenizer
  *
  *     train_opts_default(&o, &err)                                 training options
  *     newrun_create(&(struct newrun){ .dir = "run", .config = config,   create the run's folder;
  *                   .o = &o, .tokenizer = "tok",                   after an error
- *                   .data = text, .events = ev }, &err)            there is none
+ *                   .corpus = &corpus, .events = ev }, &err)       there is none
  *     train_opts_release(&o)
  *
  *     session_open(&s, "run", SESSION_WRITE, ev, &err)             open and lock the run
@@ -17,10 +17,10 @@
  *     read_opts_default(&read, &err)                               options for reading a model
  *
  *     model_folder_open(&m, "run", MODEL_KEPT, NULL, ev, &err)     open the model of a run, or of
- *     model_folder_evaluator(&e, &m, &read, NULL, &err)               a Hugging Face folder
- *     tokens_open(&tokens, "held-out.bin", 2, &err)
- *     evaluate_tokens(&e, tokens, 0, &loss, &n, &err)              its loss on a token file
- *     tokens_close(tokens)
+ *     model_folder_evaluator(&e, &m, &read, NULL, &err)            a Hugging Face folder
+ *     tokens_open(&one.tokens, "held-out.bin", 2, &err)            struct mixture_source one
+ *     evaluate_tokens(&e, &(struct mixture){ &one, 1 }, 0, &loss, &n, &err)   its loss on a token
+ *     tokens_close(one.tokens)                                     file
  *     evaluator_close(&e)
  *     model_folder_close(&m)
  *

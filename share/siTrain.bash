@@ -8,13 +8,16 @@ _siTrain() {
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --eval-data --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
         --resume) files=1 ;;
         --data) files=1 ;;
+        --mix) files=1 ;;
         --eval-data) files=1 ;;
+        --eval-split) words=" " ;;
+        --text-column) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
         --init) files=1 ;;
@@ -85,7 +88,7 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -96,6 +99,7 @@ _siTrain() {
         --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
+        --eval-split) words=" " ;;
         --test-file) files=1 ;;
         --epochs) words=" " ;;
         --max-seq) words=" " ;;
@@ -240,11 +244,15 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     prepare)
-        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --text-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
+        options="--help --out --tokenizer --train-tokenizer --data-format --text-column --eval-split --eval-out --threads --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
         case "$before" in
         --out) files=1 ;;
         --tokenizer) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
+        --text-column) files=1 ;;
+        --eval-split) words=" " ;;
+        --eval-out) files=1 ;;
+        --threads) words=" " ;;
         --vocab) words=" " ;;
         --show) words=" " ;;
         --init) files=1 ;;
@@ -253,7 +261,6 @@ _siTrain() {
         --messages-column) files=1 ;;
         --prompt-column) files=1 ;;
         --completion-column) files=1 ;;
-        --text-column) files=1 ;;
         --bos) files=1 ;;
         --eos) files=1 ;;
         --loss-on) words="answers last all" ;;
@@ -327,7 +334,7 @@ _siTrain() {
         --max-shard-size) words=" " ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -338,12 +345,14 @@ _siTrain() {
         --network-latency) words=" " ;;
         --json) files=1 ;;
         --data) files=1 ;;
+        --mix) files=1 ;;
         --eval-data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
         --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
+        --eval-split) words=" " ;;
         --test-file) files=1 ;;
         --epochs) words=" " ;;
         --max-seq) words=" " ;;

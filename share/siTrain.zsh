@@ -32,8 +32,11 @@ _siTrain() {
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
-            '--data=[Training data\: token file (llm.c'\''s or nanoGPT'\''s), read in place, or text, tokenised into RUN]:FILE:_files' \
-            '--eval-data=[Evaluation data\: token file or text]:FILE:_files' \
+            '*--data=[Training data\: token file (llm.c'\''s or nanoGPT'\''s), read in place; or text, rows with a text, a folder of these, or - (standard input), tokenised into RUN. Each --data is a source.]:FILE|DIR:_files' \
+            '--mix=[Weights of the sources, one for each --data, such as 0.7,0.3 (default\: all rows of all sources once in an epoch)]:WEIGHT,..:_files' \
+            '*--eval-data=[Evaluation data, as --data]:FILE|DIR:_files' \
+            '--eval-split=[Part of the documents of --data to evaluate on instead of training on them, such as 5% or 0.05. A hash of its contents chooses a document.]:PART: ' \
+            '--text-column=[Column (JSON\: key) of the text in rows (default\: text)]:NAME:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt (default\: --init'\''s folder). It must have the vocabulary of --init.]:DIR:_files' \
             '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
@@ -118,8 +121,9 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file or several.]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
@@ -213,7 +217,7 @@ _siTrain() {
     eval)
         _arguments \
             ':RUN|HFDIR:_files' \
-            '--data=[Token file or text to evaluate on. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
+            '*--data=[Token file, text, rows with a text, a folder of these, or - (standard input) to evaluate on. Repeated\: one after the other. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--task=[GLUE task of a classifier; chat or dpo\: the rows of a language model (default\: as it was trained)]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
@@ -289,6 +293,10 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt]:DIR:_files' \
             '--train-tokenizer[Train a byte-level BPE tokenizer on the texts]' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
+            '--text-column=[Column (JSON\: key) of the text in rows (default\: text)]:NAME:_files' \
+            '--eval-split=[Part of the documents, such as 5%, that goes to --eval-out instead. A hash of a document decides, so it is always on the same side. A row is a document; a text is cut into some at line ends, of 4 KiB or more]:PART: ' \
+            '--eval-out=[Token file of the part that --eval-split chooses]:PATH:_files' \
+            '--threads=[Number of threads (default\: 0, all cores that the process may use; at most 32). The tokens do not depend on it]:N: ' \
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
             '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
             '--show=[Print the first N rows of each file as tokens, with those that count in the loss\: green on a terminal, otherwise lines of id, + or -, and text]:N: ' \
@@ -298,7 +306,6 @@ _siTrain() {
             '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
-            '--text-column=[Column (JSON\: key) of the text (default\: text)]:NAME:_files' \
             '--generation-prompt[Add what the template writes before an answer]' \
             '--bos=[Template'\''s bos_token (default\: the model'\''s)]:TEXT:_files' \
             '--eos=[Template'\''s eos_token (default\: the model'\''s)]:TEXT:_files' \
@@ -395,13 +402,15 @@ _siTrain() {
             '--network-latency=[Network latency, in microseconds]:US: ' \
             '--traffic[Print the bytes per step that cross each link and that are written, by class]' \
             '--json=[File for the prediction as JSON (-\: stdout, instead of the plan). Only such a file is replaced.]:FILE:_files' \
-            '--data=[Training data, or folder of --task. The plan does not depend on it, but plan refuses data that pretrain refuses.]:FILE|DIR:_files' \
-            '--eval-data=[Evaluation data. The plan does not depend on it, but plan refuses data that pretrain refuses.]:FILE:_files' \
+            '*--data=[Training data, or folder of --task. The plan does not depend on it, but plan refuses data that pretrain refuses by their beginning.]:FILE|DIR:_files' \
+            '--mix=[Weights of several --data. The plan does not depend on them.]:WEIGHT,..:_files' \
+            '*--eval-data=[Evaluation data, of which the same holds]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file or several.]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \

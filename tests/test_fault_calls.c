@@ -168,9 +168,11 @@ static void trainer_memory_fails(void **state)
 
 struct creation {
     char             *dir, *argv[2], data[4096], run[4096];
-    struct train_opts o;
-    struct newrun     n;
-    struct err        err;
+    const char        *named;
+    struct train_opts  o;
+    struct corpus_opts corpus;
+    struct newrun      n;
+    struct err         err;
 };
 
 static void creation_begin(struct creation *c, int mode)
@@ -193,13 +195,16 @@ static void creation_begin(struct creation *c, int mode)
     c->o.seq = 16;
     snprintf(c->data, sizeof c->data, "%s/tokens.bin", c->dir);
     snprintf(c->run, sizeof c->run, "%s/run", c->dir);
+    c->named = c->data;
+    c->corpus = (struct corpus_opts){ .data = { &c->named, 1 } };
     f = fopen(c->data, "wb");
     assert_non_null(f);
     for (size_t i = 0; i < 600; i++)
         ids[i] = (uint16_t)(i * 7 % 61);
     fwrite(ids, sizeof ids, 1, f);
     fclose(f);
-    c->n = (struct newrun){ .dir = c->run, .config = tiny, .o = &c->o, .data = c->data };
+    c->n = (struct newrun){ .dir = c->run, .config = tiny, .o = &c->o,
+                            .corpus = &c->corpus };
 }
 
 /* A creation that cannot be completed leaves no folder behind, and the next one of the same name
@@ -291,7 +296,7 @@ static void resumes_fail(void **state)
                              0);
             if (!stopped)
                 calls_arm(ways[w].kind, k, ways[w].how);
-            int rc = corpus_resume(&s, "data", (struct corpus_file){ name[at], TOKENS_AUTO }, &err);
+            int rc = corpus_resume(&s, &(struct corpus_opts){ .data = { &name[at], 1 } }, &err);
             if (!stopped)
                 calls_disarm();
             met = !stopped && calls_met();

@@ -108,14 +108,16 @@ static void run_names(void **state)
 {
     static const char *const of_run[] = {
         "run.db", "run.db-wal", "run.db-shm", "run.db-journal", "run.db.new", "run.db.new-wal",
-        "run.db-wal.damaged", "run.lock", "tokenizer", "data.bin", "eval.bin", "train.ex", "dev.ex",
+        "run.db-wal.damaged", "run.lock", "tokenizer", "data.bin", "eval.bin", "data.1.bin",
+        "eval.12.bin", "train.ex", "dev.ex",
         "dev_mm.ex", "dev0", "dev17", "image0", "image1", "best",
         "best.new-12345678b2131df3", "tensorboard",
         "trainer_state.json", "predict_results_sst2.txt", "x.0123456789abcdef.tmp",
     };
     static const char *const others_there[] = {
         "report.html", "image001.jpg", "dev2024-backup", "dev", "image", "devx", "bests",
-        "predictions.txt", "mine.json", "tokens.bin", "data.bin2", "xrun.db", "best-of-all",
+        "predictions.txt", "mine.json", "tokens.bin", "data.bin2", "data.x.bin", "data.1.bin.gz",
+        "xrun.db", "best-of-all",
     };
 
     (void)state;

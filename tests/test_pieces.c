@@ -14,7 +14,6 @@
 #include "model/decode.h"
 #include "model/hf.h"
 #include "run/sitrain.h"
-#include "run/sources/corpus.h"
 #include "tests/odd_text.h"
 #include "tests/rig.h"
 #include "tests/tempdir.h"
@@ -366,14 +365,14 @@ static void make_text(void)
 {
     static char bytes[20000];
     const char *path = text;
-    size_t      ids;
     struct err  err = { 0 };
 
     assert_int_equal(chdir(tempdir), 0);
     tempdir_put("text", bytes, word_text(bytes, sizeof bytes / 8));
     snprintf(text, sizeof text, "%s", tempdir_at("text"));
     snprintf(tok, sizeof tok, "%s", tempdir_at("tok"));
-    assert_int_equal(tokenise_train(&path, 1, 260, tok, &ids, NULL, &err), 0);
+    struct tokenise_train t = { .texts = &path, .n = 1, .vocab = 260, .dir = tok };
+    assert_int_equal(tokenise_train(&t, NULL, &err), 0);
 }
 
 struct kind { int mode; size_t devices; int speculate; double compress; int activations; };
@@ -382,7 +381,8 @@ static void make(const char *dir, const struct kind *k, struct model_config conf
 {
     struct train_opts o;
     struct err        err = { 0 };
-    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text, .config = config };
+    struct corpus_opts data = { .data = { &(const char *){ text }, 1 } };
+    struct newrun n = { .dir = dir, .o = &o, .tokenizer = tok, .corpus = &data, .config = config };
 
     assert_int_equal(train_opts_default(&o, &err), 0);
     o.mode = k->mode;

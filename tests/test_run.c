@@ -140,22 +140,24 @@ static void make_text(void)
 {
     static char bytes[WORDS * 8];
     const char *path = text;
-    size_t      ids;
     struct err  err = { 0 };
 
     assert_int_equal(chdir(tempdir), 0);
     tempdir_put("text", bytes, word_text(bytes, WORDS));
     snprintf(text, sizeof text, "%s", tempdir_at("text"));
     snprintf(tok, sizeof tok, "%s", tempdir_at("tok"));
-    assert_int_equal(tokenise_train(&path, 1, 260, tok, &ids, NULL, &err), 0);
-    assert_int_equal(ids, 260);
+    struct tokenise_train t = { .texts = &path, .n = 1, .vocab = 260, .dir = tok };
+    assert_int_equal(tokenise_train(&t, NULL, &err), 0);
+    assert_int_equal(t.ids, 260);
 }
 
 static int make(const char *dir, int mode, const struct events *events, struct err *err)
 {
     struct train_opts o;
-    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text,
-                            .eval_data = text, .events = events,
+    const char        *path = text;
+    struct corpus_opts corpus = { .data = { &path, 1 }, .eval_data = { &path, 1 } };
+    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .corpus = &corpus,
+                            .events = events,
                             .config = arch_config(&gpt2_arch, (struct model_config){
                                 .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 260,
                                 .n_positions = SEQ, .norm_eps = 1e-5f }) };
@@ -322,7 +324,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     struct evaluator       e = { 0 };
     struct generator       g;
     struct session         s;
-    struct tokens         *tokens = NULL;
+    struct mixture         data;
     struct token_buf       prompt = { 0 };
     struct err             err = { 0 };
     char                   said[512] = "";
@@ -335,18 +337,18 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     train("run", &events);
 
     assert_int_equal(session_open(&s, "run", SESSION_READ, NULL, &err), 0);
-    assert_int_equal(corpus_open(&tokens, &s, "eval", &err), 0);
+    assert_int_equal(corpus_open(&data, &s, "eval", &err), 0);
     session_close(&s);
     assert_int_equal(read_opts_default(&read, &err), 0);
     read.batch = 2;
     read.threads = 1;
     assert_int_equal(model_folder_open(&m, "run", MODEL_KEPT, NULL, NULL, &err), 0);
     assert_int_equal(model_folder_evaluator(&e, &m, &read, NULL, &err), 0);
-    assert_int_equal(evaluate_tokens(&e, tokens, 0, &loss, &n, &err), 0);
+    assert_int_equal(evaluate_tokens(&e, &data, 0, &loss, &n, &err), 0);
     assert_true(loss == h.eval[STEPS - 1]);
     evaluator_close(&e);
     model_folder_close(&m);
-    tokens_close(tokens);
+    mixture_close(&data);
 
     assert_int_equal(generator_open(&g, "run", MODEL_KEPT, NULL, &read, &greedy, NULL, &err), 0);
     assert_int_equal(tokenizer_encode(g.tok, "the", 3, &prompt, &err), 0);

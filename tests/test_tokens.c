@@ -1,5 +1,5 @@
-/* test_tokens.c: token files as they are written, detected, refused, checked and dealt into
- * batches; and file.h beneath them. */
+/* test_tokens.c: token files as they are written, detected, refused and checked; and file.h
+ * beneath them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -74,7 +74,6 @@ static void test_round_trip(void **state)
 static void test_wide(void **state)
 {
     enum { N = 70001, AT = 65536 };
-    struct tokens_order o = { .batch = 1, .seq = AT, .grad_accum = 1 };
     struct tokens      *t;
     unsigned            width;
     int32_t             header[3], *ids = malloc(2 * N * sizeof *ids);
@@ -100,7 +99,7 @@ static void test_wide(void **state)
         assert_int_equal(tokens_read(t, 0, N, N, ids, &e), 0);
         for (int i = 0; i < N; i++)
             assert_int_equal(ids[i], i);
-        assert_int_equal(tokens_batch(t, &o, 0, 0, N, ids, ids + N, &e), 0);
+        assert_int_equal(tokens_row(t, 0, AT, N, ids, ids + N, &e), 0);
         assert_int_equal(ids[N + AT - 1], AT);
         assert_int_equal(tokens_expect(t, sums, 1, &e), 0);
     }
@@ -288,9 +287,6 @@ static void test_formats(void **state)
 {
 #define B(text) text, sizeof text - 1
     static const struct { const char *name, *bytes; size_t n; const char *says; } files[] = {
-        { "a.txt.gz", B("\x1F\x8B\x08\0\0\0\0\0"), "a.txt.gz is a gzip file, not a text: zcat " },
-        { "a.bin", B("\x1F\x8B\x08\0\0\0\0\0"), "a gzip file" }, // whatever it is called
-        { "a.zst", B("\x28\xB5\x2F\xFD\4"), "a zstd file, not a text: zstdcat " },
         { "a.bz2", B("BZh91AY&SY\0"), "a bzip2 file, not a text: bzcat " },
         { "a.xz", B("\xFD""7zXZ\0\0"), "an xz file, not a text: xzcat " },
         { "a.zip", B("PK\3\4\0\0"), "a zip archive, not a text: unzip -p " },
@@ -314,20 +310,15 @@ static void test_formats(void **state)
         { "a.txt", B("\xFF\xFE\0\0h\0\0\0"), "UTF-32" },
         { "a.txt", B("caf\xE9 au lait\n"), "byte 3, in line 1, is 0xE9; if it is Latin-1: iconv -f "
                                            "LATIN1 -t UTF-8 " },
-        { "a.jsonl", B("{\"text\": \"a\"}\n"),
-          "JSON, whose braces and quotes would be read as text: jq -r .text " },
-        { "a.jsonl", B("{\"id\": 1, \"messages\": [{\"role\": \"user\"}]}\n"),
-          "JSON of conversations, whose braces and quotes would be read as text: finetune --task "
-          "chat --train-file trains on them" },
-        { "a.txt", B("\xEF\xBB\xBF [\n {\"a\": 1}]"), "a JSON list, whose braces and quotes" },
-        { "a.json", B("[\"a\", \"b\"]"), "a JSON list" },
     };
-    // texts that begin like something else
+    // rows, packed files, and texts that begin like something else
     static const struct { const char *bytes; size_t n; } texts[] = {
         { B("GGUF is a format of one file\n") }, { B("PAR1 and PAR2\n") },
         { B("BZh is not packed\n") },
         { B("{ curly } braces\n") }, { B("[1] a note\n") }, { B("[\"quoted\"] words\n") },
         { B("{\"quoted\"} words\n") }, { B("PK is a zip\n") },
+        { B("{\"text\": \"a\"}\n") }, { B("\xEF\xBB\xBF [\n {\"a\": 1}]") },
+        { B("[\"a\", \"b\"]") }, { B("\x1F\x8B\x08") }, { B("\x28\xB5\x2F\xFD") },
     };
 
     (void)state;
@@ -342,9 +333,40 @@ static void test_formats(void **state)
             fail_msg("%s", e.text);
     assert_int_equal(detect("a.jsonl", B("{\"text\": \"a\"}\n"), TOKENS_TEXT, 300), 0);
     assert_int_equal(detect("a.csv", B("text,label\na,1\n"), TOKENS_AUTO, 300), 0);
-    assert_int_equal(detect("a.txt.gz", B("\x1F\x8B\x08\0"), TOKENS_TEXT, 300), -1);
+    assert_int_equal(detect("a.txt.gz", B("\x1F\x8B\x08\0"), TOKENS_TEXT, 300), 0);
     assert_int_equal(detect("a.txt.gz", B("\x1F\x8B\x08\0"), TOKENS_U16, 300), -1);
     refused("a gzip file");
+}
+
+/* More ids than llm.c's header can count: they are counted behind the mark. The file has a hole. */
+static void test_many(void **state)
+{
+    const uint64_t       many = (uint64_t)INT32_MAX + 10;
+    struct tokens_writer w;
+    struct tokens       *t;
+    int32_t              ids[3];
+    uint32_t             head[8];
+
+    (void)state;
+    assert_int_equal(tokens_writer_open(&w, tempdir_at("many.bin"), 300, &e), 0);
+    w.count = many;
+    w.ids.off += 2 * many;
+    assert_int_equal(tokens_writer_add(&w, (int32_t[]){ 7, 8 }, 2, &e), 0);
+    assert_int_equal(tokens_writer_commit(&w, &e), 0);
+    append_close(&w.ids);
+    assert_int_equal(tokens_open(&t, tempdir_at("many.bin"), 2, &e), 0);
+    assert_int_equal(t->count, many + 2);
+    assert_int_equal(tokens_read(t, many - 1, 3, 300, ids, &e), 0);
+    assert_memory_equal(ids, ((int32_t[]){ 0, 7, 8 }), sizeof ids);
+    tokens_close(t);
+    int fd = open(tempdir_at("many.bin"), O_RDWR);
+    assert_int_equal(pread(fd, head, sizeof head, 0), sizeof head);
+    assert_int_equal(head[2], UINT32_MAX);
+    head[6]++; // the count's lower half
+    assert_int_equal(pwrite(fd, head, sizeof head, 0), sizeof head);
+    close(fd);
+    assert_int_equal(tokens_open(&t, tempdir_at("many.bin"), 2, &e), -EINVAL);
+    refused("but its header says 2147483660 tokens of uint16");
 }
 
 static void test_sums(void **state)
@@ -380,68 +402,6 @@ static void test_sums(void **state)
     tokens_close(t);
 }
 
-static void test_sequential(void **state)
-{
-    struct tokens_order o = { .batch = 2, .seq = 7, .grad_accum = 3 };
-    struct tokens      *t;
-    int32_t             x[14], y[14];
-    uint64_t            row = 0;
-
-    (void)state;
-    write_ids("a.bin", 36); // floor(35 / 7) = 5 rows: the last target is id 35
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
-    for (uint64_t s = 0; s < 9; s++)
-        for (size_t a = 0; a < 3; a++) {
-            assert_int_equal(tokens_batch(t, &o, s, a, 36, x, y, &e), 0);
-            for (size_t i = 0; i < 14; i++) {
-                int32_t want = (int32_t)((row + i / 7) % 5 * 7 + i % 7);
-
-                assert_int_equal(x[i], want);
-                assert_int_equal(y[i], want + 1);
-            }
-            row += 2;
-        }
-    o.seq = 36;
-    assert_int_equal(tokens_batch(t, &o, 0, 0, 36, x, y, &e), -EINVAL);
-    tokens_close(t);
-}
-
-/* Every row once an epoch, in another order each epoch and for each seed, the same order when asked
- * again. */
-static void test_shuffled(void **state)
-{
-    struct tokens_order o = { .shuffled = 1, .seed = 5, .batch = 1, .seq = 3, .grad_accum = 1 };
-    struct tokens      *t;
-    int                 order[3][97], differs[2] = { 0 };
-    int32_t             x[3], y[3];
-
-    (void)state;
-    write_ids("a.bin", 97 * 3 + 2);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
-    for (int k = 0; k < 3; k++) { // epochs 0 and 1, then epoch 0 of another seed
-        char seen[97] = { 0 };
-
-        o.seed = k == 2 ? 6 : 5;
-        for (int i = 0; i < 97; i++) {
-            assert_int_equal(tokens_batch(t, &o, (uint64_t)(k == 1 ? 97 + i : i), 0, 65536, x, y,
-                                          &e),
-                             0);
-            assert_int_equal(x[0] % 3, 0);
-            assert_int_equal(x[2], x[0] + 2);
-            assert_int_equal(y[0], x[1]);
-            assert_int_equal(y[2], x[0] + 3);
-            order[k][i] = x[0] / 3;
-            assert_false(seen[order[k][i]]++);
-        }
-    }
-    for (int i = 0; i < 97; i++) {
-        differs[0] += order[0][i] != order[1][i];
-        differs[1] += order[0][i] != order[2][i];
-    }
-    assert_true(differs[0] > 50 && differs[1] > 50);
-    tokens_close(t);
-}
-
 static void test_json(void **state)
 {
     json_t *v;
@@ -473,8 +433,7 @@ int main(void)
         T(test_round_trip), T(test_wide),       T(test_writer_leaves_nothing),
         T(test_new_file),   T(test_refusals),
         T(test_detect),     T(test_headerless), T(test_formats), T(test_sums),
-        T(test_sequential), T(test_shuffled),
-        T(test_json),
+        T(test_json),       T(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,8 @@ static void say_notice(void *ctx, const char *sentence)
     say_line(stderr, "siTrain: %s", sentence);
 }
 
+enum { REPEATED = 4 }; // epochs of a source from which on its user hears of it
+
 static size_t layers; // layers of the run that is trained
 
 /* Warns if the process may use few cores: mpirun binds even a single process to one or two, unless
@@ -46,6 +48,26 @@ static void say_mem(const struct mem_choice *m)
                 opt_size_text(own, sizeof own, m->written_own));
 }
 
+/* Says what a training reads: each source, its tokens, its share of the rows. */
+static void say_sources(const struct training_begins *t)
+{
+    const struct train_opts *o = t->o;
+    double                   rows = (double)(o->steps * o->batch * o->grad_accum);
+
+    for (size_t i = 0; i < t->n_sources; i++) {
+        const struct training_source *c = &t->sources[i];
+        double                      epochs = rows * c->share / (double)c->rows;
+
+        if (t->n_sources > 1)
+            say_line(stderr, "siTrain: source %s: %" PRIu64 " tokens, %.4g%% of the rows", c->name,
+                     c->tokens, 100 * c->share);
+        if (epochs > REPEATED && t->first == 0)
+            say_line(stderr, "siTrain: %s is read %.3g times until step %" PRIu64 ": what is "
+                     "repeated more than %d times teaches little more (more data, a smaller "
+                     "weight in --mix or fewer --steps)", c->name, epochs, o->steps, REPEATED);
+    }
+}
+
 static void say_training(void *ctx, const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
@@ -72,6 +94,7 @@ static void say_training(void *ctx, const struct training_begins *t)
             o->threads == 1 ? "" : "s",
             opt_size_text(total, sizeof total, (double)t->plan->total),
             opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
+    say_sources(t);
     say_binding(o->threads);
     say_mem(t->mem);
 }

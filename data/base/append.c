@@ -13,6 +13,12 @@ int append_open(struct append *a, const char *path, uint64_t off, struct err *er
     return rc;
 }
 
+int append_go(struct append *a, const struct file_new *f, uint64_t off, struct err *err)
+{
+    *a = (struct append){ .f = *f, .buf = malloc(APPEND_BYTES), .off = off };
+    return a->buf ? 0 : err_set(err, -ENOMEM, "no memory to write %s", f->path);
+}
+
 int append_flush(struct append *a, struct err *err)
 {
     int rc = file_pwrite(a->f.fd, a->buf, a->used, a->off, a->f.path, err);

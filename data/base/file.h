@@ -108,6 +108,11 @@ int file_drive(const char *path, dev_t *drive);
 struct file_new { int fd, folder, there; char *path, *temp; struct stat was; };
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
+/* Takes a file that a dead process of this user left unfinished for `path`, instead of removing
+ * it: the first one that `fits` wants. It is then as after file_new_open. Returns 1; 0 if there is
+ * none; or -errno. */
+int  file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, int fd), void *ctx,
+                   struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and a committed one
 void file_new_keep(struct file_new *f);  // frees f; the new file stays under its temporary name

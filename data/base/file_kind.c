@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD_BYTES 4096u
+#define HEAD_BYTES ((size_t)FILE_HEAD_BYTES)
 #define MIB        ((size_t)1 << 20)
 
 /* ---- the formats ---- */
@@ -91,9 +91,8 @@ static const struct file_format
     utf16_le = { .name = "UTF-16 without a mark", ICONV("UTF-16LE") },
     utf16_be = { .name = "UTF-16 without a mark", ICONV("UTF-16BE") },
     latin1 = { .name = "Latin-1", ICONV("LATIN1") },
-    json_chat = { .name = "JSON of conversations", NOT_READ },
-    json_objects = { .name = "JSON", .text = "jq -r .text \1 >\2" },
-    json_list = { .name = "a JSON list", .text = "jq -r '.[].text' \1 >\2" };
+    json_objects = { .name = "JSON", NOT_READ }, // as something else than rows
+    json_list = { .name = "a JSON list", NOT_READ };
 
 /* ---- formats by their first bytes ---- */
 
@@ -293,6 +292,22 @@ static int head_read(struct file_look *out, unsigned char *head, size_t *n, int 
     return rc;
 }
 
+/* gzip and zstd are the first two of the formats. */
+int file_kind_is_packed(const struct file_look *look)
+{
+    return look->kind == FILE_FORMAT && (look->format == formats || look->format == formats + 1);
+}
+
+void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size)
+{
+    n = size_min(n, HEAD_BYTES);
+    if (head_look(out, (const unsigned char *)bytes, n, n ? size : 0))
+        return;
+    out->format = json_format(bytes, n);
+    out->kind = out->format ? FILE_JSON : FILE_TEXT;
+    out->words = looks_like_words((const unsigned char *)bytes, n);
+}
+
 int file_kind_look(struct file_look *out, const char *path, const struct watch *watch,
                    struct err *err)
 {
@@ -308,9 +323,6 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
     if (!rc && !known) {
         out->format = json_format((char *)head, n);
         out->kind = out->format ? FILE_JSON : FILE_TEXT;
-        if (out->format && (memmem(head, n, "\"messages\":", 11) ||
-                            memmem(head, n, "\"conversations\":", 16)))
-            out->format = &json_chat;
         buf = malloc(MIB);
         rc = buf ? whole_look(out, fd, size, path, buf, watch, err)
                  : err_set(err, -ENOMEM, "no memory to look at %s", path);
@@ -412,18 +424,27 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
                                                       : "a text",
                           wants[want].not);
     write_command(command, sizeof command, path, f, want);
-    if (f == &json_chat && want <= FILE_FOR_TEXT)
-        return err_misuse(err, "%s is %s, whose braces and quotes would be read as text: finetune "
-                          "--task chat --train-file trains on them, eval --eval-file evaluates on "
-                          "them, --data-format text takes it as it is", path, f->name);
-    if (look->kind == FILE_JSON && want <= FILE_FOR_TEXT)
-        return err_misuse(err, "%s is %s, whose braces and quotes would be read as text: %s makes "
-                          "a text of its \"text\", finetune takes rows, --data-format text takes "
-                          "it as it is", path, f->name, command);
     if (!*command)
         return err_misuse(err, "%s is %s, %s", path, f->name, wants[want].not);
     return err_misuse(err, "%s is %s, %s: %s %s", path, f->name, wants[want].not, command,
                       f->makes ? f->makes : wants[want].makes);
+}
+
+int file_kind_refuse_packed(const struct file_look *look, const char *path, const char *format,
+                            enum file_want want, struct err *err)
+{
+    const struct file_format *f = &formats[!strcmp(format, "zstd")];
+    char                      inner[400], words[2][408];
+    struct err                why;
+
+    if (strlen(path) > 300) // a message has room for this much
+        return file_kind_refuse(look, path, want, err);
+    name_made(inner, sizeof inner, path, f, ".unpacked");
+    file_kind_refuse(look, inner, want, &why);
+    machine_word(words[0], sizeof words[0], path);
+    machine_word(words[1], sizeof words[1], inner);
+    return err_misuse(err, "%s is %s, which is unpacked, but %s. First: %s %s >%s", path, f->name,
+                      why.text, f == formats ? "zcat" : "zstdcat", words[0], words[1]);
 }
 
 int file_kind_check_bytes(const char *bytes, size_t n, const char *path, enum file_want want,

@@ -37,9 +37,20 @@ struct file_look {
 int file_kind_look(struct file_look *out, const char *path, const struct watch *watch,
                    struct err *err);
 
+/* Finds the kind of contents that arrive piece by piece, from the first n bytes. size: of all
+ * contents, or UINT64_MAX if it is unknown. What begins as a text is taken for one. */
+void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size);
+enum { FILE_HEAD_BYTES = 4096 }; // as many are looked at
+
+/* Returns whether it is a packed file that unpack.h reads. */
+int file_kind_is_packed(const struct file_look *look);
+
 /* Refuses the file for the use `want`, whatever its kind. Always returns misuse. */
 int file_kind_refuse(const struct file_look *look, const char *path, enum file_want want,
                      struct err *err);
+/* The same of the contents of a packed file. format: "gzip" or "zstd". */
+int file_kind_refuse_packed(const struct file_look *look, const char *path, const char *format,
+                            enum file_want want, struct err *err);
 
 /* Refuse an open file, or bytes that were read, if the beginning is of a known format other than
  * text. Return 0 if the file may be what `want` says. */

@@ -61,27 +61,44 @@ static int is_this_users(const struct stat *st, const char *dir)
     return st->st_uid == geteuid() || (!geteuid() && !stat(dir, &at) && st->st_uid == at.st_uid);
 }
 
-/* Removes dir/name if it belongs to this user and no living process holds it. */
-static void remove_dead(const char *dir, const char *name, int folder)
+/* Opens the file or folder at `path`, and locks it, if it belongs to this user and no living
+ * process holds it. Otherwise returns -1. */
+static int open_dead(const char *path, const char *dir, int folder, int flags)
 {
     struct stat st;
-    char       *path = file_path(NULL, "%s/%s", dir, name);
+    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-    if (!path)
-        return;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && !fstat(fd, &st) && is_this_users(&st, dir) &&
         (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
+        return fd;
+    file_close(fd);
+    return -1;
+}
+
+static void remove_dead(const char *dir, const char *name, int folder)
+{
+    char *path = file_path(NULL, "%s/%s", dir, name);
+    int   fd = path ? open_dead(path, dir, folder, O_RDONLY) : -1;
+
+    if (fd >= 0)
         file_remove_tree(path);
     file_close(fd);
     free(path);
 }
 
+/* The folder around `path`, malloced, or NULL. *base: its last component. */
+static char *folder_of(const char *path, const char **base)
+{
+    const char *slash = strrchr(path, '/');
+
+    *base = slash ? slash + 1 : path;
+    return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+}
+
 void file_new_clear_left(const char *path, int folder)
 {
-    const char    *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char          *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path))
-                               : strdup(".");
+    const char    *base;
+    char          *dir = folder_of(path, &base);
     DIR           *d = dir ? opendir(dir) : NULL;
     struct dirent *e;
 
@@ -184,6 +201,44 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
     return rc;
 }
 
+int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, int fd), void *ctx,
+                  struct err *err)
+{
+    const char    *base;
+    char          *dir = folder_of(path, &base);
+    DIR           *d = dir ? opendir(dir) : NULL;
+    struct dirent *e;
+    struct stat    st;
+
+    *f = (struct file_new){ .fd = -1 };
+    while (d && f->fd < 0 && (e = readdir(d))) {
+        if (!is_ours(e->d_name, base, strlen(base), 0))
+            continue;
+        f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, e->d_name);
+        f->fd = f->temp ? open_dead(f->temp, dir, 0, O_RDWR) : -1;
+        if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 || !fits(ctx, f->fd))) {
+            close(f->fd);
+            f->fd = -1;
+        }
+        if (f->fd < 0)
+            free(f->temp);
+    }
+    file_close_dir(d);
+    free(dir);
+    if (f->fd < 0)
+        return *f = (struct file_new){ .fd = -1 }, 0;
+    f->path = strdup(path);
+    f->there = !lstat(path, &f->was);
+    int wrong = f->there && !S_ISREG(f->was.st_mode);
+    if (!f->path || wrong) {
+        file_new_keep(f);
+        return wrong ? err_misuse(err, "%s is there and is not a regular file: choose another name",
+                                  path)
+                     : err_set(err, -ENOMEM, "no memory to create %s", path);
+    }
+    return 1;
+}
+
 /* From its beginning, nobody can see more of it than of the folder that it may replace. */
 int file_new_folder(struct file_new *f, const char *path, struct err *err)
 {
@@ -283,9 +338,8 @@ void file_new_abort(struct file_new *f)
 
 void file_new_keep(struct file_new *f)
 {
-    if (!f->path)
-        return;
-    close(f->fd);
+    if (f->fd >= 0 && f->temp)
+        close(f->fd);
     file_new_clear(f);
 }
 

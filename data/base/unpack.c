@@ -1,8 +1,9 @@
-/* unpack.c: unpacks gzip and zstd with zlib and libzstd behind a stream of stdio. Memory is a
- * buffer, and the format's window: 32 KiB for gzip, at most 128 MiB for zstd. A zstd file that
- * needs more is refused. */
+/* unpack.c: unpacks gzip and zstd with zlib and libzstd, piece by piece or behind a stream of
+ * stdio. Memory is a buffer, and the format's window: 32 KiB for gzip, at most 128 MiB for zstd. A
+ * zstd file that needs more is refused. */
 #include "data/base/unpack.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
 
@@ -13,9 +14,12 @@
 enum { IN_BYTES = 1 << 17, OUT_BYTES = 1 << 17 };
 
 struct unpack {
-    int          fd, gzip;
+    enum { PLAIN, GZIP, ZSTD } kind;
+    int          fd, pipe; // pipe: standard input, of which nothing can be read again
     char        *path;
-    uint64_t     size, off; // of the file, and how much has been read
+    uint64_t     size, off; // of the file, and how much has been read; size 0: unknown
+    int          ended;     // no more bytes follow `in`
+    uint32_t     sum, sum_before; // CRC32C of the contents, and what it began with
     size_t       at, n;     // in[at..n) has not been unpacked yet
     uint64_t     made;      // number of unpacked bytes
     int          within;    // a member or frame has begun and not ended
@@ -26,11 +30,11 @@ struct unpack {
     unsigned char in[IN_BYTES];
 };
 
-static void unpack_free(struct unpack *u)
+void unpack_end(struct unpack *u)
 {
     if (!u)
         return;
-    if (u->gzip)
+    if (u->kind == GZIP)
         inflateEnd(&u->z);
     ZSTD_freeDCtx(u->zstd);
     file_close(u->fd);
@@ -47,23 +51,48 @@ int unpack_failed(const struct unpack *u, struct err *err)
     return u->rc;
 }
 
-static const char *format_name(const struct unpack *u) { return u->gzip ? "gzip" : "zstd"; }
+const char *unpack_format(const struct unpack *u)
+{
+    return u->kind == GZIP ? "gzip" : u->kind == ZSTD ? "zstd" : NULL;
+}
+
+void unpack_progress(const struct unpack *u, uint64_t *done, uint64_t *total)
+{
+    *done = u->off - (u->n - u->at);
+    *total = u->size;
+}
+
+uint32_t unpack_sum(const struct unpack *u) { return u->sum; }
+
+void unpack_sum_begin(struct unpack *u, uint32_t sum) { u->sum = u->sum_before = sum; }
 
 static int corrupt(struct unpack *u, const char *why)
 {
     return err_misuse(&u->why, "%s is a %s file that is corrupt: after %" PRIu64 " bytes of its "
-                      "contents: %s", u->path, format_name(u), u->made, why);
+                      "contents: %s", u->path, unpack_format(u), u->made, why);
 }
 
 /* Reads the file's next bytes into `in`, which is used up. */
 static int in_fill(struct unpack *u)
 {
-    size_t n = size_min(u->size - u->off, IN_BYTES);
-    int    rc = n ? file_pread(u->fd, u->in, n, u->off, u->path, &u->why) : 0;
+    size_t  n = u->pipe ? IN_BYTES : size_min(u->size - u->off, IN_BYTES);
+    ssize_t got;
+    int     rc = 0;
 
-    u->at = 0;
-    u->n = rc ? 0 : n;
+    u->at = u->n = 0;
+    if (!u->pipe) {
+        rc = n ? file_pread(u->fd, u->in, n, u->off, u->path, &u->why) : 0;
+        u->n = rc ? 0 : n;
+    } else {
+        do
+            got = read(u->fd, u->in, n);
+        while (got < 0 && errno == EINTR);
+        if (got < 0)
+            rc = err_set(&u->why, -errno, "read %s: %s", u->path, strerror(errno));
+        u->n = got > 0 ? (size_t)got : 0;
+    }
     u->off += u->n;
+    u->ended = !u->n;
     return rc;
 }
 
@@ -106,6 +135,16 @@ static int zstd_some(struct unpack *u, char *to, size_t *n)
     return 0;
 }
 
+/* Takes bytes of a file that is not packed. */
+static int plain_some(struct unpack *u, char *to, size_t *n)
+{
+    *n = size_min(*n, u->n - u->at);
+    memcpy(to, u->in + u->at, *n);
+    u->at += *n;
+    u->made += *n;
+    return 0;
+}
+
 static ssize_t cookie_read(void *cookie, char *to, size_t most)
 {
     struct unpack *u = cookie;
@@ -114,22 +153,36 @@ static ssize_t cookie_read(void *cookie, char *to, size_t most)
     if (!most)
         return 0;
     while (!u->rc && !n) {
-        if (u->at == u->n && u->off < u->size && (u->rc = in_fill(u)))
+        if (u->at == u->n && !u->ended && (u->rc = in_fill(u)))
             break;
         int over = u->at == u->n; // the file has ended, but bytes may be held back
         if (over && !u->within)
             return 0;
         n = size_min(most, OUT_BYTES);
-        u->rc = u->gzip ? gzip_some(u, to, &n) : zstd_some(u, to, &n);
+        u->rc = u->kind == GZIP   ? gzip_some(u, to, &n)
+                : u->kind == ZSTD ? zstd_some(u, to, &n)
+                                  : plain_some(u, to, &n);
         if (!u->rc && over && !n && u->within)
             u->rc = err_misuse(&u->why, "%s is a %s file that was cut off: after %" PRIu64
                                " bytes of its contents it ends in the middle", u->path,
-                               format_name(u), u->made);
+                               unpack_format(u), u->made);
     }
-    if (n)
+    if (n) {
+        u->sum = crc32c(u->sum, to, n);
         return (ssize_t)n; // the next call reports the failure
+    }
     errno = EIO;
     return -1;
+}
+
+int unpack_read(struct unpack *u, char *to, size_t most, size_t *n, struct err *err)
+{
+    ssize_t got;
+
+    for (*n = 0; *n < most; *n += (size_t)got)
+        if ((got = cookie_read(u, to + *n, most - *n)) <= 0)
+            return got < 0 ? unpack_failed(u, err) : 0;
+    return 0;
 }
 
 static int cookie_seek(void *cookie, off64_t *to, int from)
@@ -138,12 +191,15 @@ static int cookie_seek(void *cookie, off64_t *to, int from)
     char           skipped[4096];
     uint64_t       want = from == SEEK_SET && *to >= 0 ? (uint64_t)*to : u->made;
 
+    if (u->pipe && want != u->made)
+        return errno = ESPIPE, -1;
     if ((from != SEEK_SET && from != SEEK_CUR) || (from == SEEK_CUR && *to != 0))
         return errno = EINVAL, -1;
     if (want < u->made) {
         u->off = u->made = 0;
         u->at = u->n = 0;
-        u->within = u->rc = 0;
+        u->within = u->rc = u->ended = 0;
+        u->sum = u->sum_before;
         if (u->zstd)
             ZSTD_DCtx_reset(u->zstd, ZSTD_reset_session_only);
     }
@@ -156,67 +212,91 @@ static int cookie_seek(void *cookie, off64_t *to, int from)
 
 static int cookie_close(void *cookie)
 {
-    unpack_free(cookie);
+    unpack_end(cookie);
     return 0;
 }
 
-static int unpack_begin(struct unpack *u, struct err *err)
+static int no_memory(const char *path, struct err *err)
 {
-    if (u->gzip)
-        return inflateInit2(&u->z, 15 + 16) == Z_OK
-                   ? 0
-                   : (u->gzip = 0, err_set(err, -ENOMEM, "no memory to unpack %s", u->path));
-    u->zstd = ZSTD_createDCtx();
-    return u->zstd ? 0 : err_set(err, -ENOMEM, "no memory to unpack %s", u->path);
+    return err_set(err, -ENOMEM, "no memory to read %s", path);
 }
 
-/* Opens the stream of a packed file. Its descriptor belongs to u from now on. */
-static int stream_open(FILE **out, struct unpack *u, struct err *err)
+/* Finds out how the file is packed, from its first bytes, and makes what unpacks it. */
+static int kind_begin(struct unpack *u, struct err *err)
+{
+    static const unsigned char gzip[] = { 0x1F, 0x8B, 8 }, zstd[] = { 0x28, 0xB5, 0x2F, 0xFD };
+
+    if ((u->rc = in_fill(u)))
+        return unpack_failed(u, err);
+    while (u->pipe && u->n < sizeof zstd && !u->ended) { // a pipe may give a byte at a time
+        ssize_t got = read(u->fd, u->in + u->n, sizeof zstd - u->n);
+
+        if (got < 0 && errno != EINTR)
+            return err_set(err, -errno, "read %s: %s", u->path, strerror(errno));
+        u->n += got > 0 ? (size_t)got : 0;
+        u->off += got > 0 ? (size_t)got : 0;
+        u->ended = got == 0;
+    }
+    if (u->n >= sizeof gzip && !memcmp(u->in, gzip, sizeof gzip)) {
+        if (inflateInit2(&u->z, 15 + 16) != Z_OK)
+            return no_memory(u->path, err);
+        u->kind = GZIP;
+    } else if (u->n >= sizeof zstd && !memcmp(u->in, zstd, sizeof zstd)) {
+        u->zstd = ZSTD_createDCtx();
+        u->kind = ZSTD;
+        return u->zstd ? 0 : no_memory(u->path, err);
+    }
+    return 0;
+}
+
+int unpack_begin(struct unpack **out, const char *path, struct err *err)
+{
+    struct unpack *u = *out = calloc(1, sizeof *u);
+    int            rc = 0;
+
+    if (!u)
+        return no_memory(path, err);
+    u->fd = -1;
+    u->pipe = !strcmp(path, "-");
+    u->path = strdup(u->pipe ? "standard input" : path);
+    if (!u->path)
+        rc = no_memory(path, err);
+    else if (!u->pipe)
+        rc = file_open_read(path, &u->fd, &u->size, err);
+    else if ((u->fd = dup(STDIN_FILENO)) < 0)
+        rc = err_set(err, -errno, "read %s: %s", u->path, strerror(errno));
+    rc = rc ? rc : kind_begin(u, err);
+    if (rc) {
+        unpack_end(u);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int unpack_stream(FILE **out, struct unpack *u, struct err *err)
 {
     static const cookie_io_functions_t calls = { cookie_read, NULL, cookie_seek, cookie_close };
-    int                                rc = unpack_begin(u, err);
 
-    if (!rc && !(*out = fopencookie(u, "rb", calls)))
-        rc = err_set(err, -ENOMEM, "no memory to unpack %s", u->path);
-    return rc;
+    *out = fopencookie(u, "rb", calls);
+    return *out ? 0 : no_memory(u->path, err);
 }
 
 int unpack_open(FILE **out, struct unpack **packed, const char *path, struct err *err)
 {
-    static const unsigned char gzip[] = { 0x1F, 0x8B, 8 }, zstd[] = { 0x28, 0xB5, 0x2F, 0xFD };
-    unsigned char              head[4] = { 0 };
-    uint64_t                   size;
-    int                        fd, rc = file_open_read(path, &fd, &size, err);
+    int rc = unpack_begin(packed, path, err);
 
     *out = NULL;
-    *packed = NULL;
-    if (rc)
-        return rc;
-    rc = file_pread(fd, head, size_min(size, sizeof head), 0, path, err);
-    int is_gzip = !memcmp(head, gzip, sizeof gzip), is_zstd = !memcmp(head, zstd, sizeof zstd);
-    if (!rc && !is_gzip && !is_zstd) {
-        if ((*out = fdopen(fd, "rb")))
-            return 0;
-        rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    if (!rc && (*packed)->kind != PLAIN) {
+        rc = unpack_stream(out, *packed, err);
+    } else if (!rc) {
+        if (!(*out = fdopen((*packed)->fd, "rb")))
+            rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+        else
+            (*packed)->fd = -1;
     }
-    struct unpack *u = rc ? NULL : calloc(1, sizeof *u);
-    char          *name = rc ? NULL : strdup(path);
-    if (!rc && (!u || !name))
-        rc = err_set(err, -ENOMEM, "no memory to unpack %s", path);
-    if (rc) {
-        free(u);
-        free(name);
-        close(fd);
-        return rc;
+    if (rc || !unpack_format(*packed)) {
+        unpack_end(*packed);
+        *packed = NULL;
     }
-    u->fd = fd;
-    u->gzip = is_gzip;
-    u->path = name;
-    u->size = size;
-    rc = stream_open(out, u, err);
-    if (rc)
-        unpack_free(u);
-    else
-        *packed = u;
     return rc;
 }

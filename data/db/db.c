@@ -313,8 +313,7 @@ static int journal_check(const struct db *db, struct err *err)
         rc = err_misuse(err, "%s is not of siTrain, and SQLite would write it into %s: if a "
                         "program was killed while it changed that one, open that with sqlite3 "
                         "once; otherwise move the file elsewhere", path, db->path);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(path);
     return rc;
 }

@@ -334,7 +334,8 @@ static int clock_time(const char *text, uint64_t *seconds)
     uint64_t part[3];
     int      end = 0;
 
-    if (sscanf(text, "%5" SCNu64 ":%2" SCNu64 ":%2" SCNu64 "%n", &part[0], &part[1], &part[2],
+    if (text[strspn(text, "0123456789:")] || // no sign, no blank
+        sscanf(text, "%5" SCNu64 ":%2" SCNu64 ":%2" SCNu64 "%n", &part[0], &part[1], &part[2],
                &end) != 3 || text[end] || part[1] > 59 || part[2] > 59)
         return 0;
     *seconds = part[0] * 3600 + part[1] * 60 + part[2];

@@ -17,7 +17,6 @@
 #include <assert.h>
 #include <unistd.h>
 
-#define PIECE_BYTES ((size_t)1 << 18)
 
 struct word_type {
     uint64_t  count;
@@ -39,7 +38,6 @@ struct slots { uint32_t *slot; size_t n; }; // a hash table: 1 + an entry's numb
 struct bpe_train {
     struct pretoken    *pre;
     struct err         *err; // of the present call
-    char               *piece;
     char               *arena;
     size_t              n_arena, cap_arena;
     struct word_type   *types;
@@ -134,7 +132,7 @@ int bpe_train_open(struct bpe_train **out, struct err *err)
     struct bpe_train *b = calloc(1, sizeof *b);
 
     *out = NULL;
-    if (!b || !(b->piece = malloc(PIECE_BYTES))) {
+    if (!b) {
         bpe_train_close(b);
         return err_set(err, -ENOMEM, "no memory to train a tokenizer");
     }
@@ -148,26 +146,12 @@ int bpe_train_open(struct bpe_train **out, struct err *err)
     return rc;
 }
 
-int bpe_train_file(struct bpe_train *b, const char *path, const struct watch *watch,
-                   struct err *err)
+int bpe_train_feed(struct bpe_train *b, const char *text, size_t n, int last, struct err *err)
 {
     struct pretoken_to to = { count_word, b };
-    uint64_t           size;
-    int                fd, rc = file_open_read(path, &fd, &size, err);
 
-    if (rc)
-        return rc;
     b->err = err;
-    for (uint64_t off = 0; !rc && off < size; off += PIECE_BYTES) {
-        size_t n = size_min(size - off, PIECE_BYTES);
-
-        rc = file_pread(fd, b->piece, n, off, path, err);
-        rc = rc ? rc : pretoken_feed(b->pre, b->piece, n, 0, &to, err);
-        rc = rc ? rc : watch_look(watch, off + n, size, err);
-    }
-    rc = rc ? rc : pretoken_feed(b->pre, NULL, 0, 1, &to, err);
-    close(fd);
-    return rc;
+    return pretoken_feed(b->pre, text, n, last, &to, err);
 }
 
 void bpe_train_close(struct bpe_train *b)
@@ -179,7 +163,6 @@ void bpe_train_close(struct bpe_train *b)
     for (size_t i = 0; i < b->n_pairs; i++)
         free(b->pairs[i].words);
     pretoken_close(b->pre);
-    free(b->piece);
     free(b->arena);
     free(b->types);
     free(b->type_slots.slot);

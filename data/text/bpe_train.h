@@ -9,9 +9,9 @@
 struct bpe_train;
 
 int  bpe_train_open(struct bpe_train **out, struct err *err);
-/* Counts the pre-tokens of one more text file (UTF-8), which is read in pieces. */
-int  bpe_train_file(struct bpe_train *b, const char *path, const struct watch *watch,
-                    struct err *err);
+/* Counts the pre-tokens of one more text (UTF-8), which comes in pieces; `last` is set for its last
+ * one. */
+int  bpe_train_feed(struct bpe_train *b, const char *text, size_t n, int last, struct err *err);
 /* Trains a tokenizer of `vocab` ids: 256 bytes, vocab - 257 merges, <|endoftext|>. If the text
  * yields fewer merges, the request is refused. Caller closes *out. */
 int  bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,

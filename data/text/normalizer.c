@@ -61,6 +61,37 @@ int normalizer_open(struct normalizer **out, const struct normalizer_step *steps
     return rc;
 }
 
+int normalizer_copy(struct normalizer **out, const struct normalizer *c, struct err *err)
+{
+    struct normalizer_step *steps = calloc(c->n + 1, sizeof *steps);
+
+    *out = NULL;
+    if (!steps)
+        return err_set(err, -ENOMEM, "no memory for a normalizer");
+    for (size_t i = 0; i < c->n; i++)
+        steps[i] = (struct normalizer_step){ c->stages[i].kind, c->stages[i].from,
+                                             c->stages[i].to };
+    int rc = normalizer_open(out, steps, c->n, err);
+
+    free(steps);
+    return rc;
+}
+
+enum normalizer_cuts normalizer_cuts(const struct normalizer *c)
+{
+    enum normalizer_cuts cuts = NORMALIZER_CUTS_ANY;
+
+    for (size_t i = 0; i < c->n; i++) {
+        enum normalizer_kind kind = c->stages[i].kind;
+
+        if (kind == NORMALIZER_PREPEND || kind == NORMALIZER_REPLACE)
+            return NORMALIZER_CUTS_NONE;
+        if (kind != NORMALIZER_NFC && kind != NORMALIZER_NFD && kind != NORMALIZER_LOWERCASE)
+            cuts = NORMALIZER_CUTS_WORDS;
+    }
+    return cuts;
+}
+
 void normalizer_close(struct normalizer *c)
 {
     if (!c)

@@ -29,6 +29,17 @@ struct normalizer;
 int  normalizer_open(struct normalizer **out, const struct normalizer_step *steps, size_t n,
                      struct err *err);
 void normalizer_close(struct normalizer *c);
+/* Opens another one with the same steps. */
+int  normalizer_copy(struct normalizer **out, const struct normalizer *c, struct err *err);
+
+/* Returns which texts are normalized the same if they are cut before a space, or behind a newline,
+ * between characters that are not white space. Both parts are then normalized alone. */
+enum normalizer_cuts {
+    NORMALIZER_CUTS_NONE,  // no text
+    NORMALIZER_CUTS_WORDS, // texts of which only the words between white space matter
+    NORMALIZER_CUTS_ANY,   // all texts: characters that are not white space stay such characters
+};
+enum normalizer_cuts normalizer_cuts(const struct normalizer *c);
 
 /* Normalizes a text in pieces of any size, fed in order. After the last piece, which may be
  * empty, or an error, another text can begin. Text that depends on the next piece is kept until

@@ -21,6 +21,9 @@ struct specials {
     unsigned char            begins[256]; // 1: a special token begins with this byte
     int                      one_begin;   // the byte, if all begin with the same, or -1
     int                      any_lstrip;
+    int                      across; // one may lie across a place where a text is cut
+    unsigned char            lstrips[256], rstrips[256]; // 1: one with lstrip begins with this
+                                                         // byte, one with rstrip ends with it
     // if the text's beginning is cut already:
     size_t scan;    // text is searched up to here, counted from the cut
     int    in_word; // a letter, number or _ precedes
@@ -143,6 +146,20 @@ static int inner_special(struct pretoken *p, const struct pretoken_special *s, s
     return rc;
 }
 
+/* Whether a token may lie on both sides of a place between white space and other characters. */
+static int lies_across(const struct pretoken_special *s)
+{
+    size_t white = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        size_t n = unicode_spaces(s->content + i, s->n - i);
+
+        white += n;
+        i += n ? n - 1 : 0;
+    }
+    return white && (white < s->n || s->single_word);
+}
+
 int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struct err *err)
 {
     struct specials *t = &p->turns[s->second ? 1 : 0];
@@ -161,8 +178,57 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
     t->one_begin = t->n == 0 || t->one_begin == first ? first : -1;
     t->begins[first] = 1;
     t->any_lstrip |= s->lstrip;
+    t->across |= lies_across(s);
+    t->lstrips[first] |= s->lstrip != 0;
+    t->rstrips[(unsigned char)s->content[s->n - 1]] |= s->rstrip != 0;
     t->n++;
     return 0;
+}
+
+/* ---- another one of the same kind ---- */
+
+static int specials_copy(struct pretoken *to, const struct pretoken *p, struct err *err)
+{
+    int rc = 0;
+
+    for (int turn = 0; turn < TURNS; turn++) {
+        to->turns[turn] = p->turns[turn];
+        to->turns[turn].list = NULL;
+        to->turns[turn].n = to->turns[turn].cap = to->turns[turn].scan = 0;
+        for (size_t i = 0; i < p->turns[turn].n && !rc; i++) {
+            struct specials        *t = &to->turns[turn];
+            struct pretoken_special s = p->turns[turn].list[i];
+
+            rc = grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err);
+            char *content = rc ? NULL : malloc(s.n);
+            if (!rc && !content)
+                rc = err_set(err, -ENOMEM, "no memory for a special token");
+            if (rc)
+                break;
+            s.content = memcpy(content, s.content, s.n);
+            t->list[t->n++] = s;
+        }
+    }
+    return rc;
+}
+
+int pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *err)
+{
+    struct pretoken *c = *out = calloc(1, sizeof *c);
+    int              rc = c ? split_copy(&c->split, p->split, err)
+                            : err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
+
+    rc = rc ? rc : specials_copy(c, p, err);
+    if (!rc && p->normalizer)
+        rc = normalizer_copy(&c->normalizer, p->normalizer, err);
+    if (rc || !p->inner)
+        return rc;
+    c->inner = calloc(1, sizeof *c->inner);
+    if (!c->inner)
+        return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
+    c->inner->split = c->split;
+    c->inner->borrowed = 1;
+    return specials_copy(c->inner, p->inner, err);
 }
 
 /* ---- finding special tokens ---- */
@@ -395,6 +461,55 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
     if ((rc || final) && !p->borrowed)
         split_reset(p->split);
     return rc;
+}
+
+/* ---- where a text may be cut ---- */
+
+/* Which cuts the kinds of splitter and normalizer allow: split_cuts. */
+static unsigned kind_cuts(const struct pretoken *p)
+{
+    unsigned             cuts = split_cuts(p->split);
+    enum normalizer_cuts normal = p->normalizer ? normalizer_cuts(p->normalizer)
+                                                : NORMALIZER_CUTS_ANY;
+
+    if (normal == NORMALIZER_CUTS_NONE ||
+        (normal == NORMALIZER_CUTS_WORDS && !(cuts & SPLIT_CUTS_WORDS)))
+        return 0;
+    for (const struct pretoken *in = p; in; in = in->inner)
+        for (int turn = 0; turn < TURNS; turn++)
+            cuts = in->turns[turn].across ? 0 : cuts;
+    return cuts;
+}
+
+/* Whether no special token takes the white space at a cut along: one that begins with the byte
+ * `behind` it, or ends with the byte `before` it. */
+static int is_left_alone(const struct pretoken *p, unsigned char before, unsigned char behind)
+{
+    for (const struct pretoken *in = p; in; in = in->inner)
+        for (int turn = 0; turn < TURNS; turn++)
+            if (in->turns[turn].rstrips[before] || in->turns[turn].lstrips[behind])
+                return 0;
+    return 1;
+}
+
+size_t pretoken_place(const struct pretoken *p, const char *text, size_t n, size_t from)
+{
+    unsigned cuts = kind_cuts(p);
+    uint32_t cp;
+
+    assert(from > 0);
+    for (size_t i = from; cuts && i + 1 < n; i++) {
+        int line = text[i] == '\n';
+
+        if ((text[i] != ' ' && !line) || !(cuts & (line ? SPLIT_CUTS_LINE : SPLIT_CUTS_SPACE)))
+            continue;
+        if (utf8_at(text + i + 1, n - i - 1, &cp) <= 0 || unicode_flags(cp) & UNICODE_SPACE ||
+            (line && cp == '/') || unicode_spaces_behind(text, i) ||
+            !is_left_alone(p, (unsigned char)text[i - 1], (unsigned char)text[i + 1]))
+            continue;
+        return i + (size_t)line;
+    }
+    return 0;
 }
 
 /* ---- a text in pieces ---- */

@@ -12,6 +12,8 @@ struct pretoken;
 /* Opens a splitter; config NULL selects GPT-2's expression. Caller closes, also after an error. */
 int  pretoken_open(struct pretoken **out, const struct split_config *config, struct err *err);
 void pretoken_close(struct pretoken *p);
+/* Opens another one that splits in the same way. Caller closes, also after an error. */
+int  pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *err);
 
 /* Normalizes the text between the special tokens of the first turn before anything else. The
  * contents of special tokens of the second turn are normalized, too. Call this before the first
@@ -48,6 +50,11 @@ void pretoken_whole(struct pretoken *p);
  * inside. */
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
+
+/* Returns the first place in text[from..n), from > 0, where the text may be cut so that both parts
+ * split alone, and give the same pre-tokens as the whole. 0: there is none, or none is proven for
+ * such a splitter. The character behind the cut must be in the text. */
+size_t pretoken_place(const struct pretoken *p, const char *text, size_t n, size_t from);
 
 /* The next pretoken_cut has all of the text o->text and is final. Control tokens are found only
  * where they overlap no plain bytes of it, and origin_spans(o, ...) may be called for each

@@ -208,6 +208,24 @@ int split_open(struct split **out, const struct split_config *config, struct err
     return s->config.kind == SPLIT_PATTERN ? pattern_open(s, err) : 0;
 }
 
+int split_copy(struct split **out, const struct split *s, struct err *err)
+{
+    return split_open(out, &s->config, err);
+}
+
+/* No expression takes a single space, or a newline, into a pre-token that began before it and goes
+ * on behind it. A mark is put before a part that begins with a space in no case. */
+unsigned split_cuts(const struct split *s)
+{
+    const struct split_config *c = &s->config;
+
+    if (c->kind == SPLIT_MARKS)
+        return c->at != SPLIT_AT_NONE && c->replace ? SPLIT_CUTS_SPACE : 0;
+    if (c->prefix != SPLIT_PREFIX_NEVER)
+        return strcmp(s->mark, " ") ? 0 : SPLIT_CUTS_SPACE;
+    return SPLIT_CUTS_SPACE | SPLIT_CUTS_LINE | (c->kind == SPLIT_BERT ? SPLIT_CUTS_WORDS : 0);
+}
+
 void split_close(struct split *s)
 {
     if (!s)

@@ -53,6 +53,14 @@ struct split;
  * also after an error. */
 int  split_open(struct split **out, const struct split_config *config, struct err *err);
 void split_close(struct split *s);
+/* Opens another one that splits in the same way. */
+int  split_copy(struct split **out, const struct split *s, struct err *err);
+
+/* Returns where a text may be cut so that both parts split alone: before a space, or behind a
+ * newline, between two characters that are not white space (behind a newline not before a /).
+ * SPLIT_CUTS_WORDS: only the words between white space matter. */
+enum split_cuts { SPLIT_CUTS_SPACE = 1, SPLIT_CUTS_LINE = 2, SPLIT_CUTS_WORDS = 4 };
+unsigned split_cuts(const struct split *s);
 
 /* From now on SPLIT_MARKS does not split. */
 void split_whole(struct split *s);

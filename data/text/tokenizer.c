@@ -264,28 +264,55 @@ int tokenizer_complete(struct tokenizer *t, const struct tokenizer_settings *s, 
     return t->model->complete(t, s, what, err);
 }
 
-void tokenizer_close(struct tokenizer *t)
+static void tables_free(struct tokenizer *t)
 {
-    if (!t)
-        return;
     for (size_t i = 0; t->entries && i < t->n; i++)
         free(t->entries[i].bytes), free(t->entries[i].shown);
-    pretoken_close(t->pre);
     free(t->entries);
     free(t->merges);
     free(t->table);
-    free(t->cache);
-    free(t->symbols);
-    free(t->heap.key);
     free(t->words);
-    free(t->piece);
     for (size_t i = 0; i < 2 * TOKENIZER_PLACES; i++) {
         token_buf_free(&t->template[i / TOKENIZER_PLACES].ids[i % TOKENIZER_PLACES]);
         token_buf_free(&t->template[i / TOKENIZER_PLACES].types[i % TOKENIZER_PLACES]);
     }
     json_decref(t->said);
     json_decref(t->roles);
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t)
+        return;
+    pretoken_close(t->pre);
+    free(t->cache);
+    free(t->symbols);
+    free(t->heap.key);
+    free(t->piece);
+    if (!t->of)
+        tables_free(t);
     free(t);
+}
+
+int tokenizer_copy(struct tokenizer **out, const struct tokenizer *t, struct err *err)
+{
+    struct tokenizer *c = *out = malloc(sizeof *c);
+
+    if (!c)
+        return err_set(err, -ENOMEM, "no memory for a tokenizer");
+    *c = *t;
+    c->of = t;
+    c->pre = NULL;
+    c->symbols = NULL;
+    c->cap = 0;
+    c->heap = (struct heap){ 0 };
+    c->cache = calloc(1, sizeof *c->cache);
+    c->piece = t->piece ? malloc(t->n_prefix + t->longest + 1) : NULL;
+    if (!c->cache || (t->piece && !c->piece))
+        return err_set(err, -ENOMEM, "no memory for a tokenizer");
+    if (t->piece)
+        memcpy(c->piece, t->piece, t->n_prefix);
+    return pretoken_copy(&c->pre, t->pre, err);
 }
 
 /* ---- questions about a tokenizer ---- */
@@ -429,6 +456,11 @@ int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct tok
     size_t             used;
 
     return pretoken_cut(t->pre, text, n, 1, &to, &used, err);
+}
+
+size_t tokenizer_place(const struct tokenizer *t, const char *text, size_t n, size_t from)
+{
+    return pretoken_place(t->pre, text, n, from);
 }
 
 int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,

@@ -44,6 +44,9 @@ int tokenizer_keep_class(const char *from, const char *to, struct err *err);
 int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
                           struct err *err);
 void tokenizer_close(struct tokenizer *t);
+/* Opens a tokenizer that shares the vocabulary of `t`, for another thread. It takes about 5 MB. The
+ * caller closes it before `t`. */
+int  tokenizer_copy(struct tokenizer **out, const struct tokenizer *t, struct err *err);
 
 /* Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json into dir, which is
  * made if missing. A byte-level BPE also gets vocab.json and merges.txt. Each file is written
@@ -127,6 +130,11 @@ void token_buf_free(struct token_buf *b);
  * unless a single pre-token exceeds the bound. */
 int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
                    struct token_buf *out, struct err *err);
+
+/* Returns the first place in text[from..n), from > 0, where a text may be cut so that the ids of
+ * both parts, encoded alone, are those of the whole. 0: there is none, or none is proven for a
+ * tokenizer of this kind. */
+size_t tokenizer_place(const struct tokenizer *t, const char *text, size_t n, size_t from);
 
 /* The special tokens that the tokenizer's template (its post_processor) puts around a text; none
  * without a template. encode and feed do not add them. They are owned by t. BETWEEN is for pairs

@@ -109,6 +109,7 @@ struct tokenizer_template {
 
 struct tokenizer {
     const struct model_ops *model;
+    const struct tokenizer *of; // whose tables a copy borrows; NULL: they are its own
     struct pretoken        *pre;
     struct token_entry     *entries;
     size_t                  n; // ids are below this

@@ -6,7 +6,6 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file_kind.h"
-#include "data/base/permute.h"
 #include "data/base/round.h"
 
 #include <assert.h>
@@ -32,6 +31,10 @@ struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
  * what follows them in the header; there our files say that they are ours. */
 struct llmc_header { int32_t magic, version, count; };
 static const char mark[8] = "siTrain";
+
+/* Files of more ids than an int32 can count have COUNT_BEHIND as their count, and behind the mark
+ * the count as a uint64. */
+enum { COUNT_BEHIND = -1, COUNT_AT = 24 };
 
 /* The formats that llm.c writes, for GPT-2 and for Llama 3, the narrower first. */
 static const struct llmc_format {
@@ -156,7 +159,7 @@ int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
     if (text && (as == TOKENS_U16 || as == TOKENS_U32))
         return err_misuse(err, "--data-format %s: %s is a text, without a byte that no text has: "
                           "leave the option out", tokens_format_name(as), path);
-    if (look.kind == FILE_TEXT || (text && as == TOKENS_TEXT))
+    if (text || (file_kind_is_packed(&look) && (as == TOKENS_AUTO || as == TOKENS_TEXT)))
         return 0;
     if (look.guessed && ids && (as != TOKENS_AUTO || vocab <= MOST_BYTE_IDS))
         look.kind = FILE_BYTES;
@@ -178,13 +181,25 @@ static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h,
         return err_misuse(err, "%s is an llm.c token file of version %d, but with its magic number "
                           "%d only version %d (uint%u ids) is known", t->path, h->version, h->magic,
                           f->version, 8 * f->width);
-    if (h->count < 0 || t->size != LLMC_HEADER_BYTES + f->width * (uint64_t)h->count)
-        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens of uint%u, "
-                          "which take %" PRId64, t->path, t->size, h->count, 8 * f->width,
-                          (int64_t)LLMC_HEADER_BYTES + (int64_t)f->width * h->count);
+    t->count = (uint64_t)h->count;
+    unsigned char more[COUNT_AT + sizeof t->count];
+    int           rc = h->count == COUNT_BEHIND
+                           ? file_pread(t->fd, more, sizeof more, 0, t->path, err) : 0;
+
+    if (rc)
+        return rc;
+    int ours = h->count == COUNT_BEHIND && tokens_ours(more, sizeof more);
+
+    if (ours)
+        memcpy(&t->count, more + COUNT_AT, sizeof t->count);
+    if ((h->count < 0 && !ours) || t->size < LLMC_HEADER_BYTES || t->size % f->width ||
+        (t->size - LLMC_HEADER_BYTES) / f->width != t->count)
+        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %" PRId64
+                          " tokens of uint%u, which take %" PRId64, t->path, t->size,
+                          (int64_t)t->count, 8 * f->width,
+                          (int64_t)(LLMC_HEADER_BYTES + f->width * t->count));
     t->data_off = LLMC_HEADER_BYTES;
     t->width = f->width;
-    t->count = (uint64_t)h->count;
     return 0;
 }
 
@@ -372,46 +387,33 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
     return rc;
 }
 
-/* ---- the rows of a step ---- */
-
-uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number)
+int tokens_row(struct tokens *t, uint64_t row, size_t seq, size_t vocab, int32_t *x, int32_t *y,
+               struct err *err)
 {
-    return o->shuffled ? permute_rows(o->seed, number / rows, number % rows, rows) : number % rows;
-}
+    int rc = tokens_read(t, row * seq, seq, vocab, x, err);
 
-int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
-                 size_t vocab, int32_t *x, int32_t *y, struct err *err)
-{
-    uint64_t rows = t->count > 0 ? (t->count - 1) / o->seq : 0;
-    uint64_t first = (step * o->grad_accum + accum) * o->batch;
-
-    assert(o->seq > 0 && o->batch > 0 && accum < o->grad_accum);
-    if (rows == 0)
-        return err_misuse(err, "%s holds %" PRIu64 " tokens, but one row and its targets take %zu",
-                          t->path, t->count, o->seq + 1);
-    for (size_t r = 0; r < o->batch; r++, x += o->seq, y += o->seq) {
-        uint64_t row = tokens_row(o, rows, first + r);
-        int      rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
-        rc = rc ? rc : tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
-        if (rc)
-            return rc;
-        memcpy(y, x + 1, (o->seq - 1) * sizeof *x);
-    }
-    return 0;
+    rc = rc ? rc : tokens_read(t, row * seq + seq, 1, vocab, &y[seq - 1], err);
+    if (!rc)
+        memcpy(y, x + 1, (seq - 1) * sizeof *x);
+    return rc;
 }
 
 /* ---- writing ---- */
 
-int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err)
+/* The narrowest format for the vocabulary. */
+static void writer_begin(struct tokens_writer *w, size_t vocab)
 {
     size_t i = 0;
 
     assert(vocab <= INT32_MAX);
     while (vocab > (uint64_t)1 << 8 * formats[i].width)
         i++;
-    w->count = 0;
-    w->vocab = vocab;
-    w->format = &formats[i];
+    *w = (struct tokens_writer){ .vocab = vocab, .format = &formats[i] };
+}
+
+int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err)
+{
+    writer_begin(w, vocab);
     return append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
 }
 
@@ -421,9 +423,6 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
     uint16_t    narrow[PIECE_IDS];
     int         rc = 0, wide = w->format->width == sizeof *ids;
 
-    if (n > INT32_MAX - w->count)
-        return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can "
-                          "count", path, INT32_MAX);
     w->count += n;
     for (size_t part; n > 0 && !rc; ids += part, n -= part) {
         part = size_min(n, PIECE_IDS);
@@ -440,11 +439,106 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
 
 int tokens_writer_commit(struct tokens_writer *w, struct err *err)
 {
+    int     fits = w->count <= INT32_MAX;
     int32_t header[LLMC_HEADER_BYTES / 4] = { w->format->magic, w->format->version,
-                                              (int32_t)w->count };
+                                              fits ? (int32_t)w->count : COUNT_BEHIND };
     int     rc = append_flush(&w->ids, err);
 
     memcpy((char *)header + sizeof(struct llmc_header), mark, sizeof mark);
+    if (!fits)
+        memcpy((char *)header + COUNT_AT, &w->count, sizeof w->count);
     rc = rc ? rc : file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
     return rc ? rc : file_new_commit(&w->ids.f, err);
+}
+
+/* ---- an unfinished file ---- */
+
+/* States take turns in two places of the header, so that one is whole after a kill. The header has
+ * no magic number until the file is complete. */
+enum { SAVED_AT = 512 };
+struct saved {
+    uint64_t      number; // of the save, from 1
+    unsigned char state[TOKENS_STATE];
+    uint32_t      sum; // CRC32C of the above
+};
+
+static uint32_t saved_sum(const struct saved *s)
+{
+    return crc32c(0, s, offsetof(struct saved, sum));
+}
+
+int tokens_writer_save(struct tokens_writer *w, const void *state, struct err *err)
+{
+    const char  *path = w->ids.f.temp;
+    struct saved s;
+    int          rc = append_flush(&w->ids, err);
+
+    memset(&s, 0, sizeof s);
+    s.number = w->saves + 1;
+    memcpy(s.state, state, sizeof s.state);
+    s.sum = saved_sum(&s);
+    if (!rc && fdatasync(w->ids.f.fd))
+        rc = err_set(err, -errno, "fsync %s: %s", path, strerror(errno));
+    rc = rc ? rc : file_pwrite(w->ids.f.fd, &s, sizeof s, s.number % 2 * SAVED_AT, path, err);
+    if (!rc && fdatasync(w->ids.f.fd))
+        rc = err_set(err, -errno, "fsync %s: %s", path, strerror(errno));
+    w->saves += !rc;
+    return rc;
+}
+
+struct finding { struct saved last; int (*fits)(void *ctx, const void *state); void *ctx; };
+
+/* Whether the file has a state, and that fits (file_new_find calls this). */
+static int find_fits(void *ctx, int fd)
+{
+    struct finding *f = ctx;
+
+    f->last.number = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        struct saved s;
+
+        if (pread(fd, &s, sizeof s, i * SAVED_AT) == (ssize_t)sizeof s && s.number % 2 == i &&
+            s.number > f->last.number && s.sum == saved_sum(&s))
+            f->last = s;
+    }
+    return f->last.number && f->fits(f->ctx, f->last.state);
+}
+
+int tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
+                       int (*fits)(void *ctx, const void *state), void *ctx, struct err *err)
+{
+    struct finding  f = { .fits = fits, .ctx = ctx };
+    struct file_new left;
+
+    writer_begin(w, vocab);
+    int rc = file_new_find(&left, path, find_fits, &f, err);
+
+    if (rc <= 0)
+        return rc;
+    w->saves = f.last.number;
+    rc = append_go(&w->ids, &left, LLMC_HEADER_BYTES, err);
+    if (rc)
+        tokens_writer_keep(w);
+    return rc ? rc : 1;
+}
+
+int tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err)
+{
+    struct stat st;
+    uint64_t    size = LLMC_HEADER_BYTES + count * w->format->width;
+
+    w->ids.used = 0;
+    w->ids.off = size;
+    w->count = count;
+    if (fstat(w->ids.f.fd, &st) || (count && (uint64_t)st.st_size < size))
+        return err_set(err, -EIO, "%s is shorter than the %" PRIu64 " tokens that were saved in it",
+                       w->ids.f.temp, count);
+    return ftruncate(w->ids.f.fd, (off_t)size)
+               ? err_set(err, -errno, "truncate %s: %s", w->ids.f.temp, strerror(errno)) : 0;
+}
+
+void tokens_writer_keep(struct tokens_writer *w)
+{
+    file_new_keep(&w->ids.f);
+    append_close(&w->ids);
 }

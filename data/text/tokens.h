@@ -12,13 +12,14 @@
 
 /* How to read a data file (--data-format). TOKENS_AUTO recognizes llm.c's files by their header,
  * and texts. Ids without a header need a name that ends in .bin: they are uint16, or uint32 if
- * the vocabulary has more than 65,536. TOKENS_TEXT also accepts a text that looks like JSON. */
+ * the vocabulary has more than 65,536. With TOKENS_TEXT, what looks like JSON is a text. */
 enum tokens_format { TOKENS_AUTO, TOKENS_TEXT, TOKENS_U16, TOKENS_U32 };
 const char *tokens_format_name(size_t format); // auto, text, u16, u32; NULL past the last
 
-/* Finds the kind of a data file. *width gets the bytes of an id, or 0 for a text. The whole file
- * is read, in pieces. Any other format is refused by its name (file_kind.h). Ids wider than the
- * width chosen for them are refused, too. */
+/* Finds the kind of a data file. *width gets the bytes of an id, or 0 for a text, rows of JSON, or
+ * a packed file, which tokenise_files looks into. The whole file is read, in pieces. Any other
+ * format is refused by its name (file_kind.h). Ids wider than the width chosen for them are
+ * refused, too. */
 int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct watch *watch, struct err *err);
 
@@ -68,6 +69,7 @@ struct tokens_writer {
     uint64_t                  count;
     size_t                    vocab;
     const struct llmc_format *format;
+    uint64_t                  saves;
 };
 int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err);
 /* Appends n ids. An id that is not below the vocabulary is refused. */
@@ -75,13 +77,19 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
 /* Completes the file: fsync, rename, fsync of the folder. */
 int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 
-/* The rows of a training step. tokens_batch reads micro-batch a (0..accum) of step s into
- * x[rows*seq] and the targets y[rows*seq]. Sequential rows follow one another from ((s*accum +
- * a)*batch)*seq; if the next row does not fit, they wrap to 0. Shuffled rows are `seq` tokens at
- * multiples of seq. Each epoch is a permutation by (seed, epoch) of all floor((count-1)/seq)
- * rows. */
-struct tokens_order { int shuffled; uint64_t seed; size_t batch, seq, grad_accum; };
-/* Returns the index, below `rows`, of a training's row with this number. */
-uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number);
-int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
-                 size_t vocab, int32_t *x, int32_t *y, struct err *err);
+/* An unfinished file may be gone on with after a kill. tokens_writer_save makes all ids durable,
+ * and then the caller's state next to them, state[0..TOKENS_STATE). tokens_writer_find opens a file
+ * that a dead process of this user left for `path`, if `fits` accepts its last state; it returns 1,
+ * or 0 if there is none. tokens_writer_cut then takes the ids behind the first `count` away.
+ * tokens_writer_keep closes the unfinished file and leaves it where it is. */
+enum { TOKENS_STATE = 256 };
+int  tokens_writer_save(struct tokens_writer *w, const void *state, struct err *err);
+int  tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
+                        int (*fits)(void *ctx, const void *state), void *ctx, struct err *err);
+int  tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err);
+void tokens_writer_keep(struct tokens_writer *w);
+
+/* Row `row` of the rows of seq tokens that follow one another from the file's beginning, into
+ * x[0..seq), and the targets, each the token behind, into y[0..seq). */
+int tokens_row(struct tokens *t, uint64_t row, size_t seq, size_t vocab, int32_t *x, int32_t *y,
+               struct err *err);

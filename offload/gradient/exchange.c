@@ -183,17 +183,17 @@ int exchange_open(struct exchange *x, struct err *err)
     return thread_start(&x->merger, "merger", err);
 }
 
-int exchange_state(struct exchange *x)
+enum exchange_phase exchange_state(struct exchange *x)
 {
     if (!x->merger.running)
         return EXCHANGE_IDLE;
     thread_lock(&x->merger);
-    int state = x->state;
+    enum exchange_phase state = x->state;
     thread_unlock(&x->merger);
     return state;
 }
 
-static void state_set(struct exchange *x, int state)
+static void state_set(struct exchange *x, enum exchange_phase state)
 {
     thread_lock(&x->merger);
     x->state = state;

@@ -23,6 +23,8 @@
 #include "offload/gradient/pair_sum.h"
 #include "offload/layout/store.h"
 
+enum exchange_phase { EXCHANGE_IDLE, EXCHANGE_UNDER_WAY, EXCHANGE_MERGING, EXCHANGE_MERGED };
+
 struct exchange {
     struct scheduler *sched;
     struct sum_node *nodes;    // (nodes) of all ranks, in order
@@ -48,7 +50,7 @@ struct exchange {
     size_t          *sums_at;  // (ranks x blocks + 1) where they begin
     void           (*ready)(void *ctx, size_t block); // called by the merger when a portion is
     void            *ctx;                             // merged, before the state changes
-    enum { EXCHANGE_IDLE, EXCHANGE_UNDER_WAY, EXCHANGE_MERGING, EXCHANGE_MERGED } state;
+    enum exchange_phase state;
     size_t           block;
     uint64_t         since;    // clock_ns
     struct thread    merger;   // its lock guards the state
@@ -69,7 +71,7 @@ int  exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_li
                           struct err *err);
 /* 1: something moved on; 0: nothing did; or -errno. */
 int  exchange_advance(struct exchange *x, struct err *err);
-int  exchange_state(struct exchange *x); // any thread
+enum exchange_phase exchange_state(struct exchange *x); // any thread
 void exchange_end(struct exchange *x);
 
 /* The number of sums of squares of this rank's portion of a merged block, and the sums. */

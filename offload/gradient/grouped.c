@@ -43,7 +43,7 @@ static float *place_free(const struct grouped *g)
         if (!taken)
             return at;
     }
-    assert(!"a gradient's groups come in another order than up or down");
+    assert(0 && "a gradient's groups come in another order than up or down");
     return NULL;
 }
 

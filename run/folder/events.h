@@ -11,6 +11,14 @@
 struct train_opts;
 struct mem_choice;
 
+/* A source of a language model's rows. */
+struct training_source {
+    char    *name;         // the file or folder that it comes from
+    uint64_t tokens, rows; // rows of an epoch
+    uint64_t taken;        // rows that were read so far
+    double   share;        // its part of the training's rows
+};
+
 /* A training is open, and its first step begins. */
 struct training_begins {
     const struct train_opts *o;    // training options
@@ -20,6 +28,8 @@ struct training_begins {
     const char              *engine;
     uint64_t                 first; // steps first .. o->steps - 1 are trained
     const struct mem_choice *mem;   // whether --mode mem would fit; only of a new run
+    const struct training_source *sources; // (n_sources) of token files; 0: the rows are others
+    size_t                   n_sources;
 };
 
 /* A step is complete. The devices may still be working on it. */

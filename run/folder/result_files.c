@@ -159,10 +159,12 @@ int result_files_end(const struct result_files *f, struct err *err)
 static int is_told(const char *name, struct runlog *log, int *is_data)
 {
     const struct run_file *f = run_file_find(name);
+    int                    stem = (int)(strrchr(name, '.') ? strrchr(name, '.') - name : 0);
 
     *is_data = f && f->set;
     if (*is_data)
-        return !settings_has(log, "%s.sum", f->set) && !settings_has(log, "%s.path", f->set);
+        return !settings_has(log, "%.*s.sum", stem, name) &&
+               !settings_has(log, "%.*s.path", stem, name);
     return f && (f->kind == RUN_FILE_RESULT || !strncmp(name, "predict_results_", 16));
 }
 

@@ -18,6 +18,8 @@ const char *const run_dev[TASK_SPLITS] = { "dev", "dev_mm" };
 const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
 
 #define TOKENS(set) { set ".bin", "its tokens", RUN_FILE_TOKENS, FIRST | COPIED, set }
+// of the sources behind the first one, which are looked at with it
+#define SOURCES(set) { set ".#.bin", "its tokens", RUN_FILE_OTHER, FIRST | COPIED, set }
 #define ROWS(set)   { set ".ex", "its rows", RUN_FILE_ROWS, FIRST | COPIED, set }
 #define REFERENCE(set)                                                                             \
     { set ".ref", "its reference", RUN_FILE_REFERENCE, FIRST | COPIED, set }
@@ -31,6 +33,8 @@ static const struct run_file files[] = {
     { "tokenizer", "its tokenizer", RUN_FILE_TOKENIZER, FOLDER | FIRST | COPIED, NULL },
     TOKENS("data"),
     TOKENS("eval"),
+    SOURCES("data"),
+    SOURCES("eval"),
     ROWS(RUN_TRAIN),
     ROWS("dev"),
     REFERENCE(RUN_TRAIN),

@@ -29,7 +29,8 @@ struct run_file {
     const char        *what;    // such as "its journal", for messages
     enum run_file_kind kind;
     unsigned           flags;
-    const char        *set;     // for tokens or rows: its name in run.db; otherwise NULL
+    const char        *set;     // for tokens or rows: the set that it is of; otherwise NULL. Its
+                                // name in run.db is the file's without the ending
 };
 
 /* The row that matches the name of a file in RUN. NULL: no run has such a file. */

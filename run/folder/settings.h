@@ -22,7 +22,13 @@
  *     data.text         the text file that it was tokenised from
  *     data.text.sums    the text's CRC32C in hex; absent: an older version made the run
  *     data.format       u32: uint32 ids without a header; absent: uint16, or by llm.c's header
+ *     data.tokens data.rows    the number of its tokens, and of rows in an epoch; absent: an older
+ *                       version made the run
+ *     data.N.path ...   the same settings of the N-th source behind the first (N from 1)
+ *     data.mix          rows of each source in 4,096, with commas; absent: one pool of rows
+ *     data.column       the key of the text in rows; absent: "text"
  *     eval.path ...     the same settings for --eval-data
+ *     eval.split        the part of the documents of --data that is evaluated on; absent: none
  *     ranks rank        number of ranks, and the rank of this folder; absent: a single process
  *     endoftext         the id of <|endoftext|>, or -1
  *     begintext         the id of the token that begins texts, or -1

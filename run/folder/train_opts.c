@@ -371,10 +371,15 @@ const struct opt_row tune_rows[] = {
       .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list). "
               "Columns: label, and sentence or sentence1 and sentence2, or as named by "
               "--text-column, --pair-column and --label-column. With --task chat or dpo: "
-              "conversations or pairs of answers (.csv, .json, .jsonl), in one file or several.",
+              "conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a "
+              "folder of them.",
       .kept = OPT_SOURCE },
     { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
+    { "eval-split", OPT_RATIO, TUNE(split), .arg = "PART", .min = 0.0001, .max = 0.5,
+      .help = "Part of the rows of --train-file to evaluate on instead of training on them, such "
+              "as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.",
+      .kept = OPT_SOURCE },
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
       .help = "Rows to predict, in the format of --train-file. Labels are ignored.",
       .kept = OPT_SOURCE },

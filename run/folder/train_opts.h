@@ -115,6 +115,7 @@ struct tune_opts {
     int         regression, predict;
     uint64_t    epochs, max_seq;                    // max_seq 0: see tune_seq
     uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
+    double      split;                              // part of the rows to evaluate on; 0: none
 };
 
 #define TUNE_CHAT "chat" // the task of a language model that learns from conversations

@@ -13,7 +13,6 @@
 #include "plan/mem_choice.h"
 #include "plan/wear.h"
 #include "run/folder/drives.h"
-#include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
@@ -21,6 +20,7 @@
 #include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -45,33 +45,6 @@ struct training {
     uint64_t        begun_ns; // its start
     double          step_seconds; // duration of the last step; 0: none yet
 };
-
-/* ---- options of a resume ---- */
-
-int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
-                     struct err *err)
-{
-    uint64_t was = s->o.steps;
-
-    if (!first && !s->o.schedule_steps) // a run of the first version
-        s->o.schedule_steps = was;
-    if (train->mode == TRAIN_SU_O_C) {
-        train->mode = RUN_SUO;
-        if (!opt_given(line, "compress"))
-            train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
-        opt_mark_given(line, "compress");
-    }
-    s->o.quiet = train->quiet; // both belong to the command, not to the run
-    s->o.force_device = train->force_device;
-    int rc = session_overlay(s, line, first, err);
-    if (rc || first)
-        return rc;
-    if (!s->o.schedule_steps) // --schedule-steps 0
-        s->o.schedule_steps = s->o.steps;
-    for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
-        rc = output_check_name("--act-device", s->o.act_device.item[i], err);
-    return rc ? rc : schedule_end_check(s, line, was, err);
-}
 
 /* ---- opening ---- */
 
@@ -490,17 +463,22 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
 }
 
 /* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
- * A model that another process asks for is given. */
+ * A model that another process asks for is given, in which time the end may be asked for. */
 static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
-    int      evaluates = t->evaluates && eval_due(t->s, step);
+    int      evaluates = t->evaluates && eval_due(t->s, step), answers, rc;
     uint64_t readers = live_asked(&t->live, t->s);
-    int      rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
-                                     : ending_is_time(&t->ending, evaluates) ? JOB_TIME
-                                                                             : JOB_GOES_ON,
-                               &readers, err);
 
-    return rc || !readers ? rc : live_answer(&t->live, t->s, t->stream, step, err);
+    do {
+        rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
+                                : ending_is_time(&t->ending, evaluates) ? JOB_TIME
+                                                                        : JOB_GOES_ON,
+                          &readers, err);
+        answers = !rc && readers;
+        rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
+        readers = 0;
+    } while (answers && !rc);
+    return rc;
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
@@ -534,6 +512,22 @@ static int train_steps(struct training *t, int missing, struct training_end *end
                                   t->evaluates && eval_due(t->s, step) };
     if (!rc && end->how != TRAINING_STOPPED && end->how != TRAINING_TIME)
         rc = ending_record(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
+    return rc;
+}
+
+/* Report that the first step begins, and what is trained on. */
+static int tell_begin(const struct training *t, struct err *err)
+{
+    struct session        *s = t->s;
+    struct training_begins told = { &s->o, &s->config, training_varies(s), &t->plan,
+                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0 };
+    struct training_source  *sources;
+    int rc = corpus_sources(&sources, &told.n_sources, s, 0, err);
+
+    told.sources = sources;
+    if (!rc && s->events && s->events->training)
+        s->events->training(s->events->ctx, &told);
+    corpus_sources_free(sources, told.n_sources);
     return rc;
 }
 
@@ -578,13 +572,8 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     rc = rc ? rc : job_run_patience(s, err);
     if (!rc) {
         tell_what_a_stop_does(&t, next);
-        if (s->events && s->events->training)
-            s->events->training(s->events->ctx,
-                                &(struct training_begins){ &s->o, &s->config,
-                                                           training_varies(s), &t.plan,
-                                                           trainer_engine(t.trainer), next,
-                                                           &t.mem });
-        rc = train_steps(&t, missing, end, err);
+        rc = tell_begin(&t, err);
+        rc = rc ? rc : train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {
         err_stopped(err, "stopped before a step was begun; go on with: %s",
                     session_resume_line(line, s));

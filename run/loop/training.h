@@ -5,12 +5,6 @@
 #include "plan/training_plan.h"
 #include "run/loop/ending.h"
 
-/* Apply the options of a resume to the stored ones (session_overlay). *train: the line's part of
- * train_rows. Both are changed: su+o+c without --compress takes the run's own ratio. first: the run
- * has not been trained yet. */
-int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
-                     struct err *err);
-
 /* How a training without errors ended. */
 struct training_end {
     /* EARLY: by --early-stopping, also if it had ended so before; TIME: by --time-limit. */

@@ -4,6 +4,7 @@
 
 #include "data/base/crc32c.h"
 #include "run/folder/settings.h"
+#include "run/sources/corpus_kept.h"
 
 enum { TERMS = 64 };
 
@@ -52,11 +53,32 @@ static int add_option(void *ctx, const struct opt_row *row, int given, const cha
     return 0;
 }
 
+/* Add the checksum of a set's files, and of their order, in one term. */
+static int add_set(struct terms *t, struct runlog *log, const char *set, const char *name,
+                   struct err *err)
+{
+    char     source[CORPUS_NAME], text[48] = "";
+    uint32_t sum = 0;
+    size_t   n;
+    int      rc = corpus_count(&n, log, set, err);
+
+    for (size_t i = 0; i < n; i++) {
+        char *sums = settings_get(log, "%s.sums", corpus_name(source, set, i));
+
+        sum = crc32c(sum, sums ? sums : "", sums ? strlen(sums) + 1 : 1);
+        free(sums);
+    }
+    if (n)
+        snprintf(text, sizeof text, "%08" PRIx32 "%s", sum, n > 1 ? " (of all sources)" : "");
+    add(t, name, text);
+    return rc;
+}
+
 /* Add the checksums of the run's data, as hex texts. */
-static void add_data(struct terms *t, struct runlog *log)
+static int add_data(struct terms *t, struct runlog *log, struct err *err)
 {
     static const char *const sums[][2] = {
-        { "data.sums", "the sum of --data" },   { "eval.sums", "the sum of --eval-data" },
+        { "data.mix", "--mix" },                { "eval.split", "--eval-split" },
         { "train.sum", "the sum of its rows" }, { "dev.sum", "the sum of its dev rows" },
         { "dev_mm.sum", "the sum of its dev_mm rows" },
         { "init.sum", "a sum of its beginning" },
@@ -66,11 +88,14 @@ static void add_data(struct terms *t, struct runlog *log)
         { "data.format", "the format of --data" }, { "eval.format", "that of --eval-data" },
     };
 
+    int rc = add_set(t, log, "data", "the sum of --data", err);
+    rc = rc ? rc : add_set(t, log, "eval", "the sum of --eval-data", err);
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
-        char *text = settings_get(log, sums[i][0]);
+        char *text = settings_get(log, "%s", sums[i][0]);
         add(t, sums[i][1], text ? text : "");
         free(text);
     }
+    return rc;
 }
 
 static int gather(struct terms *t, struct session *s, struct err *err)
@@ -82,9 +107,7 @@ static int gather(struct terms *t, struct session *s, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     snprintf(model, sizeof model, "%08" PRIx32, session_config_sum(s));
     add(t, "the sum of its model", model);
-    if (s->log)
-        add_data(t, s->log);
-    return 0;
+    return s->log ? add_data(t, s->log, err) : 0;
 }
 
 static int compare(const struct terms *own, const struct terms *first, struct err *err)

@@ -14,6 +14,7 @@
 #include "run/ranks/job_run.h"
 #include "run/sources/tokenise.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,17 +74,22 @@ static int copy_file(const char *old, const char *new, int folder, struct err *e
 /* Copy the tokenizer, and the tokens and rows that are in the run's folder. */
 static int copy_files(const struct session *from, const char *dir, struct err *err)
 {
-    const struct run_file *f;
-    char                   old[NEW_PATH], new[NEW_PATH];
-    int                    rc = 0;
+    DIR           *d = opendir(from->dir);
+    struct dirent *e;
+    char           old[NEW_PATH + 256], new[NEW_PATH + 256];
+    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from->dir, strerror(errno));
 
-    for (size_t i = 0; !rc && (f = run_file_at(i)); i++) {
-        if (!(f->flags & RUN_FILE_COPIED))
+    while (!rc && (e = readdir(d))) {
+        const struct run_file *f = run_file_find(e->d_name);
+
+        if (!f || !(f->flags & RUN_FILE_COPIED))
             continue;
-        snprintf(old, sizeof old, "%s/%s", from->dir, f->pattern);
-        snprintf(new, sizeof new, "%s/%s", dir, f->pattern);
+        snprintf(old, sizeof old, "%s/%s", from->dir, e->d_name);
+        snprintf(new, sizeof new, "%s/%s", dir, e->d_name);
         rc = copy_file(old, new, f->flags & RUN_FILE_FOLDER, err);
     }
+    if (d)
+        closedir(d);
     return rc;
 }
 

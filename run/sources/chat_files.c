@@ -21,7 +21,7 @@
 
 /* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. THREADS: the most, since
  * each has a tokenizer; together these have TOKENIZERS bytes. */
-enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, THREADS = 64, TOKENIZERS = 192 << 20, SHOWN = 240 };
+enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, THREADS = 64, TOKENIZERS = 192 << 20 };
 
 /* end: no row follows; rc: because reading failed behind its rows. */
 struct block {
@@ -32,17 +32,25 @@ struct block {
     struct err       err;
 };
 
+/* What rows are written to: RUN/NAME.ex. */
+struct chat_set {
+    const char         *name;
+    struct examples_new out;
+    struct chat_tally   all, file; // of all its rows, and of those of the file that is read
+};
+
+/* set: the second one gets a part of the rows (chat_files.split). */
 struct encoder {
     struct session          *s;
     const struct chat_files *f;
     struct tokenizer        *tok[THREADS]; // the first one is borrowed
     int                      threads;
     struct block             block[2];
-    struct examples_new      out;
-    struct chat_tally        file, set;
+    struct chat_set          set[2];
+    size_t                   sets;
     struct chat_ends         ends;
-    uint64_t                 left; // rows of the set that may be read
-    char                     first[SHOWN + 1]; // of the file's first row
+    uint64_t                 left; // rows of the files that may be read
+    char                     first[CHAT_SHOWN + 1]; // of the file's first row
     int32_t                 *stored[2];        // (seq)
     struct chat_bounds       bounds;
 };
@@ -81,7 +89,7 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
     struct token_text t = { 0 };
     struct err        why;
 
-    for (size_t i = 0; i < ids->ids.n && t.n < SHOWN; i++)
+    for (size_t i = 0; i < ids->ids.n && t.n < CHAT_SHOWN; i++)
         if (tokenizer_text_add(e->tok[0], &t, ids->ids.ids[i], 0, &why))
             break;
     if (!tokenizer_text_end(e->tok[0], &t, &why))
@@ -151,17 +159,27 @@ static int is_bare(const struct answer a[2], size_t n, int *behind)
                     !memcmp(a[0].ids->ids.ids, a[1].ids->ids.ids, a[0].n * sizeof(int32_t)));
 }
 
+static size_t side_of(const struct encoder *e, const struct chat_held *h)
+{
+    return e->sets > 1 && labelled_is_held(chat_held_hash(h), e->f->split);
+}
+
 /* Writes an encoded row, as far as it is trained on: an example, or one for each answer. */
 static int write_row(struct encoder *e, const struct chat_held *h, struct err *err)
 {
     size_t         n = e->f->pairs ? 2 : 1;
     struct answer  a[2] = { { &h->ids[0], h->tokens[0], .stored = e->stored[0] },
                             { &h->ids[1], h->tokens[1], .stored = e->stored[1] } };
+    struct chat_set   *to = &e->set[side_of(e, h)];
+    struct chat_tally *t = &to->file;
     struct example x = { 0 };
     int            is_long = 0, behind, rc = 0;
 
-    if (e->file.rows++ == 0)
+    if (to != e->set && e->f->most_eval && to->all.kept + t->kept >= e->f->most_eval)
+        return 0;
+    if (e->set[0].file.rows + e->set[1].file.rows == 0)
         show_first(e, &h->ids[0]);
+    t->rows++;
     for (size_t k = 0; k < n && !rc; k++) {
         rc = answer_make(e, h, &a[k], err);
         is_long |= a[k].tokens > a[k].n;
@@ -172,24 +190,24 @@ static int write_row(struct encoder *e, const struct chat_held *h, struct err *e
     if (rc)
         return rc;
     if (is_long && e->f->o->long_rows == CHAT_LONG_DROP) {
-        e->file.dropped++;
+        t->dropped++;
         return 0;
     }
-    e->file.cut += (uint64_t)is_long;
+    t->cut += (uint64_t)is_long;
     if (is_bare(a, n, &behind)) {
-        e->file.bare++;
-        e->file.behind += (uint64_t)behind;
+        t->bare++;
+        t->behind += (uint64_t)behind;
         return 0;
     }
-    e->file.kept++;
-    e->file.ended += (uint64_t)a[0].ended;
-    e->file.turns += (uint64_t)h->row.has_turns;
+    t->kept++;
+    t->ended += (uint64_t)a[0].ended;
+    t->turns += (uint64_t)h->row.has_turns;
     for (size_t k = 0; k < n && !rc; k++) {
-        e->file.tokens += a[k].n - 1;
-        e->file.counted += (uint64_t)a[k].counted;
+        t->tokens += a[k].n - 1;
+        t->counted += (uint64_t)a[k].counted;
         x.label = a[k].counted;
-        chat_tally_signs(&e->file, a[k].ids);
-        rc = examples_new_add(&e->out, a[k].stored, a[k].n, &x, err);
+        chat_tally_signs(t, a[k].ids);
+        rc = examples_new_add(&to->out, a[k].stored, a[k].n, &x, err);
     }
     return rc;
 }
@@ -234,30 +252,6 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
                           "chat template for them: give --chat-template FILE", row->path,
                           row->line);
     return 0;
-}
-
-static int refuse_bare(const struct encoder *e, const char *path, struct err *err)
-{
-    const struct chat_tally *t = &e->file;
-    const char              *lacks = "no token that counts in the loss lies";
-    const char              *they = "they stand";
-
-    if (e->f->pairs) {
-        lacks = "no two answers begin, and differ,";
-        they = "they do";
-    }
-    if (t->dropped == t->rows)
-        return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
-                          ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
-    if (t->behind)
-        return err_misuse(err, "%s: %s within --max-seq %" PRIu64 ": %s behind it in %" PRIu64
-                          " of its %" PRIu64 " row%s; give a larger --max-seq", path, lacks,
-                          e->s->o.seq, they, t->behind, t->rows, t->rows == 1 ? "" : "s");
-    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
-                      "--loss-on; the first row is \"%s%s\"", path, t->rows,
-                      t->rows == 1 ? "" : "s",
-                      t->dropped ? ", but for rows that --long-rows drop leaves out" : "", e->first,
-                      strlen(e->first) + 8 > SHOWN ? "..." : "");
 }
 
 /* A JSON value of a row is counted as used by several threads at once, which jansson allows. */
@@ -321,10 +315,9 @@ static int read_file(struct encoder *e, struct chat_rows *r, struct watch *w, st
 }
 
 /* What a file was taken for. */
-static void say_file(const struct encoder *e, const char *path, enum chat_form form)
+static void say_file(const struct encoder *e, const struct chat_tally *t, const char *path,
+                     enum chat_form form)
 {
-    const struct chat_tally *t = &e->file;
-
     if (!e->s->o.quiet && !e->s->ranks.rank)
         events_notice(e->s->events, "%.300s: %" PRIu64 " row%s of the form %s, %" PRIu64
                       " tokens, of which %" PRIu64 " count in the loss", path, t->kept,
@@ -336,22 +329,27 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     struct chat_rows *r = NULL;
     enum chat_form    form = CHAT_FORM_FOUND;
     struct watch      w = work_begin(e->s->events, "tokenising %s", path);
+    struct chat_tally file = { 0 };
     int               rc = chat_files_rows(&r, e->f, path, e->bounds.row, err);
 
-    e->file = (struct chat_tally){ 0 };
+    e->set[0].file = e->set[1].file = file;
     rc = rc ? rc : read_file(e, r, &w, err);
     if (!rc)
         form = chat_rows_form(r);
     chat_rows_close(r);
     work_end(e->s->events);
-    if (!rc && !e->file.rows)
+    for (size_t k = 0; k < e->sets; k++) {
+        chat_tally_add(&file, &e->set[k].file);
+        chat_tally_add(&e->set[k].all, &e->set[k].file);
+    }
+    if (!rc && !file.rows)
         rc = err_misuse(err, "%s has no rows", path);
-    if (!rc && !e->file.kept)
-        rc = refuse_bare(e, path, err);
+    if (!rc && !file.kept)
+        rc = chat_tally_refuse(&file, &(struct chat_told){ path, e->first, e->f->pairs != NULL,
+                                                          e->s->o.seq }, err);
     if (rc)
         return rc;
-    chat_tally_add(&e->set, &e->file);
-    say_file(e, path, form);
+    say_file(e, &file, path, form);
     return e->s->log && !settings_has(e->s->log, "chat.form")
                ? settings_set(e->s->log, err, "chat.form=%s", chat_form_name(form))
                : 0;
@@ -360,7 +358,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
 /* Generation has to stop where the rows of training say that answers end. */
 static int keep_ends(struct encoder *e, struct err *err)
 {
-    const struct chat_tally *t = &e->set;
+    const struct chat_tally *t = &e->set[0].all;
     int rc = t->turns ? chat_ends_keep(e->s, e->tok[0], e->ends.closing, err) : 0;
 
     if (!rc && t->turns < t->kept)
@@ -370,12 +368,13 @@ static int keep_ends(struct encoder *e, struct err *err)
     return rc;
 }
 
-/* Stores the set, its rows and where they came from. */
-static int store_set(struct encoder *e, const char *name, const struct opt_strings *files,
-                     struct err *err)
+/* Stores a set, its rows and where they came from. */
+static int store_set(struct encoder *e, const struct chat_set *set,
+                     const struct opt_strings *files, struct err *err)
 {
     struct examples *made = NULL;
     char             path[SESSION_PATH + 32], *paths = NULL;
+    const char      *name = set->name;
     size_t           size;
     FILE            *f = open_memstream(&paths, &size);
 
@@ -387,9 +386,9 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
     rc = rc ? rc
             : settings_set(e->s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64
                            "\n%s.tokens=%" PRIu64 "\n%s.counted=%" PRIu64, name, made->h.crc, name,
-                           made->h.rows, name, e->set.tokens, name, e->set.counted);
+                           made->h.rows, name, set->all.tokens, name, set->all.counted);
     rc = rc ? rc : settings_set(e->s->log, err, "%s.file=%s", name, paths);
-    rc = rc ? rc : chat_tally_notice(&e->set, e->s, e->tok[0], e->f->pairs != NULL,
+    rc = rc ? rc : chat_tally_notice(&set->all, e->s, e->tok[0], e->f->pairs != NULL,
                                     strcmp(name, RUN_TRAIN) != 0, err);
     rc = rc || strcmp(name, RUN_TRAIN) ? rc : keep_ends(e, err);
     examples_close(made);
@@ -397,36 +396,70 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
     return rc;
 }
 
-/* Writes the rows of a set's files into a file. */
-static int write_set(struct encoder *e, const char *path, const struct opt_strings *files,
-                     uint64_t most, struct err *err)
+static int set_open(struct encoder *e, const char *name, const char *path, struct err *err)
 {
-    int rc = examples_new_open(&e->out, path, err);
+    struct chat_set *set = &e->set[e->sets];
 
-    if (rc)
-        return rc;
-    examples_new_marks(&e->out);
-    e->set = (struct chat_tally){ 0 };
-    e->left = most ? most : UINT64_MAX;
-    for (size_t i = 0; i < files->n && !rc && e->left; i++)
-        rc = add_file(e, files->item[i], err);
+    *set = (struct chat_set){ .name = name };
+    int rc = examples_new_open(&set->out, path, err);
     if (!rc)
-        return examples_new_commit(&e->out, err);
-    examples_new_abort(&e->out);
+        examples_new_marks(&set->out);
+    e->sets += !rc;
     return rc;
 }
 
-static int add_set(struct encoder *e, const char *name, const struct opt_strings *files,
-                   uint64_t most, struct err *err)
+/* A split by hashes may leave a side without rows, if these are few. */
+static int refuse_side(const struct encoder *e, struct err *err)
 {
-    char path[SESSION_PATH + 32];
+    const struct chat_tally *train = &e->set[0].all, *held = &e->set[1].all;
+
+    if (e->sets < 2 || (train->kept && held->kept))
+        return 0;
+    return err_misuse(err, "--eval-split %g%% of %" PRIu64 " row%s leaves none to %s: give another "
+                      "part, or --eval-file FILE", 100 * e->f->split, train->kept + held->kept,
+                      train->kept + held->kept == 1 ? "" : "s",
+                      train->kept ? "evaluate on" : "train on");
+}
+
+/* Writes the rows of files into the sets that are open. */
+static int write_sets(struct encoder *e, const struct opt_strings *files, uint64_t most,
+                      struct err *err)
+{
+    int rc = 0;
+
+    e->left = most ? most : UINT64_MAX;
+    for (size_t i = 0; i < files->n && !rc && e->left; i++)
+        rc = add_file(e, files->item[i], err);
+    rc = rc ? rc : refuse_side(e, err);
+    for (size_t k = 0; k < e->sets; k++)
+        if (!rc)
+            rc = examples_new_commit(&e->set[k].out, err);
+        else
+            examples_new_abort(&e->set[k].out);
+    return rc;
+}
+
+/* Encodes the files of a set; with `held`, a part of their rows goes into that set. */
+static int add_set(struct encoder *e, const char *name, const char *held,
+                   const struct opt_strings *files, uint64_t most, struct err *err)
+{
+    const char *const names[] = { name, held };
+    char              path[SESSION_PATH + 32];
+    int               rc = 0;
 
     if (!files->n)
         return 0;
-    snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
-    int rc = write_set(e, path, files, most, err);
-
-    return rc ? rc : store_set(e, name, files, err);
+    e->sets = 0;
+    for (size_t k = 0; k < 2 && names[k] && !rc; k++) {
+        snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, names[k]);
+        rc = set_open(e, names[k], path, err);
+    }
+    if (rc && e->sets)
+        examples_new_abort(&e->set[0].out);
+    rc = rc ? rc : write_sets(e, files, most, err);
+    for (size_t k = 0; k < e->sets && !rc; k++)
+        rc = store_set(e, &e->set[k], files, err);
+    return rc;
 }
 
 /* ---- the run ---- */
@@ -539,8 +572,9 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
         rc = runlog_new_pairs(s->log, err);
     rc = rc ? rc : encoder_open(&e, s, f, tok, dir, err);
     rc = rc ? rc : find_ends(e, err);
-    rc = rc ? rc : add_set(e, RUN_TRAIN, &f->train, f->most_train, err);
-    rc = rc ? rc : add_set(e, run_dev[0], &f->eval, f->most_eval, err);
+    rc = rc ? rc : add_set(e, RUN_TRAIN, f->split > 0 ? run_dev[0] : NULL, &f->train, f->most_train,
+                           err);
+    rc = rc ? rc : add_set(e, run_dev[0], NULL, &f->eval, f->most_eval, err);
     encoder_close(e);
     if (!rc && f->o->packing)
         rc = settings_set(s->log, err, "chat.packing=1");
@@ -558,8 +592,9 @@ int chat_files_encode(struct examples **out, struct session *s, const struct cha
     int             rc = encoder_open(&e, s, f, tok, tokenizer, err);
 
     *out = NULL;
-    rc = rc ? rc : write_set(e, path, &f->eval, f->most_eval, err);
-    rc = rc ? rc : chat_tally_notice(&e->set, s, tok, f->pairs != NULL, 1, err);
+    rc = rc ? rc : set_open(e, run_dev[0], path, err);
+    rc = rc ? rc : write_sets(e, &f->eval, f->most_eval, err);
+    rc = rc ? rc : chat_tally_notice(&e->set[0].all, s, tok, f->pairs != NULL, 1, err);
     encoder_close(e);
     return rc ? rc : examples_open(out, path, err);
 }

@@ -18,6 +18,8 @@ struct chat_files {
     const struct chat_template *chat;        // NULL: there is none
     time_t                      now;
     uint64_t                    most_train, most_eval; // rows; 0: all
+    double                      split; // part of the rows of `train` to evaluate on instead, chosen
+                                       // by chat_held_hash; 0: none
     uint64_t                    host_mem;    // --host-mem, which rows have to fit into; 0: none
     uint64_t                    epochs;      // decides the steps, unless steps were given
     int                         evaluates_epochs; // --eval-every becomes an epoch

@@ -2,6 +2,7 @@
  * trained on of a long row is given back at once: a block has many of them. */
 #include "run/sources/chat_held.h"
 
+#include "data/base/hash.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 
@@ -104,6 +105,43 @@ int chat_held_set(struct chat_held *h, const struct chat_row *row, struct err *e
              text_copy(&h->row.completion, row->completion, &h->bytes) &&
              text_copy(&h->row.other, row->other, &h->bytes);
     return ok ? 0 : err_set(err, -ENOMEM, "%s: out of memory for a row", row->path);
+}
+
+/* ---- a hash ---- */
+
+static uint64_t text_hash(const char *text) { return text ? hash_bytes(text, strlen(text)) : 1; }
+
+/* The order of an object's members does not count, that of an array's does. */
+static uint64_t json_hash(const json_t *v)
+{
+    const char *key;
+    json_t     *member;
+    uint64_t    h = v ? hash_mix((uint64_t)json_typeof(v) + 1) : 1;
+
+    if (json_is_string(v))
+        return hash_mix(h ^ hash_bytes(json_string_value(v), json_string_length(v)));
+    if (json_is_integer(v))
+        return hash_mix(h ^ (uint64_t)json_integer_value(v));
+    if (json_is_real(v)) {
+        double value = json_real_value(v);
+
+        return hash_mix(h ^ hash_bytes(&value, sizeof value));
+    }
+    for (size_t i = 0; i < json_array_size(v); i++)
+        h = hash_mix(h * 3 + json_hash(json_array_get(v, i)));
+    json_object_foreach((json_t *)(uintptr_t)v, key, member)
+        h += hash_mix(text_hash(key) * 3 + json_hash(member));
+    return hash_mix(h);
+}
+
+uint64_t chat_held_hash(const struct chat_held *h)
+{
+    const struct chat_row *r = &h->row;
+    const uint64_t         parts[] = { json_hash(r->turns.messages), json_hash(r->tools),
+                                       json_hash(r->other_turns.messages), text_hash(r->prompt),
+                                       text_hash(r->completion), text_hash(r->other) };
+
+    return hash_bytes(parts, sizeof parts);
 }
 
 /* ---- encoding ---- */

@@ -26,6 +26,9 @@ void   chat_bounds_find(struct chat_bounds *b, uint64_t host_mem, int threads);
 
 /* Copies a row, whose JSON is the reader's no longer. */
 int  chat_held_set(struct chat_held *h, const struct chat_row *row, struct err *err);
+/* A hash of the row's text: of two rows that differ in nothing but their layout in the file, and in
+ * keys that are not read, it is the same. */
+uint64_t chat_held_hash(const struct chat_held *h);
 /* Encodes it, and keeps `most` ids of a long answer. Several threads may do so at once, each with a
  * tokenizer of its own. */
 void chat_held_encode(struct chat_held *h, const struct chat_encoding *how,

@@ -96,3 +96,26 @@ int chat_tally_notice(const struct chat_tally *t, struct session *s, const struc
         rc = tell(&to, t->signs[i], err, "%s", sign_texts[i]);
     return rc;
 }
+
+int chat_tally_refuse(const struct chat_tally *t, const struct chat_told *of, struct err *err)
+{
+    const char              *lacks = "no token that counts in the loss lies";
+    const char              *they = "they stand";
+
+    if (of->pairs) {
+        lacks = "no two answers begin, and differ,";
+        they = "they do";
+    }
+    if (t->dropped == t->rows)
+        return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
+                          ", and --long-rows drop leaves them out", of->path, t->rows, of->seq);
+    if (t->behind)
+        return err_misuse(err, "%s: %s within --max-seq %" PRIu64 ": %s behind it in %" PRIu64
+                          " of its %" PRIu64 " row%s; give a larger --max-seq", of->path, lacks,
+                          of->seq, they, t->behind, t->rows, t->rows == 1 ? "" : "s");
+    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
+                      "--loss-on; the first row is \"%s%s\"", of->path, t->rows,
+                      t->rows == 1 ? "" : "s",
+                      t->dropped ? ", but for rows that --long-rows drop leaves out" : "",
+                      of->first, strlen(of->first) + 8 > CHAT_SHOWN ? "..." : "");
+}

@@ -23,3 +23,10 @@ void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids);
 /* Send a notice of each thing that there are rows of. pairs: they are preferences. */
 int  chat_tally_notice(const struct chat_tally *t, struct session *s, const struct tokenizer *tok,
                        int pairs, int evaluates, struct err *err);
+
+/* A file, for sentences. first: the beginning of its first row, at most CHAT_SHOWN bytes. */
+enum { CHAT_SHOWN = 240 };
+struct chat_told { const char *path, *first; int pairs; uint64_t seq; };
+
+/* Refuses a file of which no row is kept: says why. Always returns misuse. */
+int chat_tally_refuse(const struct chat_tally *t, const struct chat_told *of, struct err *err);

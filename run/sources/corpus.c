@@ -1,17 +1,27 @@
-/* corpus.c: checks token files and texts before a run uses them, and opens them again later. */
+/* corpus.c: checks token files and texts before a run uses them, adds them to it, and compares what
+ * a resume names with what the run has. */
 #include "run/sources/corpus.h"
 
+#include "data/base/file.h"
+#include "data/base/file_kind.h"
+#include "data/base/round.h"
 #include "run/folder/settings.h"
+#include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
+
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { CHECK_IDS = 1 << 15 };
 
+static int is_input(const char *path) { return !strcmp(path, "-"); }
+
 /* ---- checks ---- */
 
-/* Check every id of a token file against the vocabulary, and its length against a row. of: the
- * user's file, for messages. width: bytes per id, if the file has no header. */
-static int check_tokens(const char *path, const char *of, unsigned width, size_t vocab,
-                        uint64_t seq, const struct events *events, struct err *err)
+/* Check every id of a token file against the vocabulary, and its length against a row. */
+static int check_tokens(const char *path, unsigned width, size_t vocab, uint64_t seq,
+                        const struct events *events, struct err *err)
 {
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
@@ -22,7 +32,7 @@ static int check_tokens(const char *path, const char *of, unsigned width, size_t
 
     if (!rc && count < seq + 1)
         rc = err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64 " needs %" PRIu64,
-                        of, count, seq, seq + 1);
+                        path, count, seq, seq + 1);
     for (uint64_t at = 0, n; at < count && !rc; at += n) {
         n = count - at < CHECK_IDS ? count - at : CHECK_IDS;
         rc = tokens_read(t, at, n, vocab, ids, err);
@@ -34,152 +44,307 @@ static int check_tokens(const char *path, const char *of, unsigned width, size_t
     return rc;
 }
 
-int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
-                 const struct events *events, struct err *err)
+static int ends_in_bin(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && !strcasecmp(dot, ".bin");
+}
+
+/* The beginning of a text says that it is one; what may be ids is looked at as a whole. */
+int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                  const struct events *events, struct err *err)
+{
+    char             head[FILE_HEAD_BYTES];
+    size_t           n;
+    struct file_look look;
+    struct stat      st;
+    uint64_t         size;
+    int              fd, rc;
+
+    *width = 0;
+    if (is_input(path) || (!stat(path, &st) && S_ISDIR(st.st_mode)))
+        return 0;
+    if ((rc = file_open_read(path, &fd, &size, err)))
+        return rc;
+    n = size_min(size, sizeof head);
+    rc = file_pread(fd, head, n, 0, path, err);
+    close(fd);
+    if (rc)
+        return rc;
+    file_kind_head(&look, head, n, size);
+    int ids = as == TOKENS_U16 || as == TOKENS_U32 || ends_in_bin(path) ||
+              look.kind == FILE_TOKENS || look.kind == FILE_EMPTY ||
+              (!look.format && memchr(head, 0, n));
+    return ids ? tokenise_detect(path, as, vocab, width, events, err) : 0;
+}
+
+int corpus_check_text(const char *path, const struct corpus_opts *o, struct err *err)
+{
+    struct text_files   *t = NULL;
+    struct text_files_of of = { .texts = &path, .n = 1, .column = o->column,
+                                .plain = o->format == TOKENS_TEXT };
+    int                  rc = text_files_open(&t, &of, NULL, err);
+
+    text_files_close(t);
+    return rc;
+}
+
+static int detect(const char *path, const struct corpus_opts *o, size_t vocab, unsigned *width,
+                  const struct events *events, struct err *err)
+{
+    return corpus_detect(path, (enum tokens_format)o->format, vocab, width, events, err);
+}
+
+static int check_text(const char *path, const struct corpus_opts *o, const char *tokenizer,
+                      struct err *err)
 {
     struct tokenizer *tok = NULL;
-    unsigned          width;
-    int rc = tokenise_detect(file.path, file.as, vocab, &width, events, err);
+    int               rc = corpus_check_text(path, o, err);
 
     if (rc)
         return rc;
-    if (width)
-        return check_tokens(file.path, file.path, width, vocab, seq, events, err);
     if (!tokenizer || !tokenizer_is_there(tokenizer))
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
-                          "--train-tokenizer makes one)", file.path);
+                          "--train-tokenizer makes one)", path);
     rc = tokenizer_open(&tok, tokenizer, err);
     tokenizer_close(tok);
     return rc;
 }
 
-/* ---- stored settings ---- */
-
-/* The checksums of a token file as stored text; malloced, also after a failure. */
-static int sums_text(char **out, const char *path, unsigned width, const struct events *events,
-                     struct err *err)
+int corpus_reads_input(const struct corpus_opts *o)
 {
-    struct watch   w = work_begin(events, "reading %s", path);
-    struct tokens *t = NULL;
-    int            rc = tokens_open(&t, path, width, err);
-    size_t         n = rc ? 0 : tokens_sums(t);
-    uint32_t      *sums = calloc(n + 1, sizeof *sums);
+    int inputs = 0;
 
-    *out = calloc(n + 1, 8);
-    if (!rc)
-        rc = sums && *out ? tokens_hash(t, sums, &w, err)
-                          : err_set(err, -ENOMEM, "%s: out of memory", path);
-    work_end(events);
-    for (size_t i = 0; i < n && !rc; i++)
-        snprintf(*out + 8 * i, 9, "%08" PRIx32, sums[i]);
-    free(sums);
-    tokens_close(t);
-    return rc;
+    for (size_t i = 0; i < o->data.n; i++)
+        inputs += is_input(o->data.item[i]);
+    for (size_t i = 0; i < o->eval_data.n; i++)
+        inputs += is_input(o->eval_data.item[i]);
+    return inputs;
 }
 
-/* The stored settings of a file; all NULL: there is none. */
-struct kept {
-    char    *path, *text, *sums;
-    char    *text_sum; // NULL: an older version made the run
+static int check_opts(const struct corpus_opts *o, struct err *err)
+{
+    uint64_t parts[CORPUS_MOST];
+
+    if (corpus_reads_input(o) > 1)
+        return err_misuse(err, "- (standard input) was given twice as data: it can be read once");
+    if (o->split > 0 && o->eval_data.n)
+        return err_misuse(err, "--eval-split takes a part of --data to evaluate on, and "
+                          "--eval-data names other data for that: give one of them");
+    return o->mix ? corpus_mix_read(parts, o->mix, o->data.n, err) : 0;
+}
+
+/* Check the sources of one set. *texts: how many are texts. */
+static int check_set(const struct corpus_opts *o, const struct opt_strings *files,
+                     const char *tokenizer, size_t vocab, uint64_t seq, size_t *texts,
+                     const struct events *events, struct err *err)
+{
     unsigned width;
-};
+    int      rc = 0;
 
-static void kept_release(struct kept *k)
-{
-    free(k->path);
-    free(k->text);
-    free(k->sums);
-    free(k->text_sum);
-}
+    for (size_t i = 0; i < files->n && !rc; i++) {
+        const char *path = files->item[i];
 
-/* Load the settings of a file. The caller releases *k, also after a failure. Runs of versions with
- * uint16 only have no setting for the width of ids. */
-static int kept_find(struct kept *k, struct session *s, const char *what, struct err *err)
-{
-    char *format = NULL;
-
-    *k = (struct kept){ 0 };
-    int rc = settings_find(&k->path, s->log, err, "%s.path", what);
-    rc = rc ? rc : settings_find(&k->text, s->log, err, "%s.text", what);
-    rc = rc ? rc : settings_find(&k->text_sum, s->log, err, "%s.text.sums", what);
-    rc = rc ? rc : settings_find(&k->sums, s->log, err, "%s.sums", what);
-    rc = rc ? rc : settings_find(&format, s->log, err, "%s.format", what);
-    k->width = format && !strcmp(format, tokens_format_name(TOKENS_U32)) ? 4 : 2;
-    free(format);
+        rc = detect(path, o, vocab, &width, events, err);
+        *texts += !rc && !width;
+        if (!rc && width && o->split > 0)
+            rc = err_misuse(err, "%s holds token ids, and --eval-split chooses by documents, which "
+                            "these no longer are: give the texts, or --eval-data FILE", path);
+        if (!rc)
+            rc = width ? check_tokens(path, width, vocab, seq, events, err)
+                       : check_text(path, o, tokenizer, err);
+    }
     return rc;
 }
 
-/* Store the path of a token file; inside RUN it is relative. */
-static int store_path(struct session *s, const char *what, const char *path, struct err *err)
+int corpus_check(const struct corpus_opts *o, const char *tokenizer, size_t vocab, uint64_t seq,
+                 const struct events *events, struct err *err)
 {
-    size_t n = strlen(s->dir);
-    int    inside = !strncmp(path, s->dir, n) && path[n] == '/';
+    size_t texts = 0;
+    int    rc = check_opts(o, err);
 
-    return settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
+    rc = rc ? rc : check_set(o, &o->data, tokenizer, vocab, seq, &texts, events, err);
+    rc = rc ? rc : check_set(o, &o->eval_data, tokenizer, vocab, seq, &texts, events, err);
+    return rc || texts || !o->column
+               ? rc
+               : err_misuse(err, "--text-column %s names the text in rows, and the data are token "
+                            "ids: leave it out", o->column);
 }
 
-static int store(struct session *s, const char *what, const char *path, unsigned width,
-                 struct err *err)
-{
-    char *sums;
-    int   rc = sums_text(&sums, path, width, s->events, err);
+/* ---- adding ---- */
 
-    rc = rc ? rc : settings_set(s->log, err, "%s.sums=%s", what, sums);
-    free(sums);
-    if (!rc && width != 2)
-        rc = settings_set(s->log, err, "%s.format=%s", what, tokens_format_name(TOKENS_U32));
-    return rc ? rc : store_path(s, what, path, err);
+/* Refuse a file of RUN that is too short to train on. `named`: what it was made from. */
+static int check_long(uint64_t count, const char *named, uint64_t seq, struct err *err)
+{
+    return count > seq ? 0
+                       : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
+                                    " needs %" PRIu64, named, count, seq, seq + 1);
 }
 
-/* Tokenise a text into RUN. */
-static int add_text(struct session *s, const char *what, const char *path, const char *named,
-                    struct err *err)
+/* Tokenise the texts of source i of a set into RUN. */
+static int add_text(struct session *s, const struct corpus_opts *o, const char *set, size_t i,
+                    const char *path, const char *named, struct err *err)
 {
-    char              out[SESSION_PATH + 16], dir[SESSION_PATH + 16];
+    char out[SESSION_PATH + CORPUS_NAME], held[SESSION_PATH + CORPUS_NAME], dir[SESSION_PATH + 16];
+    char name[CORPUS_NAME], held_name[CORPUS_NAME];
     struct tokenizer *tok = NULL;
 
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
-    snprintf(out, sizeof out, "%s/%s.bin", s->dir, what);
+    snprintf(out, sizeof out, "%s/%s.bin", s->dir, corpus_name(name, set, i));
+    snprintf(held, sizeof held, "%s/%s.bin", s->dir, corpus_name(held_name, "eval", i));
     int rc = tokenizer_open(&tok, dir, err);
-    struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab };
+    struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab,
+                                .column = o->column, .as = (enum tokens_format)o->format,
+                                .threads = s->o.threads, .split = o->split, .split_or_none = 1,
+                                .split_out = o->split > 0 ? held : NULL };
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
-    if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
-        (rc = settings_set(s->log, err, "%s.text.sums=%08" PRIx32, what, f.sum)) ||
-        (rc = check_tokens(out, named, 2, s->config.vocab, s->o.seq, s->events, err)))
+    if (rc && !f.count && f.split_count)
+        return err_misuse(err, "--eval-split %g%%: all documents of %s would be evaluated on, and "
+                          "none trained on: give another part, or --eval-data FILE", 100 * o->split,
+                          named);
+    if (rc || (rc = settings_set(s->log, err, "%s.text=%s", name, path)) ||
+        (rc = settings_set(s->log, err, "%s.text.sums=%08" PRIx32, name, f.sum)) ||
+        (rc = check_long(f.count, named, s->o.seq, err)) ||
+        (rc = corpus_keep(s, name, out, 2, err)))
         return rc;
-    return store(s, what, out, 2, err);
+    return o->split > 0 ? corpus_keep(s, held_name, held, 2, err) : 0;
 }
 
-int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err)
+static int add_source(struct session *s, const struct corpus_opts *o, const char *set, size_t i,
+                      const char *path, struct err *err)
 {
+    char     name[CORPUS_NAME];
     unsigned width;
-    char    *full = realpath(file.path, NULL);
-    int      rc = full ? tokenise_detect(file.path, file.as, s->config.vocab, &width, s->events,
-                                         err)
-                       : err_set(err, -errno, "%s: %s", file.path, strerror(errno));
+    char    *full = is_input(path) ? strdup(path) : realpath(path, NULL);
+    int      rc = full ? detect(path, o, s->config.vocab, &width, s->events, err)
+                       : err_set(err, -errno, "%s: %s", path, strerror(errno));
 
     if (!rc)
-        rc = width ? store(s, what, full, width, err) : add_text(s, what, full, file.path, err);
+        rc = width ? corpus_keep(s, corpus_name(name, set, i), full, width, err)
+                   : add_text(s, o, set, i, full, path, err);
     free(full);
     return rc;
 }
 
-static const char *option_of(const char *what) { return strcmp(what, "data") ? "eval-data" : what; }
+/* Store how many tokens and rows each source has, which reports need and cannot count. *rows: of
+ * all of them. */
+static int store_counts(struct session *s, const char *set, uint64_t *rows, struct err *err)
+{
+    struct mixture m = { 0 };
+    struct masking masking;
+    int            masked = arch_is_masked(&s->config);
+    char           name[CORPUS_NAME];
+    int            rc = corpus_open(&m, s, set, err);
+
+    rc = rc || !masked ? rc : corpus_masking(&masking, s, err);
+    if (!rc)
+        masking_rows(masked ? &masking : NULL, &m, s->o.seq);
+    for (size_t i = 0; i < m.n && !rc; i++)
+        rc = settings_set(s->log, err, "%s.tokens=%" PRIu64 "\n%s.rows=%" PRIu64,
+                          corpus_name(name, set, i), m.source[i].tokens->count, name,
+                          m.source[i].rows);
+    *rows = m.rows;
+    mixture_close(&m);
+    return rc;
+}
+
+static int add_set(struct session *s, const struct corpus_opts *o, const char *set,
+                   const struct opt_strings *files, struct err *err)
+{
+    uint64_t rows;
+    int      rc = 0;
+
+    for (size_t i = 0; i < files->n && !rc; i++)
+        rc = add_source(s, o, set, i, files->item[i], err);
+    return rc || !files->n ? rc : store_counts(s, set, &rows, err);
+}
+
+/* Whether 15 digits say all of a number. */
+static int is_short(double v)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.15g", v);
+    return strtod(text, NULL) == v;
+}
+
+/* Store what of the options decides the rows beside the files. */
+static int store_choices(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    char    *mix = NULL;
+    uint64_t rows = 0;
+    int      rc = o->mix ? corpus_mix_text(&mix, o->mix, o->data.n, err) : 0;
+
+    if (!rc && mix)
+        rc = settings_set(s->log, err, "data.mix=%s", mix);
+    if (!rc && o->column && o->data.n)
+        rc = settings_set(s->log, err, "data.column=%s", o->column);
+    free(mix);
+    if (rc || !(o->split > 0))
+        return rc;
+    rc = settings_set(s->log, err, "eval.split=%.*g", 15 + 2 * !is_short(o->split), o->split);
+    rc = rc ? rc : store_counts(s, "eval", &rows, err);
+    return rc || rows ? rc
+                      : err_misuse(err, "--eval-split %g%% of --data is not one row of --seq "
+                                   "%" PRIu64 ": give a larger part, or more data", 100 * o->split,
+                                   s->o.seq);
+}
+
+static void remove_file(struct session *s, const char *name)
+{
+    char *path = file_path(NULL, "%s/%s.bin", s->dir, name);
+
+    if (path)
+        unlink(path);
+    free(path);
+}
+
+/* Remove what was tokenised of a set whose adding failed. */
+static void remove_set(struct session *s, const struct corpus_opts *o, const char *set, size_t n)
+{
+    char name[CORPUS_NAME];
+
+    for (size_t i = 0; i < n; i++) {
+        if (!settings_has(s->log, "%s.text", corpus_name(name, set, i)))
+            continue;
+        remove_file(s, name);
+        if (o->split > 0)
+            remove_file(s, corpus_name(name, "eval", i));
+    }
+}
+
+int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    int rc = add_set(s, o, "data", &o->data, err);
+
+    rc = rc ? rc : add_set(s, o, "eval", &o->eval_data, err);
+    rc = rc ? rc : store_choices(s, o, err);
+    if (rc) {
+        remove_set(s, o, "data", o->data.n);
+        remove_set(s, o, "eval", o->eval_data.n);
+    }
+    return rc;
+}
+
+/* ---- resuming ---- */
+
+static const char *option_of(const char *set) { return strcmp(set, "data") ? "eval-data" : set; }
 
 /* Refuse another file. A run on a text only uses its stored tokens. */
-static int refuse_other(const char *what, const char *path, const struct kept *k, int there,
+static int refuse_other(const char *set, const char *path, const struct corpus_kept *k, int there,
                         struct err *err)
 {
     return err_misuse(err, "--%s %s: %sthis run has %s and a resume keeps it: leave the option "
-                      "out%s", option_of(what), path,
+                      "out%s", option_of(set), path,
                       there ? "" : "there is no such file; ", k->text ? k->text : k->path,
                       k->text ? "" : ", or name a file with the same tokens");
 }
 
 /* Refuse a text that was changed since it was tokenised. */
-static int check_text(struct session *s, const char *what, const char *path, const struct kept *k,
-                      struct err *err)
+static int check_unchanged(struct session *s, const char *set, const char *path,
+                      const struct corpus_kept *k, struct err *err)
 {
     char     found[16];
     uint32_t sum;
@@ -189,105 +354,136 @@ static int check_text(struct session *s, const char *what, const char *path, con
     if (rc || !strcmp(found, k->text_sum))
         return rc;
     return err_misuse(err, "--%s %s: this file was changed after the run took its tokens, which a "
-                      "resume keeps: leave the option out, or make a new run", option_of(what),
+                      "resume keeps: leave the option out, or make a new run", option_of(set),
                       path);
 }
 
 /* Accept another path of the run's own file, or another token file with the same checksums. */
-static int resume_other(struct session *s, const char *what, const char *path,
-                        const struct kept *k, struct err *err)
+static int resume_other(struct session *s, const char *set, const char *name, const char *path,
+                        const struct corpus_kept *k, struct err *err)
 {
     char *there = NULL, *full = realpath(path, NULL);
     int   rc = 0, why = full ? 0 : errno;
     int   text = full && k->text && !strcmp(full, k->text);
     int   same = text || (full && !strcmp(full, k->path));
 
-    if (why && why != ENOENT)
+    if (is_input(path))
+        rc = err_misuse(err, "--%s -: a resume keeps the run's data, and does not read them again: "
+                        "leave the option out", option_of(set));
+    else if (why && why != ENOENT)
         rc = err_name(err, why, "%s: %s", path, strerror(why));
     else if (!full || (!same && (k->text || !k->sums)))
-        rc = refuse_other(what, path, k, full != NULL, err);
+        rc = refuse_other(set, path, k, full != NULL, err);
     else if (text && k->text_sum)
-        rc = check_text(s, what, full, k, err);
-    else if (!same && !(rc = sums_text(&there, full, k->width, s->events, err)))
-        rc = strcmp(there, k->sums) ? refuse_other(what, path, k, 1, err)
-                                    : store_path(s, what, full, err);
+        rc = check_unchanged(s, set, full, k, err);
+    else if (!same && !(rc = corpus_sums(&there, full, k->width, s->events, err)))
+        rc = strcmp(there, k->sums) ? refuse_other(set, path, k, 1, err)
+                                    : corpus_keep_path(s, name, full, err);
     free(there);
     free(full);
     return rc;
 }
 
 /* Refuse a --data-format that differs from the run's. */
-static int check_format(const struct kept *k, struct corpus_file file, struct err *err)
+static int check_format(const struct corpus_kept *k, const char *path, enum tokens_format as,
+                        struct err *err)
 {
     enum tokens_format has = k->text        ? TOKENS_TEXT
                              : k->width > 2 ? TOKENS_U32
                                             : TOKENS_U16;
 
-    if (file.as == TOKENS_AUTO || file.as == has)
+    if (as == TOKENS_AUTO || as == has)
         return 0;
     return err_misuse(err, "--data-format %s: this run took %s as %s and keeps it: leave the "
-                      "option out", tokens_format_name(file.as), file.path,
-                      tokens_format_name(has));
+                      "option out", tokens_format_name(as), path, tokens_format_name(has));
 }
 
-int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err)
+/* Compare the files of a set with those that the run has. */
+static int resume_set(struct session *s, const struct corpus_opts *o, const char *set,
+                      const struct opt_strings *files, struct err *err)
 {
-    char        tokenizer[SESSION_PATH + 16];
-    struct kept k = { 0 };
-    int         rc = file.path ? kept_find(&k, s, what, err) : 0;
+    size_t n;
+    int    rc = corpus_count(&n, s->log, set, err);
 
-    if (!rc && file.path && !k.path) { // check and add it as for a new run
-        snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-        rc = corpus_check(file, tokenizer, s->config.vocab, s->o.seq, s->events, err);
-        rc = rc ? rc : corpus_add(s, what, file, err);
-    } else if (!rc && file.path) {
-        rc = check_format(&k, file, err);
-        rc = rc ? rc : resume_other(s, what, file.path, &k, err);
+    if (rc)
+        return rc;
+    if (files->n && files->n != n)
+        return err_misuse(err, "--%s was given %zu time%s, and this run has %zu source%s, which a "
+                          "resume keeps: leave the option out", option_of(set), files->n,
+                          files->n == 1 ? "" : "s", n, n == 1 ? "" : "s");
+    for (size_t i = 0; i < files->n && !rc; i++) {
+        struct corpus_kept k;
+        char               name[CORPUS_NAME];
+
+        rc = corpus_kept_find(&k, s->log, corpus_name(name, set, i), err);
+        rc = rc ? rc : check_format(&k, files->item[i], (enum tokens_format)o->format, err);
+        rc = rc ? rc : resume_other(s, set, name, files->item[i], &k, err);
+        corpus_kept_release(&k);
     }
-    kept_release(&k);
     return rc;
 }
 
-int corpus_masking(struct masking *out, const struct session *s, struct err *err)
+/* The same rows by the same weights. */
+static int resume_mix(struct session *s, const char *asked, size_t n, struct err *err)
 {
-    char tokenizer[SESSION_PATH + 16];
+    char *mix = NULL, *parts = NULL;
+    int   rc = settings_find(&mix, s->log, err, "data.mix");
 
+    rc = rc ? rc : corpus_mix_text(&parts, asked, n, err);
+    if (!rc && (!mix || strcmp(mix, parts)))
+        rc = err_misuse(err, "--mix %s: this run %s and a resume keeps it: leave the option out",
+                        asked,
+                        mix ? "has other weights" : "has one pool of rows, without weights,");
+    free(mix);
+    free(parts);
+    return rc;
+}
+
+/* Refuse weights, a column or a split that differ from the run's. */
+static int resume_choices(struct session *s, const struct corpus_opts *o, size_t n,
+                          struct err *err)
+{
+    char  *column = NULL;
+    double split = 0;
+    int    rc = o->mix ? resume_mix(s, o->mix, n, err) : 0;
+
+    rc = rc ? rc : settings_find(&column, s->log, err, "data.column");
+    settings_scan(s->log, "%lf", &split, "eval.split");
+    if (!rc && o->column && (o->data.n || !o->eval_data.n) &&
+        strcmp(o->column, column ? column : "text"))
+        rc = err_misuse(err, "--text-column %s: this run took its texts from %s and keeps them: "
+                        "leave the option out", o->column, column ? column : "text");
+    if (!rc && o->split > 0 && o->split != split)
+        rc = err_misuse(err, "--eval-split: this run %s and a resume keeps it: leave the option "
+                        "out", split > 0 ? "has another part to evaluate on"
+                                         : "took all of its documents to train on");
+    free(column);
+    return rc;
+}
+
+int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    char   tokenizer[SESSION_PATH + 16];
+    size_t has_data, has_eval;
+    struct corpus_opts new = *o;
+    int    rc = corpus_count(&has_data, s->log, "data", err);
+
+    rc = rc ? rc : corpus_count(&has_eval, s->log, "eval", err);
+    if (!rc && has_data) {
+        rc = resume_set(s, o, "data", &o->data, err);
+        rc = rc ? rc : resume_choices(s, o, has_data, err);
+        new.data.n = 0;
+        new.mix = NULL;
+        new.split = 0;
+    }
+    if (!rc && has_eval) {
+        rc = resume_set(s, o, "eval", &o->eval_data, err);
+        new.eval_data.n = 0;
+    }
+    if (rc || !(new.data.n + new.eval_data.n))
+        return rc;
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-    return masking_find(out, &s->config, &s->o.mask,
-                        tokenizer_is_there(tokenizer) ? tokenizer : NULL, err);
-}
-
-static int expect_sums(const struct session *s, const char *what, const char *text,
-                       struct tokens *t, struct err *err)
-{
-    size_t    n = text ? strlen(text) / 8 : 0;
-    uint32_t *sums = calloc(n + 1, sizeof *sums);
-
-    for (size_t i = 0; sums && i < n; i++)
-        sscanf(text + 8 * i, "%8" SCNx32, &sums[i]);
-    int rc = !sums   ? err_set(err, -ENOMEM, "%s: out of memory", s->dir)
-             : !text ? err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what)
-                     : tokens_expect(t, sums, n, err);
-    free(sums);
-    return rc;
-}
-
-int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err)
-{
-    char        path[2 * SESSION_PATH];
-    struct kept k;
-    int         rc = kept_find(&k, s, what, err);
-
-    *out = NULL;
-    if (!rc && k.path) {
-        snprintf(path, sizeof path, "%s%s%s", *k.path == '/' ? "" : s->dir,
-                 *k.path == '/' ? "" : "/", k.path);
-        rc = tokens_open(out, path, k.width, err);
-        if (!rc && (rc = expect_sums(s, what, k.sums, *out, err))) {
-            tokens_close(*out);
-            *out = NULL;
-        }
-    }
-    kept_release(&k);
-    return rc;
+    rc = corpus_check(&new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
+    rc = rc ? rc : runlog_begin(s->log, err);
+    return rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
 }

@@ -1,32 +1,41 @@
 /* corpus.h: the training data ("data") and the evaluation data ("eval") of a language model's run.
- * Each is a token file, read in place, or a text, tokenised into RUN. The run stores paths and
- * checksums, and checks them at each open. */
+ * Each is a list of sources. A source is a token file, read in place, or texts, tokenised into RUN.
+ * The run stores paths and checksums, and checks them at each open. */
 #pragma once
 
-#include "data/text/tokens.h"
-#include "run/folder/session.h"
-#include "run/sources/masking.h"
+#include "run/sources/corpus_kept.h"
+#include "run/sources/corpus_open.h"
 
-/* A data file and its format; path NULL: none. */
-struct corpus_file { const char *path; enum tokens_format as; };
+/* The data of a new run, as its user names them. */
+struct corpus_opts {
+    struct opt_strings data, eval_data; // files, folders, "-" (standard input)
+    int                format;          // enum tokens_format, of all of them
+    const char        *column;          // the text's in rows; NULL: "text"
+    const char        *mix;             // weights of the sources, with commas; NULL: one pool
+    double             split;           // part of the documents that is evaluated on; 0: none
+};
 
-/* Check that a file can be used as tokens or as text. tokenizer: a folder, or NULL. Misuse: a file
- * of another kind; a text without a tokenizer; an id outside the vocabulary; fewer tokens than a
- * row of seq needs. */
-int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
+/* Check the options, and that each source can be used as tokens or as text. tokenizer: a folder, or
+ * NULL. Misuse: a file of another kind; a text without a tokenizer; an id outside the vocabulary;
+ * fewer tokens than a row of seq needs; weights that do not fit. */
+int corpus_check(const struct corpus_opts *o, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err);
 
-/* Add the file to the run as `what`. A text is tokenised into RUN/WHAT.bin. */
-int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err);
+/* What a file of data is: *width gets the bytes of an id, or 0 for texts (tokenise_detect). */
+int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                  const struct events *events, struct err *err);
 
-/* Apply --data or --eval-data of a resume. Accepted are: no file; the file that the run has; a file
- * with the same tokens at another path; any valid file if the run has none yet (a run made by
- * import). Another file is misuse. */
-int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err);
+/* Look at the beginning of a text, or of all texts in a folder. Misuse if one cannot be read. */
+int corpus_check_text(const char *path, const struct corpus_opts *o, struct err *err);
 
-/* Find the special tokens for masked rows, from the run's own tokenizer. */
-int corpus_masking(struct masking *out, const struct session *s, struct err *err);
+/* How often standard input is among the data. */
+int corpus_reads_input(const struct corpus_opts *o);
 
-/* Open the run's tokens and check them against the stored checksums. *out is NULL if the run has no
- * such data. The caller closes it. */
-int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err);
+/* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... After a
+ * failure these files are gone; the caller forgets the settings. */
+int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err);
+
+/* Apply the data options of a resume. Accepted are: none; the files that the run has; files with
+ * the same tokens at another path; the weights and the split that the run has; and any valid data
+ * if the run has none yet (a run made by import). Others are misuse. */
+int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *err);

@@ -8,9 +8,7 @@
 
 struct rows {
     const struct evaluator *e;
-    struct tokens          *data;
-    int32_t                *ids; // (batch * seq + 1)
-    uint64_t                rows;
+    const struct mixture   *data;
 };
 
 /* Fill micro-batch `micro` of pass `pass` with consecutive rows. Past the last row, targets are -1
@@ -20,17 +18,13 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, s
     const struct rows      *f = ctx;
     const struct evaluator *e = f->e;
     uint64_t                first = (pass * e->grad_accum + micro) * e->batch;
-    size_t                  n = first < f->rows ? size_min(f->rows - first, e->batch) * e->seq : 0;
-    size_t                  rest = (e->batch * e->seq - n) * sizeof *b->x;
-    int rc = n ? tokens_read(f->data, first * e->seq, n + 1, e->vocab, f->ids, err) : 0;
+    size_t n = first < f->data->rows ? size_min(f->data->rows - first, e->batch) : 0;
+    size_t at = n * e->seq, rest = (e->batch * e->seq - at) * sizeof *b->x;
+    int    rc = n ? mixture_batch(f->data, first, n, e->seq, e->vocab, b->x, b->y, err) : 0;
 
-    if (rc)
-        return rc;
-    memcpy(b->x, f->ids, n * sizeof *b->x);
-    memcpy(b->y, f->ids + 1, n * sizeof *b->y);
-    memset(b->x + n, 0, rest);
-    memset(b->y + n, 0xff, rest); // -1
-    return 0;
+    memset(b->x + at, 0, rest);
+    memset(b->y + at, 0xff, rest); // -1
+    return rc;
 }
 
 /* rows_batch for a masked language model. */
@@ -39,30 +33,27 @@ static int masked_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b,
     const struct rows *f = ctx;
     uint64_t           first = (pass * f->e->grad_accum + micro) * f->e->batch;
 
-    return masking_batch(f->e->masking, f->data, NULL, first, f->rows, b, err);
+    return masking_batch(f->e->masking, f->data, 1, first, b, err);
 }
 
-int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
+int evaluate_tokens(const struct evaluator *e, struct mixture *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err)
 {
-    struct rows f = { e, data, malloc((e->batch * e->seq + 1) * sizeof *f.ids),
-                      e->masking    ? masking_rows(e->masking, data->count, e->seq)
-                      : data->count ? (data->count - 1) / e->seq
-                                    : 0 };
+    struct rows         f = { e, data };
     struct batch_source source = { e->masking ? masked_batch : rows_batch, &f };
     struct eval_result  sum = { 0 };
     int                 rc = 0;
 
-    if (!f.ids)
-        return err_set(err, -ENOMEM, "out of memory for rows of %zu tokens", e->seq);
-    if (!f.rows)
-        rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu", data->path,
-                        (unsigned long long)data->count, e->seq, e->seq + 1);
+    masking_rows(e->masking, data, e->seq);
+    if (!data->rows)
+        rc = err_misuse(err, "%s has %llu tokens; a row of --seq %zu needs %zu",
+                        data->source->tokens->path,
+                        (unsigned long long)data->source->tokens->count, e->seq, e->seq + 1);
     struct watch w = work_begin(e->events, "evaluating");
-    for (uint64_t done = 0, pass = 0; done < f.rows && !rc; pass++) {
-        size_t micros = size_min(div_up(f.rows - done, e->batch), e->grad_accum);
+    for (uint64_t done = 0, pass = 0; done < data->rows && !rc; pass++) {
+        size_t micros = size_min(div_up(data->rows - done, e->batch), e->grad_accum);
 
-        rc = watch_look(&w, done, f.rows, err);
+        rc = watch_look(&w, done, data->rows, err);
         rc = rc ? rc : eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
         done += micros * e->batch;
     }
@@ -72,7 +63,6 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
                              "tokenizer's special tokens (padding, masks, ends of texts)");
     *loss = sum.tokens ? sum.loss_sum / (double)sum.tokens : 0;
     *tokens = sum.tokens;
-    free(f.ids);
     return rc;
 }
 

@@ -1,11 +1,11 @@
-/* evaluate.h: evaluates a model. For a language model: its loss over a token file, in consecutive
- * rows from the start of the file. For a classifier or a regressor: loss and metrics over labelled
+/* evaluate.h: evaluates a model. For a language model: its loss over token files, in consecutive
+ * rows from the start of each file. For a classifier or a regressor: loss and metrics over labelled
  * examples. */
 #pragma once
 
 #include "data/task/examples.h"
 #include "data/task/results.h"
-#include "data/text/tokens.h"
+#include "data/text/mixture.h"
 #include "model/step.h"
 #include "run/folder/events.h"
 #include "run/sources/masking.h"
@@ -23,10 +23,11 @@ struct evaluator {
 /* In all of these functions, `step` labels the recorded spans. They return -EINTR if a stop was
  * requested. */
 
-/* Mean loss of all rows of a token file. The last pass is padded with targets that do not count.
- * *tokens: the number of targets that count. For a masked language model these are the masked
- * tokens, which are identical in every evaluation. */
-int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
+/* Mean loss of all rows of one token file, or of several, whose rows follow one another. data->rows
+ * is set. The last pass is padded with targets that do not count. *tokens: the number of targets
+ * that count. For a masked language model these are the masked tokens, which are identical in every
+ * evaluation. Misuse if there is not one row. */
+int evaluate_tokens(const struct evaluator *e, struct mixture *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err);
 
 /* Loss and the task's metrics. All are NaN if a logit is not finite. */

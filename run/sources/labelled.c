@@ -2,14 +2,16 @@
  * again. */
 #include "run/sources/labelled.h"
 
+#include "data/base/hash.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
+#include "run/sources/text_cut.h"
 #include "run/sources/tokenise.h"
 
 #include <limits.h>
 #include <strings.h>
 
-enum { QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
+enum { QUOTED_ROWS = 100 }; // rows checked for quotes
 
 /* ---- rows to ids ---- */
 
@@ -19,7 +21,7 @@ struct encoding {
     const struct model_config  *config;
     struct token_buf            ids, types;
     struct examples_new         out;
-    uint32_t                   *length; // instead of out: of every `every`-th row
+    uint32_t                   *length; // instead of out: of every `every`-th row that was checked
     uint64_t                    every;
     size_t                      max_seq;
     long                        pad;
@@ -34,12 +36,37 @@ static int row_label(const struct labelled_file *e, const struct task_row *row, 
     return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
 }
 
+int labelled_is_held(uint64_t hash, double split)
+{
+    return hash < text_split_below(split);
+}
+
+struct side { const struct labelled_file *e; task_row_fn row; void *ctx; uint64_t n; };
+
+/* Passes the rows of one side of a split. The label does not count: a text that is there twice is
+ * on one side, whatever it is called. */
+static int side_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct side   *s = ctx;
+    const uint64_t parts[] = { hash_bytes(row->text1, strlen(row->text1)),
+                               row->text2 ? hash_bytes(row->text2, strlen(row->text2)) : 1 };
+    int            held = labelled_is_held(hash_bytes(parts, sizeof parts), s->e->split);
+
+    if (held != s->e->held || (held && s->e->most_held && s->n >= s->e->most_held))
+        return 0;
+    s->n++;
+    return s->row(s->ctx, row, err);
+}
+
 static int each_row(const struct labelled_file *e, task_row_fn row, void *ctx, struct err *err)
 {
     struct task_names names = e->asked;
+    struct side       side = { e, row, ctx, 0 };
 
     if (!e->labels)
         names.label = NULL;
+    if (e->own && e->split > 0)
+        return task_read_own(e->path, &names, e->most, side_row, &side, err);
     if (e->own)
         return task_read_own(e->path, &names, e->most, row, ctx, err);
     return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx,
@@ -84,7 +111,13 @@ int labelled_check(struct labelled_file *e, const char *dir, const char *file, s
     e->watch = work_begin(e->events, "reading %s", e->path);
     int rc = each_row(e, check_row, e, err);
     work_end(e->events);
-    return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
+    if (rc || e->rows)
+        return rc;
+    if (e->split > 0)
+        return err_misuse(err, "--eval-split %g%% of the rows of %s leaves none to %s: give "
+                          "another part, or --eval-file FILE", 100 * e->split, e->path,
+                          e->held ? "evaluate on" : "train on");
+    return err_misuse(err, "%s has no rows", e->path);
 }
 
 /* Warn about quotes in a .tsv file. GLUE's files have no quoting, so quotes are text there, but
@@ -197,7 +230,8 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     size_t           n, from;
     int              rc;
 
-    if (w->every && w->rows % w->every)
+    // the file may have grown since it was checked
+    if (w->every && (w->rows % w->every || w->rows >= w->e->rows))
         return watch_look(&w->watch, ++w->rows, w->e->rows, err);
     rc = row_label(w->e, row, &x, err);
     rc = rc ? rc : row_ids(w, row, err);
@@ -208,7 +242,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         n--;
     if (!rc && !w->config->arch->encoder)
         rc = check_ids(w, w->ids.ids + from, n, err);
-    if (w->length)
+    if (!rc && w->length)
         *w->length++ = (uint32_t)n;
     else
         rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);

@@ -20,6 +20,9 @@ struct labelled_file {
     struct task_names  asked;   // its columns, borrowed; all NULL: found by their names
     int                labels;  // every row must have a label; 0: labels are ignored
     uint64_t           most;    // rows to read; 0: all
+    double             split;   // part of the rows that is evaluated on, by a hash of their texts:
+    int                held;    // 1: the file is this part, 0: what it leaves. split 0: all rows
+    uint64_t           most_held; // rows of that part; 0: all
     const struct events *events;
     // set by labelled_check
     char               path[4096]; // the file
@@ -31,6 +34,9 @@ struct labelled_file {
     char               unread[256]; // list of text columns that are not read
     struct watch       watch;
 };
+
+/* True if a row with this hash (hash.h) is in the part that is evaluated on. */
+int labelled_is_held(uint64_t hash, double split);
 
 /* Read every row and its label from DIR/FILE, or from FILE if dir is NULL, and count the rows. Any
  * error in a row is misuse; the sentence names the file and line. A file without rows is misuse.
@@ -51,7 +57,8 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
                     const struct model_config *config, size_t max_seq, long pad, const char *path,
                     struct err *err);
 
-/* Count the tokens of every `every`-th row, of which n has room, as labelled_encode encodes it. */
+/* Count the tokens of every `every`-th of e->rows rows, for which n has room, as labelled_encode
+ * encodes it. If the file has become shorter, the last of n stay as they are. */
 int labelled_lengths(uint32_t *n, uint64_t every, const struct labelled_file *e,
                      struct tokenizer *tok, const struct model_config *config, size_t max_seq,
                      struct err *err);

@@ -104,12 +104,21 @@ static size_t inside(const struct masking *m, size_t seq)
     return seq > around ? seq - around : 0;
 }
 
-uint64_t masking_rows(const struct masking *m, uint64_t count, size_t seq)
+static uint64_t rows_of(const struct masking *m, uint64_t count, size_t seq)
 {
-    size_t n = inside(m, seq);
+    size_t n = m ? inside(m, seq) : seq;
 
-    return n ? count / n : 0;
+    return !n ? 0 : m ? count / n : count ? (count - 1) / n : 0;
 }
+
+void masking_rows(const struct masking *m, struct mixture *from, size_t seq)
+{
+    from->rows = 0;
+    for (size_t i = 0; i < from->n; i++)
+        from->rows += from->source[i].rows = rows_of(m, from->source[i].tokens->count, seq);
+}
+
+int masking_room(const struct masking *m, size_t seq) { return inside(m, seq) > 0; }
 
 /* True for special tokens, which are never chosen. */
 static int is_own(const struct masking *m, int32_t id)
@@ -187,17 +196,18 @@ static int row_read(const struct masking *m, struct tokens *t, uint64_t row,
     return 0;
 }
 
-int masking_batch(const struct masking *m, struct tokens *t, const struct tokens_order *order,
-                  uint64_t first, uint64_t rows, struct batch *b, struct err *err)
+int masking_batch(const struct masking *m, const struct mixture *from, int evaluates,
+                  uint64_t first, struct batch *b, struct err *err)
 {
-    struct draw draw = { .seed = order ? order->seed : 0, .number = first, .evaluates = !order };
+    struct draw draw = { .seed = from->seed, .number = first, .evaluates = evaluates };
+    size_t      source;
+    uint64_t    row;
     int         rc = 0;
 
     for (size_t i = 0; i < b->rows && !rc; i++, draw.number++) {
-        uint64_t row = order ? tokens_row(order, rows, draw.number) : draw.number;
-
-        if (row < rows) {
-            rc = row_read(m, t, row, &draw, b, i, err);
+        if (!evaluates || draw.number < from->rows) {
+            mixture_find(from, draw.number, &source, &row);
+            rc = row_read(m, from->source[source].tokens, row, &draw, b, i, err);
             continue;
         }
         memset(b->x + i * b->seq, 0, b->seq * sizeof *b->x);

@@ -3,7 +3,7 @@
  * predicts them. */
 #pragma once
 
-#include "data/text/tokens.h"
+#include "data/text/mixture.h"
 #include "model/step.h"
 #include "run/folder/train_opts.h"
 
@@ -35,13 +35,16 @@ int masking_framed(const struct masking *m, const struct model_config *g, struct
  * 0. */
 uint64_t masking_chosen(double prob, uint64_t n);
 
-/* Rows of seq tokens in a file of `count` tokens. 0: the file is too short, or the special tokens
- * fill a row. */
-uint64_t masking_rows(const struct masking *m, uint64_t count, size_t seq);
+/* True if rows of seq tokens have room for other tokens than the special ones. */
+int masking_room(const struct masking *m, size_t seq);
+
+/* Set the rows of an epoch of each source: rows of seq tokens and a target, or, unless m is NULL,
+ * rows with the special tokens around them. A source that is too short has 0, and so has each if
+ * these tokens fill a row. */
+void masking_rows(const struct masking *m, struct mixture *from, size_t seq);
 
 /* Fill a micro-batch with masked rows, numbered from `first`. A row's number decides which tokens
- * are masked. Training passes `order`: rows are numbered from the first step on, and `order` maps a
- * number to one of the file's `rows`. Evaluation passes NULL: the number is the row of the file.
- * A number from `rows` on give rows without targets. */
-int masking_batch(const struct masking *m, struct tokens *t, const struct tokens_order *order,
-                  uint64_t first, uint64_t rows, struct batch *b, struct err *err);
+ * are masked. Numbers of a training go on from the first step; `evaluates`: they are those of one
+ * epoch, and a number behind it gives a row without targets. */
+int masking_batch(const struct masking *m, const struct mixture *from, int evaluates,
+                  uint64_t first, struct batch *b, struct err *err);

@@ -205,6 +205,9 @@ int chat_look(struct rows_look *out, const struct chat_files *f, const char *tok
     chat_bounds_find(&l->bounds, f->host_mem, 1);
     rc = look_files(l, &f->train, f->most_train, 1, events, &l->rows, err);
     rc = rc ? rc : look_files(l, &f->eval, f->most_eval, 0, events, &dev, err);
+    if (f->split > 0) // about so many are trained on, and the others evaluated on
+        dev = (uint64_t)(f->split * (double)l->rows);
+    l->rows -= f->split > 0 ? dev : 0;
     l->rows *= l->each;
     out->rows = l->rows + dev * l->each;
     out->epoch = l->rows;
@@ -217,7 +220,7 @@ out:
 int labelled_look(struct rows_look *out, const struct labelled_file *e, const char *tokenizer,
                   const struct model_config *config, const struct train_opts *o, struct err *err)
 {
-    uint32_t        length[SAMPLE];
+    uint32_t        length[SAMPLE] = { 0 };
     struct looking *l;
     int             rc = looking_open(&l, tokenizer, o, err);
 

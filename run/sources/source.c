@@ -1,4 +1,4 @@
-/* source.c: a language model's rows are those of a token file, in the order of tokens_batch, or
+/* source.c: a language model's rows are those of token files, in the order of mixture.h, or
  * conversations (chat_source.h).
  * Labelled examples are permuted anew in each epoch, and a step's number alone determines its
  * rows. An epoch has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows,
@@ -22,9 +22,9 @@
 
 struct source {
     struct evaluator    evaluator;
-    struct tokens_order order;
+    const struct train_opts *o; // the session's
     // a language model's
-    struct tokens      *data, *eval; // eval NULL: none
+    struct mixture      data, eval;  // eval.n 0: none
     struct masking      masking;     // only for a masked one
     struct chat_source *chat;        // only of conversations
     int                 paired;      // they are pairs of answers
@@ -42,40 +42,27 @@ static uint64_t epoch_row(const void *ctx, size_t i)
     const struct creation *p = ctx;
     const struct source  *f = p->f;
 
-    return f->order.shuffled
-               ? permute(f->order.seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
+    return f->o->order == TRAIN_SHUFFLED
+               ? permute(f->o->seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
                : p->first + i;
-}
-
-/* Masked rows are numbered from the first step on. */
-static int masked_batch(const struct source *f, uint64_t step, size_t micro, struct batch *b,
-                        struct err *err)
-{
-    const struct tokens_order *o = &f->order;
-    uint64_t rows = masking_rows(&f->masking, f->data->count, b->seq),
-             first = (step * o->grad_accum + micro) * o->batch;
-
-    if (!rows)
-        return err_misuse(err, "%s holds %" PRIu64 " tokens, too few for a row of %zu",
-                          f->data->path, f->data->count, b->seq);
-    return masking_batch(&f->masking, f->data, o, first, rows, b, err);
 }
 
 int source_batch(void *source, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     const struct source *f = source;
-    size_t             batch = f->order.batch;
-    struct creation       p = { .f = f };
+    uint64_t             first = (step * f->o->grad_accum + micro) * f->o->batch;
+    struct creation      p = { .f = f };
 
     if (f->chat)
         return chat_source_batch(f->chat, step, micro, b, err);
     if (f->evaluator.masking)
-        return masked_batch(f, step, micro, b, err);
+        return masking_batch(&f->masking, &f->data, 0, first, b, err);
     if (!f->train)
-        return tokens_batch(f->data, &f->order, step, micro, f->evaluator.vocab, b->x, b->y, err);
+        return mixture_batch(&f->data, first, f->o->batch, f->o->seq, f->evaluator.vocab, b->x,
+                             b->y, err);
     p.epoch = step / f->epoch_steps;
-    p.first = (step % f->epoch_steps * f->order.grad_accum + micro) * batch;
-    size_t n = p.first < f->rows ? size_min(f->rows - p.first, batch) : 0;
+    p.first = (step % f->epoch_steps * f->o->grad_accum + micro) * f->o->batch;
+    size_t n = p.first < f->rows ? size_min(f->rows - p.first, f->o->batch) : 0;
     return evaluate_fill(b, f->train, n, epoch_row, &p, err);
 }
 
@@ -140,7 +127,7 @@ int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct s
         loss = of_chat.loss_sum;
         out->told.count = of_chat.tokens;
     } else {
-        rc = evaluate_tokens(&f->evaluator, f->eval, step, &loss, &out->told.count, err);
+        rc = evaluate_tokens(&f->evaluator, &f->eval, step, &loss, &out->told.count, err);
     }
     if (rc)
         return rc;
@@ -229,9 +216,7 @@ int source_open(struct source **out, struct session *s, struct err *err)
     f->evaluator = (struct evaluator){ .batch = o->batch, .seq = o->seq,
                                        .events = s->ranks.comm ? NULL : s->events,
                                        .grad_accum = o->grad_accum, .vocab = s->config.vocab };
-    f->order = (struct tokens_order){ .shuffled = o->order == TRAIN_SHUFFLED, .seed = o->seed,
-                                      .batch = o->batch, .seq = o->seq,
-                                      .grad_accum = o->grad_accum };
+    f->o = o;
     f->paired = s->rows == SESSION_PAIRS;
     if (s->rows != SESSION_WHOLE)
         return chat_source_open(&f->chat, s, err);
@@ -239,18 +224,25 @@ int source_open(struct source **out, struct session *s, struct err *err)
         return open_labelled(f, s, err);
     int rc = corpus_open(&f->data, s, "data", err);
     rc = rc ? rc : corpus_open(&f->eval, s, "eval", err);
-    if (rc || !arch_is_masked(&s->config))
+    if (!rc && arch_is_masked(&s->config)) {
+        f->evaluator.masking = &f->masking;
+        rc = corpus_masking(&f->masking, s, err);
+    }
+    if (rc)
         return rc;
-    f->evaluator.masking = &f->masking;
-    return corpus_masking(&f->masking, s, err);
+    masking_rows(f->evaluator.masking, &f->data, o->seq);
+    return f->data.rows || !f->data.n
+               ? 0
+               : err_misuse(err, "%s holds %" PRIu64 " tokens, too few for a row of %" PRIu64,
+                            f->data.source->tokens->path, f->data.source->tokens->count, o->seq);
 }
 
 void source_close(struct source *f)
 {
     if (!f)
         return;
-    tokens_close(f->data);
-    tokens_close(f->eval);
+    mixture_close(&f->data);
+    mixture_close(&f->eval);
     chat_source_close(f->chat);
     examples_close(f->train);
     for (size_t i = 0; i < TASK_SPLITS; i++)

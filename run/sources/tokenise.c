@@ -1,27 +1,14 @@
-/* tokenise.c: tokenises text files in pieces. prepare, pretrain and eval share it. It connects the
- * tokenizer with the token files of tokens.c. */
+/* tokenise.c: looks at texts, compares tokenizers and trains them: what prepare, pretrain and eval
+ * share, but for tokenise_files.c. */
 #include "run/sources/tokenise.h"
 
-#include "data/base/crc32c.h"
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
 #include "data/base/round.h"
+#include "data/base/unpack.h"
 #include "data/text/bpe_train.h"
-#include "data/text/tokens.h"
 #include "run/folder/output.h"
-
-#include <strings.h>
-#include <unistd.h>
+#include "run/sources/text_files.h"
 
 enum { PIECE_BYTES = 1 << 20 };
-
-struct tokenise {
-    const struct events  *events;
-    struct tokenise_files *of;
-    struct tokens_writer writer;
-    struct token_buf      ids;
-    char                 *piece;
-};
 
 int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err)
 {
@@ -37,78 +24,35 @@ int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, st
     return 0;
 }
 
-/* Append ids, from the file `path`, to the output. */
-static int add_ids(struct tokenise *t, const int32_t *ids, size_t n, const char *path,
-                   struct err *err)
-{
-    struct tokenise_ids c = { ids, n, t->of->vocab, path, t->writer.count };
-    int                 rc = c.vocab ? tokenise_known(t->of->tok, &c, err) : 0;
-
-    return rc ? rc : tokens_writer_add(&t->writer, ids, n, err);
-}
-
-/* Append the template's tokens for one place. */
-static int add_around(struct tokenise *t, enum tokenizer_place place, const char *path,
-                      struct err *err)
-{
-    const struct token_buf *ids = tokenizer_around(t->of->tok, place);
-
-    return add_ids(t, ids->ids, ids->n, path, err);
-}
-
-/* Send a notice if the file's name is a table's, since only the name distinguishes a table from a
- * text. */
-static void say_table(const struct tokenise *t, const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    if (dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv")))
-        events_notice(t->events, "%s is read as one text, with the separators and all columns of a "
-                      "table (finetune takes rows)", path);
-}
-
-static int add_file(struct tokenise *t, const char *path, struct err *err)
-{
-    uint64_t size, n;
-    int      fd, rc = file_open_read(path, &fd, &size, err);
-
-    if (rc)
-        return rc;
-    say_table(t, path);
-    struct watch w = work_begin(t->events, "tokenising %s", path);
-    for (uint64_t done = 0; done < size && !rc; done += n) {
-        n = size_min(size - done, PIECE_BYTES);
-        t->ids.n = 0;
-        if (!(rc = file_pread(fd, t->piece, n, done, path, err)))
-            t->of->sum = crc32c(t->of->sum, t->piece, n);
-        if (!rc &&
-            !(rc = tokenizer_feed(t->of->tok, t->piece, n, done + n == size, &t->ids, err)) &&
-            !(rc = add_ids(t, t->ids.ids, t->ids.n, path, err)))
-            rc = watch_look(&w, done + n, size, err);
-    }
-    work_end(t->events);
-    close(fd);
-    return rc;
-}
-
 int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, struct err *err)
 {
-    uint64_t size = 0, n;
-    char    *piece = malloc(PIECE_BYTES);
-    int      fd = -1, rc = piece ? file_open_read(path, &fd, &size, err)
-                                 : err_set(err, -ENOMEM, "%s: out of memory", path);
+    struct text_list list;
+    struct unpack   *u = NULL;
+    char            *piece = malloc(PIECE_BYTES);
+    int              rc = text_list_make(&list, &path, 1, (const char *const[TEXT_WRITTEN]){ NULL },
+                                          err);
+    uint64_t         done, total;
 
     *sum = 0;
+    if (!rc && !piece)
+        rc = err_set(err, -ENOMEM, "%s: out of memory", path);
     struct watch w = work_begin(events, "reading %s", path);
-    for (uint64_t done = 0; done < size && !rc; done += n) {
-        n = size_min(size - done, PIECE_BYTES);
-        rc = file_pread(fd, piece, n, done, path, err);
-        *sum = rc ? 0 : crc32c(*sum, piece, n);
-        rc = rc ? rc : watch_look(&w, done + n, size, err);
+    for (size_t i = 0; i < list.n && !rc; i++) {
+        size_t n = 0;
+
+        if ((rc = unpack_begin(&u, list.file[i].path, err)))
+            break;
+        unpack_sum_begin(u, *sum);
+        do {
+            rc = unpack_read(u, piece, PIECE_BYTES, &n, err);
+            unpack_progress(u, &done, &total);
+            rc = rc ? rc : watch_look(&w, done, total, err);
+        } while (!rc && n);
+        *sum = unpack_sum(u);
+        unpack_end(u);
     }
     work_end(events);
-    if (fd >= 0)
-        close(fd);
+    text_list_free(&list);
     free(piece);
     return rc;
 }
@@ -122,78 +66,70 @@ int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsig
     return rc;
 }
 
-int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
-                   struct err *err)
+/* Counts the words of a block. */
+static int train_block(struct bpe_train *b, const struct text_files *files,
+                       const struct text_block *block, struct err *err)
 {
-    struct file_look look;
+    int rc = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        struct watch w = work_begin(events, "looking at %s", texts[i]);
-        int          rc = file_kind_look(&look, texts[i], &w, err);
+    for (size_t i = 0; i < block->n_pieces && !rc; i++) {
+        const struct text_piece *p = &block->piece[i];
+        struct text_reading      how = text_files_reading(files, p->file);
+        struct text_found        found;
 
-        work_end(events);
-        if (rc)
-            return rc;
-        if (look.kind != FILE_TEXT && !(json && look.kind == FILE_JSON))
-            return file_kind_refuse(&look, texts[i], FILE_FOR_TEXT, err);
+        rc = text_find(&found, &how, p, block->text + p->from, err);
+        rc = rc ? rc : bpe_train_feed(b, found.text, found.n, p->ends, err);
+        free(found.made);
     }
-    return 0;
-}
-
-int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
-                   struct err *err)
-{
-    struct tokenise t = { .events = events, .of = f, .piece = malloc(PIECE_BYTES) };
-    int32_t         between = tokenizer_endoftext(f->tok);
-    int             template = tokenizer_has_template(f->tok);
-    int             rc = 0;
-
-    if (!t.piece)
-        rc = err_set(err, -ENOMEM, "%s: out of memory", out);
-    else if (f->n > 1 && between < 0 && !template)
-        rc = err_misuse(err, "the tokenizer has neither an eos_token nor a template to put "
-                              "between two files");
-    if (!rc)
-        rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(f->tok), err);
-    for (size_t i = 0; i < f->n && !rc; i++) {
-        const char *path = f->texts[i];
-
-        if (i > 0 && !template)
-            rc = add_ids(&t, &between, 1, path, err);
-        rc = rc ? rc : add_around(&t, TOKENIZER_BEFORE, path, err);
-        rc = rc ? rc : add_file(&t, path, err);
-        rc = rc ? rc : add_around(&t, TOKENIZER_BEHIND, path, err);
+    if (!rc && block->rc) {
+        rc = block->rc;
+        *err = block->err;
     }
-    rc = rc || !f->checked ? rc : output_check(f->checked, err);
-    rc = rc ? rc : tokens_writer_commit(&t.writer, err);
-    f->count = t.writer.count;
-    append_close(&t.writer.ids);
-    token_buf_free(&t.ids);
-    free(t.piece);
     return rc;
 }
 
-int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
-                   const struct events *events, struct err *err)
+/* Counts the words of all texts. */
+static int train_on(struct bpe_train *b, const struct tokenise_train *t,
+                    const struct events *events, struct err *err)
+{
+    struct text_files_of of = { .texts = t->texts, .n = t->n, .column = t->column,
+                                .plain = t->as == TOKENS_TEXT };
+    struct text_files *files = NULL;
+    struct text_block  block = { 0 };
+    int                rc = text_files_open(&files, &of, events, err);
+    struct watch       w = t->n == 1 ? work_begin(events, "reading %s", t->texts[0])
+                                     : work_begin(events, "reading %zu inputs", t->n);
+
+    while (!rc && !block.end) {
+        text_files_read(files, &block);
+        rc = train_block(b, files, &block, err);
+        rc = rc ? rc : watch_look(&w, block.done, text_files_bytes(files), err);
+    }
+    work_end(events);
+    text_block_free(&block);
+    text_files_close(files);
+    return rc;
+}
+
+int tokenise_train(struct tokenise_train *t, const struct events *events, struct err *err)
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    struct output     out = { dir, OUTPUT_TOKENIZER, texts, n };
+    struct output     out = { t->dir, OUTPUT_TOKENIZER, t->texts, t->n };
     int               rc = output_check(&out, err);
 
-    rc = rc ? rc : output_check_folder_name(dir, "a tokenizer is a folder", err);
-    rc = rc ? rc : tokenise_check(texts, n, 1, events, err);
+    rc = rc ? rc : output_check_folder_name(t->dir, "a tokenizer is a folder", err);
     rc = rc ? rc : bpe_train_open(&b, err);
-    for (size_t i = 0; i <= n && !rc; i++) {
-        struct watch w = i < n ? work_begin(events, "reading %s", texts[i])
-                               : work_begin(events, "training a tokenizer");
-        rc = i < n ? bpe_train_file(b, texts[i], &w, err)
-                   : bpe_train_finish(b, vocab, &tok, &w, err);
+    rc = rc ? rc : train_on(b, t, events, err);
+    if (!rc) {
+        struct watch w = work_begin(events, "training a tokenizer");
+
+        rc = bpe_train_finish(b, t->vocab, &tok, &w, err);
         work_end(events);
     }
     rc = rc ? rc : output_tokenizer(&out, tok, err);
     if (!rc)
-        *ids = tokenizer_vocab(tok);
+        t->ids = tokenizer_vocab(tok);
     tokenizer_close(tok);
     bpe_train_close(b);
     return rc;

@@ -83,7 +83,7 @@ done
 trained "$tmp/timed" | cmp -s - "$tmp/want"
 result $? "in $((i + 1)) processes it has the bits of one"
 refuses 2 "--time-limit 90: expected a time, such as 90s, 45m, 2h, 1h30m, 1d or 1:30:00" pretrain --resume "$tmp/timed" --time-limit 90
-for bad in 0s 1:60:00 -1h 5x 1m2h; do refuses 2 "--time-limit $bad: expected a time" pretrain --resume "$tmp/timed" --time-limit "$bad"; done
+for bad in 0s 1:60:00 -1:00:00 -1h 5x 1m2h; do refuses 2 "--time-limit $bad: expected a time" pretrain --resume "$tmp/timed" --time-limit "$bad"; done
 for good in 2h 1h30m 0.5d 45m 1:30:00 100:00:00; do works "--time-limit $good" pretrain --resume "$tmp/timed" --time-limit $good --quiet; done
 works "a fine-tuning with a time limit" finetune --run "$tmp/late" --init "$tmp/hf" --train-file "$tmp/rows.csv" --batch 2 --epochs 4 --max-seq 16 --link-bw 300K --threads 1 \
     --durability none --csd-mem 192K --time-limit 1s --quiet

@@ -37,9 +37,9 @@ kind("ids32", "u32.bin", struct.pack(f"<{n}I", *ids), "uint32 ids|NUL", says_b="
 kind("dat16", "u16.dat", struct.pack(f"<{n}H", *ids), "--data-format u16|NUL", says_b="a name that ends in .csv")
 table("csv", "csv", csv, "a table")
 table("tsv", "tsv", csv.replace(",", "\t"), "a table")
-table("jsonl", "jsonl", jsonl, "is JSON")
-table("list", "json", json.dumps(rows, indent=1), "a JSON list")
-table("listline", "json", json.dumps(rows), "a JSON list")
+table("jsonl", "jsonl", jsonl, "is JSON|:1: the row has no key \"text\"")
+table("list", "json", json.dumps(rows, indent=1), "a JSON list|:2: the row has no key")
+table("listline", "json", json.dumps(rows), "a JSON list|:1: the row has no key")
 for name, end in ("crlf", "\r\n"), ("cr", "\r"):
     for of, data in ("csv", csv), ("tsv", csv.replace(",", "\t")), ("jsonl", jsonl), ("json", json.dumps(rows, indent=1)):
         table(f"{name}{of}", of, data.replace("\n", end), "JSON" if of[0] == "j" else "a table")
@@ -127,14 +127,17 @@ out='cat "$tmp/out"'
 lm="--n-layer 1 --n-head 1 --n-embd 8 --seq 16 --batch 2 --steps 1 --schedule constant --mode mem --durability none --quiet"
 cls="--init $tmp/hf --steps 1 --batch 4 --max-seq 16 --mode mem --durability none --quiet"
 
-each "pretrain --data" text "" "text ids16h ids32h ids16" "$losses" pretrain --run "$tmp/made" --data @ --tokenizer "$tmp/tok" $lm
+each "pretrain --data" text "" "text gz ids16h ids32h ids16" "$losses" pretrain --run "$tmp/made" --data @ --tokenizer "$tmp/tok" $lm
 each "pretrain --data --data-format u32" text "ids32h ids32 gz png safetensors utf16 utf16bin dir fifo device empty" "ids32h ids32" "$losses" \
     pretrain --run "$tmp/made" --data @ --data-format u32 --tokenizer "$tmp/tok" $lm
-each "pretrain --eval-data" text "" "text ids16h ids32h ids16" "$evals" pretrain --run "$tmp/made" --data "$tmp/text.txt" --eval-data @ --tokenizer "$tmp/tok" $lm
-each "eval --data" text "" "text ids16h ids32h ids16" "$out" eval "$tmp/hf" --data @ --seq 16
-each "plan --data" text "" "text ids16h ids32h ids16" "sed 3q $tmp/out" plan --init "$tmp/hf" --data @ --probe off --host-mem 1G
-each "prepare" text "" "text" 'sha256sum <"$tmp/made"' prepare @ --tokenizer "$tmp/tok" --out "$tmp/made"
-each "prepare --train-tokenizer" text "" "text" 'sha256sum <"$tmp/made/tokenizer.json"' prepare @ --train-tokenizer --vocab 270 --out "$tmp/made"
+each "pretrain --eval-data" text "" "text gz ids16h ids32h ids16" "$evals" pretrain --run "$tmp/made" --data "$tmp/text.txt" --eval-data @ --tokenizer "$tmp/tok" $lm
+each "eval --data" text "" "text gz ids16h ids32h ids16" "$out" eval "$tmp/hf" --data @ --seq 16
+# a plan looks at the beginning of texts
+each "plan --data" text "text ids16h ids32h ids16 ids32 dat16 jsonl list listline $packed utf16bin empty" "text gz jsonl list listline ids16h ids32h ids16" "sed 3q $tmp/out" plan --init "$tmp/hf" --data @ --probe off --host-mem 1G
+each "prepare" text "" "text gz" 'sha256sum <"$tmp/made"' prepare @ --tokenizer "$tmp/tok" --out "$tmp/made"
+rows_of="csv jsonl list listline bom gz crlfcsv crlfjsonl crlfjson crcsv crjsonl crjson"
+each "prepare --text-column" rows "$rows_of ${packed#gz } ids16h nul latin1 empty" "$rows_of" 'sha256sum <"$tmp/made"' prepare @ --text-column sentence --tokenizer "$tmp/tok" --out "$tmp/made"
+each "prepare --train-tokenizer" text "" "text gz" 'sha256sum <"$tmp/made/tokenizer.json"' prepare @ --train-tokenizer --vocab 270 --out "$tmp/made"
 each "generate --prompt-file" text "" "text jsonl list listline" 'echo read' generate "$tmp/hf" --prompt-file @ --tokens 1
 each "finetune --train-file" rows "" "$tables $ends" "$sums" finetune --run "$tmp/made" --train-file @ $cls
 each "finetune --eval-file" rows "" "$tables" "$sums" finetune --run "$tmp/made" --train-file "$tmp/in/csv.csv" --eval-file @ $cls

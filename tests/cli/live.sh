@@ -112,6 +112,21 @@ if [ -f "$shim" ]; then # somebody who does not train
     result "$([ "$got" = 1 ] && grep -q "in use by process $pid" "$tmp/err" && [ ! -e "$tmp/busy" ]; echo $?)" "a run that is used, but not trained, is in use"
     rm "$tmp/held"
     wait $pid
+
+    # a training that is to stop while it writes the model
+    rm -rf "$tmp/at" "$tmp/hf" "$tmp/held" "$tmp/held.over"
+    (export LD_PRELOAD="$shim" SHIM_AT="open:/answer.new-:1:$tmp/held"; exec "$bin" pretrain --run "$tmp/at" $shape --steps 1000000) >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    for _ in $(seq 1200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_of "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
+    "$bin" export "$tmp/at" "$tmp/hf" >"$tmp/reader" 2>&1 &
+    reader=$!
+    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>"$tmp/null"; do sleep 0.02; done
+    steps=$(steps_of "$tmp/at")
+    kill -INT $pid
+    rm "$tmp/held"
+    wait $pid
+    same "130 $steps" "$? $(steps_of "$tmp/at")" "it stops at once, without another step"
+    wait $reader
 fi
 
 done_testing

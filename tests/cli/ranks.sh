@@ -138,6 +138,10 @@ result "$([ "$got" = 0 ] && grep -q "ended early, after step 9 of 60: 2 evaluati
 same "9|early 9|early" "$(state "$tmp/stops") $(state "$tmp/stops.rank1")" "together"
 train 2 --resume "$tmp/stops"
 same "0 9|early 9|early" "$got $(state "$tmp/stops") $(state "$tmp/stops.rank1")" "and go no further"
+trained "$tmp/stops" >"$tmp/evaluated"
+sqlite3 "$tmp/stops.rank1/run.db" "DELETE FROM evals WHERE step = 8; DELETE FROM runs WHERE key = 'finished'" # as a kill leaves it
+train 2 --resume "$tmp/stops"
+result "$([ "$got" = 0 ] && [ "$(state "$tmp/stops.rank1")" = "9|early" ] && trained "$tmp/stops.rank1" | cmp -s - "$tmp/evaluated"; echo $?)" "an evaluation that one of them lacks is made again"
 line="$bin pretrain $model $data --steps 500 --link-bw 4M --run $tmp/timed"
 # shellcheck disable=SC2086
 timeout 120 mpirun $more -n 1 $line : -n 1 $line --time-limit 3s >"$tmp/out" 2>"$tmp/err"

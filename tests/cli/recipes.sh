@@ -1,10 +1,10 @@
 #!/bin/sh
-# recipes.sh: every line of docs/chat.md as it stands there, on models of the same kinds that are tiny. `hf download NAME --local-dir DIR` gives such
+# recipes.sh: every line of docs/chat.md and docs/data.md as it stands there, on models of the same kinds that are tiny. `hf download NAME --local-dir DIR` gives such
 # a one. Prints TAP.
 . tests/tap.sh
 export OMP_WAIT_POLICY=passive
 
-page=$PWD/docs/chat.md fixtures=$PWD/tests/fixtures examples=$PWD/examples
+docs=$PWD/docs fixtures=$PWD/tests/fixtures examples=$PWD/examples
 mkdir "$tmp/work" "$tmp/models" "$tmp/bin"
 for family in qwen2 llama gemma3_text; do
     kind=${family%2}
@@ -35,16 +35,30 @@ for set in chat chat-dev; do
     done >$set.jsonl
 done
 
-# A block of sh, one after the other, of all headings but the one whose model must be a real one.
-awk '/^## / { heading = $0 } /^```/ { inside = $0 == "```sh"; inside = inside && heading !~ /without a template/; if (inside) print "# BLOCK"; next } inside' "$page" >blocks
-n=$(grep -c '^# BLOCK' blocks)
-result "$([ "$n" -ge 5 ]; echo $?)" "docs/chat.md has blocks of commands ($n)"
-i=1
-while [ $i -le "$n" ]; do
-    awk -v n=$i '/^# BLOCK/ { k++; next } k == n' blocks >block
-    echo "Who are you?" | sh -e block >"$tmp/out" 2>"$tmp/err"
-    result $? "block $i: $(head -n 1 block)"
-    i=$((i + 1))
-done
+# blocks PAGE LEAST: the blocks of sh, one after the other, of all headings but the one whose model must be a real one
+blocks() {
+    awk '/^## / { heading = $0 } /^```/ { inside = $0 == "```sh"; inside = inside && heading !~ /without a template/; if (inside) print "# BLOCK"; next } inside' "$docs/$1" >blocks
+    n=$(grep -c '^# BLOCK' blocks)
+    result "$([ "$n" -ge "$2" ]; echo $?)" "docs/$1 has blocks of commands ($n)"
+    i=1
+    while [ $i -le "$n" ]; do
+        awk -v n=$i '/^# BLOCK/ { k++; next } k == n' blocks >block
+        echo "Who are you?" | sh -e block >"$tmp/out" 2>"$tmp/err"
+        result $? "$1, block $i: $(head -n 1 block)"
+        i=$((i + 1))
+    done
+}
+blocks chat.md 5
+
+mkdir -p corpus/more
+make_text 1500 >corpus/prose.txt
+make_text 900 | sed 's/.*/{"text": "& And so on."}/' >corpus/more/rows.jsonl
+make_text 300 | gzip >corpus/more/packed.txt.gz
+make_text 200 | sed 's/.*/{"text": "&", "n": 1}/' | gzip >notes.jsonl.gz
+make_text 700 | tr a-m n-z >old.txt
+make_text 60 >held-out.txt
+blocks data.md 3
+"$bin" report weighted >"$tmp/out"
+result "$([ -f more-hf/tokenizer.json ] && grep -q '^Sources' "$tmp/out"; echo $?)" "the best model is exported, and the report has the sources"
 
 done_testing

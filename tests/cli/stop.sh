@@ -42,7 +42,9 @@ with open(sys.argv[1], "wb") as f:
         f.write(text)
 END
 interrupt "training a tokenizer" '(reading .*|training a tokenizer)  [0-9]' "$tmp/tok2" prepare "$tmp/words.txt" --train-tokenizer --vocab 40000 --out "$tmp/tok2"
-interrupt "tokenising" 'tokenising .*  left' "$tmp/words.bin" prepare "$tmp/words.txt" --tokenizer "$tmp/tok" --out "$tmp/words.bin"
+interrupt "tokenising" 'tokenising .*  left' "" prepare "$tmp/words.txt" --tokenizer "$tmp/tok" --out "$tmp/words.bin"
+result "$([ ! -e "$tmp/words.bin" ] && grep -q 'the same command goes on behind the [1-9][0-9]* tokens in .*/words.bin.[0-9a-f]*.tmp' "$tmp/out"; echo $?)" \
+    "tokenising: what is done stays for the same command"
 shown "tokenising $tmp/words.txt" "how far it is and how long it takes is shown"
 
 # ---- a run is made, trained, exported: over a link that is slow enough to see it ----

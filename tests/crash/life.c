@@ -41,8 +41,8 @@ size_t life_ranks(const struct plan *p) { return size_max(p->ranks, 1); }
 
 const char *life_dir(size_t rank)
 {
-    static const char *const dirs[THREADS_HOSTS] = { DIR, DIR ".rank1", DIR ".rank2",
-                                                     DIR ".rank3" };
+    static const char *const dirs[THREADS_HOSTS] = { RUN_AT, RUN_AT ".rank1", RUN_AT ".rank2",
+                                                     RUN_AT ".rank3" };
 
     return dirs[rank];
 }
@@ -98,12 +98,12 @@ struct run_config life_config(const struct plan *p, struct runlog *log, size_t r
     static const char *const cards[] = { "0000:31:00.1", "0000:32:00.1", "0000:33:00.1" };
     static const char *const folders[] = { "/sim/drive0", "/sim/drive1" };
     static const char *const files[] = { "/sim/drive0/states", "/sim/drive1/states" };
-    struct run_config        cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
+    struct run_config        cfg = toy_config(RUN_AT, p->mode, sizes, BLOCKS);
 
     if (p->words) {
         size_t head = p->words == 2 ? 2 : 0;
 
-        cfg = toy_config(DIR, p->mode, words, WORDS + 1 + 1 + head);
+        cfg = toy_config(RUN_AT, p->mode, words, WORDS + 1 + 1 + head);
         cfg.route = route_pieces(WORDS, 1, head);
     }
     if (p->ranks)

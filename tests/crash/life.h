@@ -7,7 +7,7 @@
 
 enum { STEPS = 4, MAX_SUBS = 64, NEVER = -1 };
 
-#define DIR "/sim/run" // the folder is there before the run is; of ranks, that of the first
+#define RUN_AT "/sim/run" // the folder is there before the run is; of ranks, that of the first
 
 /* What is cut. */
 struct plan {

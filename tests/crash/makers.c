@@ -50,7 +50,7 @@ static int make(const struct plan *p, struct err *err)
 
     for (int i = 0; i < 32; i++)
         s.id[i] = "0123456789abcdef"[threads_roll(16)];
-    rc = creation_claim(&place, &s, DIR, err);
+    rc = creation_claim(&place, &s, RUN_AT, err);
     if (!rc) {
         s.run = life_config(p, s.log, 0);
         s.run.dir = s.dir;
@@ -72,7 +72,7 @@ static int make_again(const struct plan *p, struct err *err)
     static const char said[] = " is no lock file of siTrain: move it elsewhere";
     int               rc = make(p, err);
 
-    if (!rc || !strstr(err->text, said) || rename(DIR "/run.lock", "/sim/moved"))
+    if (!rc || !strstr(err->text, said) || rename(RUN_AT "/run.lock", "/sim/moved"))
         return rc;
     return make(p, err);
 }
@@ -102,10 +102,10 @@ static int wrong(const char *what, const char *name, struct err *err)
 static int clean(struct err *err)
 {
     struct runlog *log;
-    int            rc = runlog_open(&log, DIR "/run.db", 0, 1, err);
+    int            rc = runlog_open(&log, RUN_AT "/run.db", 0, 1, err);
 
     if (!rc)
-        run_files_clean(DIR);
+        run_files_clean(RUN_AT);
     runlog_close(log);
     return rc;
 }
@@ -118,9 +118,9 @@ static int tidy_check(const struct plan *p, struct err *err)
     static const char *const drives[] = { "/sim/drive0", "/sim/drive1" };
     const char              *path;
 
-    for (size_t at = 0, k; (path = storage_next(DIR, &at));) {
+    for (size_t at = 0, k; (path = storage_next(RUN_AT, &at));) {
         for (k = 0; k < sizeof names / sizeof *names; k++)
-            if (!strcmp(path + strlen(DIR "/"), names[k]))
+            if (!strcmp(path + strlen(RUN_AT "/"), names[k]))
                 break;
         if (k == sizeof names / sizeof *names)
             return wrong("left in RUN: ", path, err);
@@ -154,7 +154,7 @@ int makers(const struct plan *p, struct witness *w, struct err *err)
     struct maker *first = m[1].made || (m[0].rc && !m[1].rc) ? &m[1] : &m[0];
     *err = first->err;
     rc = first->rc;
-    if (!power_was_cut() && !first->made && !(rc = access(DIR "/run.db", F_OK)))
+    if (!power_was_cut() && !first->made && !(rc = access(RUN_AT "/run.db", F_OK)))
         rc = life_train(p, w, err);
     if (!rc && !power_was_cut())
         rc = clean(err);

@@ -85,7 +85,7 @@ static int open_rest(struct session *s)
     struct err       err = { 0 };
     struct hf_labels labels;
     struct labelled  task;
-    struct tokens   *t = NULL;
+    struct mixture   data;
     uint64_t         next, applied;
     int              rc = session_labels(&labels, s, &err);
 
@@ -97,10 +97,10 @@ static int open_rest(struct session *s)
     if (rc)
         fuzz_refused(rc, &err);
     labelled_release(&task);
-    rc = corpus_open(&t, s, "data", &err);
+    rc = corpus_open(&data, s, "data", &err);
     if (rc)
         fuzz_refused(rc, &err);
-    tokens_close(t);
+    mixture_close(&data);
     rc = run_position(&s->run, &next, &applied, &err);
     return rc ? fuzz_refused(rc, &err) : read_masters(s);
 }

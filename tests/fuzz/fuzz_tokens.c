@@ -1,7 +1,7 @@
 /* fuzz_tokens.c: files of token ids, and what a --data file is taken for. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/text/tokens.h"
+#include "data/text/mixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +30,16 @@ static void round_trip(const int32_t *ids, size_t n)
 
 static void batches(struct tokens *t)
 {
-    int32_t    x[2 * 7], y[2 * 7];
-    struct err err;
+    struct mixture_source two[] = { { t, 0, 1000 }, { t, 0, 3096 } };
+    int32_t               x[2 * 7], y[2 * 7];
+    struct err            err;
 
-    for (int shuffled = 0; shuffled < 2; shuffled++)
+    two[0].rows = two[1].rows = t->count ? (t->count - 1) / 7 : 0;
+    for (int how = 0; how < 4; how++)
         for (uint64_t step = 0; step < 3; step++) {
-            struct tokens_order o = {
-                .shuffled = shuffled, .seed = 7, .batch = 2, .seq = 7, .grad_accum = 1
-            };
-            int                 rc = tokens_batch(t, &o, step * 1000003, 0, 300, x, y, &err);
+            struct mixture m = { .source = two, .n = 2, .rows = 2 * two[0].rows, .seed = 7,
+                                 .weighted = how / 2 && two[0].rows, .shuffled = how % 2 };
+            int            rc = mixture_batch(&m, step * 2000006, 2, 7, 300, x, y, &err);
 
             if (rc)
                 fuzz_refused(rc, &err);

@@ -1,0 +1,30 @@
+/* resume_opts.c: what a resume makes of its options, before the run is opened for training. */
+#include "run/loop/resume_opts.h"
+
+#include "run/folder/output.h"
+#include "run/loop/schedule_end.h"
+
+int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
+                   struct err *err)
+{
+    uint64_t was = s->o.steps;
+
+    if (!first && !s->o.schedule_steps) // a run of the first version
+        s->o.schedule_steps = was;
+    if (train->mode == TRAIN_SU_O_C) {
+        train->mode = RUN_SUO;
+        if (!opt_given(line, "compress"))
+            train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
+        opt_mark_given(line, "compress");
+    }
+    s->o.quiet = train->quiet; // both belong to the command, not to the run
+    s->o.force_device = train->force_device;
+    int rc = session_overlay(s, line, first, err);
+    if (rc || first)
+        return rc;
+    if (!s->o.schedule_steps) // --schedule-steps 0
+        s->o.schedule_steps = s->o.steps;
+    for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
+        rc = output_check_name("--act-device", s->o.act_device.item[i], err);
+    return rc ? rc : schedule_end_check(s, line, was, err);
+}

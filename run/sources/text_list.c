@@ -1,0 +1,159 @@
+/* text_list.c: walks folders, and sorts what it finds. */
+#include "run/sources/text_list.h"
+
+#include "data/base/file.h"
+#include "data/base/grow.h"
+#include "data/base/hash.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+void text_list_free(struct text_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->file[i].path);
+    free(l->file);
+    *l = (struct text_list){ 0 };
+}
+
+static int add(struct text_list *l, const char *path, const struct stat *st, int found,
+               struct err *err)
+{
+    struct text_file f = { .path = strdup(path), .found = found };
+
+    if (st) {
+        f.size = (uint64_t)st->st_size;
+        f.time_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+    }
+    int rc = f.path ? grow(&l->file, &l->cap, l->n + 1, sizeof *l->file, "names of files", err)
+                    : err_set(err, -ENOMEM, "no memory for the names of files");
+    if (rc) {
+        free(f.path);
+        return rc;
+    }
+    l->bytes += f.size;
+    l->file[l->n++] = f;
+    return 0;
+}
+
+/* The folders around the one that is walked. */
+struct above { const struct above *above; dev_t dev; ino_t ino; };
+
+static int walk(struct text_list *l, const char *dir, const struct above *above, struct err *err);
+
+/* A name in a folder: a file, or a folder to walk. */
+static int walk_name(struct text_list *l, const char *path, const struct above *above,
+                     struct err *err)
+{
+    struct stat st;
+
+    if (stat(path, &st))
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return S_ISREG(st.st_mode) && !st.st_size ? 0 : add(l, path, &st, 1, err);
+    for (const struct above *a = above; a; a = a->above)
+        if (a->dev == st.st_dev && a->ino == st.st_ino)
+            return err_misuse(err, "%s leads back to a folder around it: remove the link, or name "
+                              "the folders to read", path);
+    return walk(l, path, &(struct above){ above, st.st_dev, st.st_ino }, err);
+}
+
+static int walk(struct text_list *l, const char *dir, const struct above *above, struct err *err)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    int            rc = d ? 0 : err_set(err, -errno, "open the folder %s: %s", dir,
+                                        strerror(errno));
+
+    while (!rc && (errno = 0, e = readdir(d))) {
+        if (*e->d_name == '.')
+            continue;
+        char *path = file_path(err, "%.*s/%s", (int)file_trimmed(dir), dir, e->d_name);
+
+        rc = path ? walk_name(l, path, above, err) : -ENOMEM;
+        free(path);
+    }
+    if (!rc && errno)
+        rc = err_set(err, -errno, "read the folder %s: %s", dir, strerror(errno));
+    file_close_dir(d);
+    return rc;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct text_file *one = a, *other = b;
+
+    return strcmp(one->path, other->path);
+}
+
+/* Refuses a folder in which the output is, because the next command would read that, too. */
+static int check_within(const char *dir, const char *written, struct err *err)
+{
+    char        in[PATH_MAX], of[PATH_MAX];
+    char       *around = file_beside(written, ".", err);
+    size_t      n;
+
+    if (!around)
+        return -ENOMEM;
+    int inside = realpath(dir, in) && realpath(around, of) &&
+                 !strncmp(of, in, n = strlen(in)) && (of[n] == '/' || !of[n] || n == 1);
+
+    free(around);
+    return inside ? err_misuse(err, "%s lies in the folder %s, which is read: choose another place "
+                               "to write to", written, dir) : 0;
+}
+
+static int add_folder(struct text_list *l, const char *dir, const struct stat *st,
+                      const char *const written[TEXT_WRITTEN], struct err *err)
+{
+    size_t first = l->n;
+    int    rc = 0;
+
+    for (size_t i = 0; i < TEXT_WRITTEN && !rc; i++)
+        rc = written[i] ? check_within(dir, written[i], err) : 0;
+    rc = rc ? rc : walk(l, dir, &(struct above){ NULL, st->st_dev, st->st_ino }, err);
+    if (!rc && l->n == first)
+        rc = err_misuse(err, "%s is a folder without files to read: hidden and empty files are "
+                        "left out", dir);
+    if (!rc)
+        qsort(l->file + first, l->n - first, sizeof *l->file, compare);
+    return rc;
+}
+
+int text_list_make(struct text_list *out, const char *const *names, size_t n,
+                   const char *const written[TEXT_WRITTEN], struct err *err)
+{
+    size_t inputs = 0;
+    int    rc = 0;
+
+    *out = (struct text_list){ 0 };
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct stat st;
+
+        if (!strcmp(names[i], "-"))
+            rc = inputs++ ? err_misuse(err, "standard input (-) is named twice")
+                          : add(out, names[i], NULL, 0, err);
+        else if (stat(names[i], &st))
+            rc = err_name(err, errno, "%s: %s", names[i], strerror(errno));
+        else if (S_ISDIR(st.st_mode))
+            rc = add_folder(out, names[i], &st, written, err);
+        else
+            rc = add(out, names[i], &st, 0, err);
+    }
+    return rc;
+}
+
+uint64_t text_list_hash(const struct text_list *l)
+{
+    uint64_t h = hash_mix(l->n);
+
+    for (size_t i = 0; i < l->n; i++) {
+        const struct text_file *f = &l->file[i];
+        uint64_t                of[3] = { hash_bytes(f->path, strlen(f->path)), f->size,
+                                          f->time_ns };
+
+        h = hash_mix(h ^ hash_bytes(of, sizeof of));
+    }
+    return h;
+}

@@ -1,0 +1,121 @@
+#!/bin/sh
+# What people have becomes token files: folders, rows of JSON, tables, packed files, standard input; a split by documents; and what is wrong is
+# named by file and line. Prints TAP.
+. tests/tap.sh
+
+make_text 3000 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/tok"
+tok="--tokenizer $tmp/tok"
+sum() { sha256sum <"$1" | cut -d' ' -f1; }
+count() { python3 -c 'import struct, sys; print(struct.unpack("<3i", open(sys.argv[1], "rb").read(12))[2])' "$1"; }
+
+python3 - "$tmp" <<'END'
+import csv, gzip, json, os, sys
+tmp = sys.argv[1]
+lines = open(tmp + "/text.txt").read().splitlines()
+docs = ["\n".join(lines[i:i + 10]) + ' "caf\u00e9" \\ \t \U0001F600' for i in range(0, 3000, 10)]
+rows = [{"id": i, "meta": {"text": "no", "n": [1, 2.5e3, None, {"a": []}]}, "text": d} for i, d in enumerate(docs)]
+def jsonl(rows, **more): return "".join(json.dumps(r, **more) + "\n" for r in rows).encode()
+os.makedirs(tmp + "/in/b/c")
+os.makedirs(tmp + "/in/.hidden")
+put = lambda name, data: open(tmp + "/" + name, "wb").write(data)
+put("all.jsonl", jsonl(rows))
+put("want.jsonl", jsonl(rows + rows[:1]))
+put("backwards.jsonl", jsonl(rows[::-1]))
+put("body.jsonl", jsonl([{"text": "no", "body": r["text"]} for r in rows]))
+put("in/.hidden/x.jsonl", b"{")
+put("in/.y", b"\0")
+put("in/empty", b"")
+put("in/a.jsonl", jsonl(rows[:50], ensure_ascii=False))
+put("in/b-1.json", b"\xef\xbb\xbf" + json.dumps(rows[50:100], indent=1).encode())  # b-1 is before b/
+with open(tmp + "/in/b/a.csv", "w", newline="") as f:
+    table = csv.writer(f)
+    table.writerows([["id", "text"]] + [[r["id"], r["text"]] for r in rows[100:150]])
+put("in/b/b", gzip.compress(jsonl(rows[150:180])) + gzip.compress(jsonl(rows[180:200])))  # two members, no ending
+put("plain.jsonl", jsonl(rows[200:]))
+put("in/z.txt", docs[0].encode())
+END
+zstd -q "$tmp/plain.jsonl" -o "$tmp/in/b/c/d.zst"
+
+# ---- kinds of files, and where they come from ----
+works "rows of JSON" prepare "$tmp/want.jsonl" $tok --out "$tmp/want.bin"
+works "a folder: lists, tables, packed files and texts in byte order of their paths" prepare "$tmp/in" $tok --out "$tmp/got.bin"
+same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  have the same tokens"
+"$bin" prepare - $tok --out "$tmp/got.bin" >/dev/null 2>"$tmp/err" <"$tmp/want.jsonl"
+same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "standard input"
+zstd -qc "$tmp/want.jsonl" | "$bin" prepare - $tok --out "$tmp/got.bin" >/dev/null 2>"$tmp/err"
+same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  also packed"
+works "with one thread" prepare "$tmp/in" $tok --out "$tmp/got.bin" --threads 1
+same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  the tokens are the same"
+works "another key" prepare "$tmp/body.jsonl" --text-column body $tok --out "$tmp/body.bin"
+works "  of the same texts" prepare "$tmp/all.jsonl" $tok --out "$tmp/all.bin"
+same "$(sum "$tmp/all.bin")" "$(sum "$tmp/body.bin")" "  has the same tokens"
+works "rows as a plain text" prepare "$tmp/all.jsonl" --data-format text $tok --out "$tmp/got.bin"
+result "$([ "$(count "$tmp/got.bin")" -gt "$(count "$tmp/all.bin")" ]; echo $?)" "  have more"
+
+# ---- a split ----
+works "a split of rows" prepare "$tmp/all.jsonl" $tok --out "$tmp/train.bin" --eval-split 10% --eval-out "$tmp/eval.bin"
+result "$([ $(($(count "$tmp/train.bin") + $(count "$tmp/eval.bin") + 1)) = "$(count "$tmp/all.bin")" ]; echo $?)" "  each document is on one side"
+works "the same rows in another order" prepare "$tmp/backwards.jsonl" $tok --out "$tmp/train2.bin" --eval-split 0.1 --eval-out "$tmp/eval2.bin"
+python3 - "$tmp" <<'END'
+import struct, sys
+def documents(name):
+    data = open(sys.argv[1] + name, "rb").read()[1024:]
+    ids = struct.unpack(f"<{len(data) // 2}H", data)
+    docs, last = [], 0
+    for i, id in enumerate(ids + (279,)):
+        if id == 279:
+            docs.append(ids[last:i])
+            last = i + 1
+    return docs
+a, b = documents("/eval.bin"), documents("/eval2.bin")
+sys.exit(not (a == b[::-1] and 10 < len(a) < 60 and documents("/train.bin") == documents("/train2.bin")[::-1]))
+END
+result $? "  has the same documents on each side"
+works "a split of a text" prepare "$tmp/text.txt" $tok --out "$tmp/train.bin" --eval-split 30% --eval-out "$tmp/eval.bin" --threads 3
+works "  in one thread" prepare "$tmp/text.txt" $tok --out "$tmp/train2.bin" --eval-split 30% --eval-out "$tmp/eval2.bin" --threads 1
+same "$(sum "$tmp/train.bin") $(sum "$tmp/eval.bin")" "$(sum "$tmp/train2.bin") $(sum "$tmp/eval2.bin")" "  is the same"
+
+# ---- what is wrong ----
+bad() { printf "$1" >"$tmp/bad.jsonl"; }
+refuse() { refuses 2 "$1" prepare "$tmp/all.jsonl" "$tmp/bad.jsonl" $tok --out "$tmp/none"; }
+bad '{"text": "a"}\n\n{"title": "b", "body": "c", "n": 1}\n'
+refuse 'bad.jsonl:3: the row has no key "text"; its texts are "title", "body": --text-column names'
+bad '{"text": "a"}\n{"text": null}\n'
+refuse 'bad.jsonl:2: "text" is null in this row'
+bad '{"text": "a"}\n{"text": "b"\n'
+refuse "bad.jsonl:2 is not valid JSON"
+bad '{"text": "a", "text": "b"}\n'
+refuse "bad.jsonl:1 is not valid JSON"
+bad '{\n "text": "a"\n}\n'
+refuse "bad.jsonl:1: an object that is not in a list stands on one line"
+bad '[{"text": "a"},\n {"text": "b"}'
+refuse "bad.jsonl:2: the list does not end: the file was cut off"
+bad '{"text": "a"}\n{"text": "caf\351"}\n'
+refuse "bad.jsonl is not UTF-8: byte 27, in line 2, is 0xE9; if it is Latin-1: iconv"
+bad 'a text\nwith a \000 byte\n'
+refuse "bad.jsonl is not a text: byte 14, in line 2, is 0x00 (NUL)"
+bad 'PAR1\001\002\003\004'
+refuse "bad.jsonl is a Parquet file, not a text: python3 -c"
+zstd -qf "$tmp/bad.jsonl" -o "$tmp/bad.zst" && mv "$tmp/bad.zst" "$tmp/bad.jsonl"
+refuse "bad.jsonl is a zstd file, which is unpacked, but "
+gzip -c "$tmp/all.jsonl" | head -c 5000 >"$tmp/bad.jsonl"
+refuse "bad.jsonl is a gzip file that was cut off"
+printf '\211PNG\r\n\032\n' >"$tmp/in/b/bad"
+refuses 2 "in/b/bad is a PNG picture, not a text" prepare "$tmp/in" $tok --out "$tmp/none"
+"$bin" prepare - $tok --out "$tmp/none" >"$tmp/out" 2>"$tmp/err" <"$tmp/in/b/bad"
+result "$([ $? = 2 ] && grep -q "^siTrain prepare: standard input, as FILE: FILE is a PNG picture" "$tmp/err"; echo $?)" "standard input of another kind is named"
+refuses 2 "standard input (-) is named twice" prepare - - $tok --out "$tmp/none"
+mkdir "$tmp/nothing"
+refuses 2 "nothing is a folder without files to read" prepare "$tmp/nothing" $tok --out "$tmp/none"
+ln -s . "$tmp/nothing/up"
+refuses 2 "nothing/up leads back to a folder around it" prepare "$tmp/nothing" $tok --out "$tmp/none"
+refuses 2 "none lies in the folder $tmp/in, which is read" prepare "$tmp/in" $tok --out "$tmp/in/none"
+refuses 2 "none lies in the folder $tmp/in, which is read" prepare "$tmp/in" $tok --out "$tmp/none" --eval-split 5% --eval-out "$tmp/in/none"
+refuses 2 'the table has no column "b" (--text-column)' prepare "$tmp/in/b/a.csv" --text-column b $tok --out "$tmp/none"
+refuses 2 "--eval-split and --eval-out go together" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 5%
+refuses 2 "leaves one of the two files empty" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 0 --eval-out "$tmp/none2"
+refuses 2 "is named twice" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 5% --eval-out "$tmp/none"
+refuses 2 "leaves nothing for" prepare "$tmp/in/z.txt" $tok --out "$tmp/none" --eval-split 1% --eval-out "$tmp/none2"
+result "$([ -z "$(find "$tmp" -name 'none*')" ]; echo $?)" "and nothing is left of any"
+done_testing
