@@ -114,9 +114,9 @@ static void check_best(struct check *c, const struct exported *w)
     char      *made = settings_get(c->s.log, "best.folder");
     struct err text = { 0 };
 
+    int ours = made && file_is(w->path, made) && file_has_births(w->path, made);
     if (w->state == EXPORTS_GONE ||
-        (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made)) &&
-         !best_is_next(&c->s, w->sum)))
+        (w->state == EXPORTS_OTHER && !ours && !best_is_next(&c->s, w->sum)))
         err_set(&text, 0, "%.900s is %s: put a copy of the best model there; --last takes the "
                 "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"

@@ -204,7 +204,8 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
                           "known", tokens_format_name((size_t)o->format));
     if (!o->eval_out != !opt_given(line, "eval-split"))
-        return err_misuse(err, "--eval-split and --eval-out go together");
+        return err_misuse(err, "--eval-split PART and --eval-out FILE go together: the part of the "
+                          "documents, such as 5%%, and the token file for it");
     if (o->eval_out && !(o->eval_split > 0 && o->eval_split < 1))
         return err_misuse(err, "--eval-split %g leaves one of the two files empty: give a part "
                           "between 0 and 1, such as 5%%", o->eval_split);

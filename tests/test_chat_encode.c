@@ -351,6 +351,9 @@ static void marked(char *out, const struct model *m, const char *row)
 #define ROW                                                                           \
     "{\"messages\": [" SAID("user", "a") ", " SAID("assistant", "b c") ", " SAID("user", "d") \
     ", " SAID("assistant", "e") "]}"
+#define CALLS                                                                                    \
+    "{\"messages\": [" SAID("user", "a") ", {\"role\": \"assistant\", \"content\": \"\", "     \
+    "\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {}}}]}]}"
 #define TOLD                                                                        \
     "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"train\": true}, "          \
     "{\"role\": \"assistant\", \"content\": \"b\", \"train\": false}]}"
@@ -381,6 +384,11 @@ static void test_closing(void **state)
         { "{% for m in messages %}<|im_start|>{{ m.content | upper | replace('B', 'xBx') }}"
           "<|im_end|>{% endfor %}", ROW, "<|im_start|>A<|im_end|>[<|im_start|>xBx C<|im_end|>]"
           "<|im_start|>D<|im_end|>[<|im_start|>E<|im_end|>]" },
+        // calls as JSON, with the brackets that open it, of a template that asks for no answer
+        { "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+          "{{ (m.tool_calls | tojson) if m.tool_calls }}<|im_end|>{% endfor %}", CALLS,
+          "<|im_start|>user\na<|im_end|><|im_start|>assistant\n"
+          "[[{\"function\": {\"name\": \"f\", \"arguments\": {}}}]<|im_end|>]" },
     };
     json_t *models = fixture();
 

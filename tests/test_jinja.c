@@ -228,6 +228,7 @@ static void sentences(void **state)
         { "{{ 'a'.casefold() }}", "the method casefold of a str is not known" },
         { "\n\n{{ raise_exception('roles must alternate') }}",
           "t, line 3: the template refuses this: roles must alternate" },
+        { "{{ strftime_now('%600d') }}", "strftime_now: it writes more than 510 bytes" },
         { "{{ '\xEF\xAC\x81' | upper }}", "another case of U+FB01 is not known" },
         { "{{ '\xC3\x9F'.upper() }}", "another case of U+00DF is not known" },
         { "{{ '\xCE\x91\xCE\xA3' | lower }}", "another case of U+03A3 is not known" },
@@ -258,6 +259,10 @@ static void now(void **state)
     assert_int_equal(render(&out, "{{ strftime_now('%Y') }}", none,
                             (struct jinja_limits){ .now = 1750000000 }, &e), 0);
     assert_string_equal(out.text, "2025");
+    jinja_output_free(&out);
+    assert_int_equal(render(&out, "{{ strftime_now('') }}{{ strftime_now('[%Z%z] %d%%') }}", none,
+                            (struct jinja_limits){ .now = 1750000000 }, &e), 0);
+    assert_string_equal(out.text, "[] 15%"); // as a datetime without a time zone
     jinja_output_free(&out);
     json_decref(none);
 }

@@ -123,8 +123,9 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
 
     (void)ctx;
     for (size_t i = 0; i < e->n && at < sizeof text; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.4f", e->value[i].name,
-                               nan_plain(e->value[i].value));
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               fabs(e->value[i].value) < 1e9 ? "  %s %.4f" : "  %s %.4g",
+                               e->value[i].name, nan_plain(e->value[i].value));
     if (!progress_is_quiet())
         progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
                       (unsigned long long)e->count, e->counts, e->best ? "  best so far" : "");

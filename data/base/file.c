@@ -415,18 +415,35 @@ int file_names(const char *path, int fd)
            named.st_ino == open.st_ino;
 }
 
-int file_is(const char *path, const char *identity)
+/* The numbers in a text of file_identity. inode 0: it has none. */
+struct known { uint64_t inode; int64_t born; unsigned ns; };
+
+static struct known known_of(const char *identity)
 {
-    struct known { uint64_t inode; int64_t born; unsigned ns; } here = { 0 }, said = { 0 };
-    char         text[FILE_IDENTITY];
-    static const char form[] = "%" SCNu64 " %" SCNd64 ".%u";
+    struct known k = { 0 };
+
+    if (sscanf(identity, "%" SCNu64 " %" SCNd64 ".%u", &k.inode, &k.born, &k.ns) != 3)
+        return (struct known){ 0 };
+    return k;
+}
+
+int file_has_births(const char *path, const char *identity)
+{
+    char text[FILE_IDENTITY];
 
     file_identity(path, text);
-    return sscanf(text, form, &here.inode, &here.born, &here.ns) == 3 &&
-           sscanf(identity, form, &said.inode, &said.born, &said.ns) == 3 &&
-           here.inode == said.inode &&
-           ((here.born == said.born && here.ns == said.ns) || (!here.born && !here.ns) ||
-            (!said.born && !said.ns));
+    struct known here = known_of(text), said = known_of(identity);
+    return (here.born || here.ns) && (said.born || said.ns);
+}
+
+int file_is(const char *path, const char *identity)
+{
+    char text[FILE_IDENTITY];
+
+    file_identity(path, text);
+    struct known here = known_of(text), said = known_of(identity);
+    return here.inode && here.inode == said.inode &&
+           ((here.born == said.born && here.ns == said.ns) || !file_has_births(path, identity));
 }
 
 int file_drive(const char *path, dev_t *drive)

@@ -87,6 +87,9 @@ void file_identity(const char *path, char out[FILE_IDENTITY]);
 /* Returns whether `path` is the file that `identity` describes. `identity` begins with a text of
  * file_identity; more may follow. Times of birth are compared only if both are known. */
 int  file_is(const char *path, const char *identity);
+/* Returns whether the times of birth of both are known. Otherwise inodes alone are compared, which
+ * mean little: FUSE file systems number their files anew, by each path and after each mount. */
+int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
  * same inode. If a file has lost its name, nobody else sees later writes to it. */
 int  file_names(const char *path, int fd);
@@ -112,6 +115,7 @@ int file_drive(const char *path, dev_t *drive);
  * commit fails with -EEXIST. So a caller that decides whether the old file may be replaced
  * decides after file_new_open. */
 struct file_new { int fd, folder, there; char *path, *temp; struct stat was; };
+enum { FILE_NEW_TAIL = 21 }; // by so many bytes the other name is longer
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 /* Takes a file that a dead process of this user left unfinished for `path`, instead of removing

@@ -46,6 +46,7 @@ static const char unpacked[] = "", recoded[] = ".utf8";
 static const struct file_format formats[] = {
     { MAGIC("\x1F\x8B\x08"), "a gzip file", UNPACK("zcat") },
     { MAGIC("\x28\xB5\x2F\xFD"), "a zstd file", UNPACK("zstdcat") },
+    { MAGIC("\x50\x2A\x4D\x18"), "a zstd file", UNPACK("zstdcat") }, // pzstd's
     { "1AY&SY", 6, 4, "a bzip2 file", UNPACK("bzcat") },
     { MAGIC("\xFD""7zXZ\0"), "an xz file", UNPACK("xzcat") },
     { MAGIC("\x04\x22\x4D\x18"), "an lz4 file", UNPACK("lz4cat") },
@@ -292,10 +293,10 @@ static int head_read(struct file_look *out, unsigned char *head, size_t *n, int 
     return rc;
 }
 
-/* gzip and zstd are the first two of the formats. */
+/* gzip and zstd are the first three of the formats. */
 int file_kind_is_packed(const struct file_look *look)
 {
-    return look->kind == FILE_FORMAT && (look->format == formats || look->format == formats + 1);
+    return look->kind == FILE_FORMAT && look->format >= formats && look->format < formats + 3;
 }
 
 void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size)
@@ -439,6 +440,8 @@ int file_kind_refuse_packed(const struct file_look *look, const char *path, cons
 
     if (strlen(path) > 300) // a message has room for this much
         return file_kind_refuse(look, path, want, err);
+    if (look->kind == FILE_EMPTY)
+        return err_misuse(err, "%s is %s with nothing in it, %s", path, f->name, wants[want].not);
     name_made(inner, sizeof inner, path, f, ".unpacked");
     file_kind_refuse(look, inner, want, &why);
     machine_word(words[0], sizeof words[0], path);

@@ -216,7 +216,8 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
             continue;
         f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, e->d_name);
         f->fd = f->temp ? open_dead(f->temp, dir, 0, O_RDWR) : -1;
-        if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 || !fits(ctx, f->fd))) {
+        if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 ||
+                           !file_names(f->temp, f->fd) || !fits(ctx, f->fd))) {
             close(f->fd);
             f->fd = -1;
         }
@@ -229,6 +230,8 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         return *f = (struct file_new){ .fd = -1 }, 0;
     f->path = strdup(path);
     f->there = !lstat(path, &f->was);
+    if (f->there)
+        file_like(f->fd, path);
     int wrong = f->there && !S_ISREG(f->was.st_mode);
     if (!f->path || wrong) {
         file_new_keep(f);

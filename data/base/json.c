@@ -48,6 +48,16 @@ static json_t *load(const char *text, size_t n, json_error_t *e)
     return value;
 }
 
+/* jansson's sentence, or a better one. */
+static const char *why(const json_error_t *e)
+{
+    if (json_error_code(e) == json_error_null_character)
+        return "\\u0000 (NUL) is no character of a text";
+    if (strstr(e->text, "near 'NaN'") || strstr(e->text, "near 'Infinity'"))
+        return "NaN and Infinity are Python's, and no JSON: write null";
+    return e->text;
+}
+
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err)
 {
     json_error_t e;
@@ -55,7 +65,7 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
     *out = load(text, n, &e);
     if (!*out)
         return err_misuse(err, "%s is not valid JSON: line %d, column %d: %s", what, e.line,
-                          e.column, e.text);
+                          e.column, why(&e));
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum { IN_BYTES = 1 << 17, OUT_BYTES = 1 << 17 };
 
@@ -129,6 +130,10 @@ static int zstd_some(struct unpack *u, char *to, size_t *n)
     u->at = in.pos;
     *n = out.pos;
     u->made += *n;
+    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_frameParameter_windowTooLarge)
+        return err_misuse(&u->why, "%s was packed with a window of more than 128 MiB (zstd "
+                          "--long), which is the most that is unpacked here. First: zstd -d "
+                          "--long=31 %s", u->path, u->path);
     if (ZSTD_isError(got))
         return corrupt(u, ZSTD_getErrorName(got));
     u->within = got != 0;
@@ -224,7 +229,8 @@ static int no_memory(const char *path, struct err *err)
 /* Finds out how the file is packed, from its first bytes, and makes what unpacks it. */
 static int kind_begin(struct unpack *u, struct err *err)
 {
-    static const unsigned char gzip[] = { 0x1F, 0x8B, 8 }, zstd[] = { 0x28, 0xB5, 0x2F, 0xFD };
+    static const unsigned char gzip[] = { 0x1F, 0x8B, 8 }, zstd[] = { 0x28, 0xB5, 0x2F, 0xFD },
+                               pzstd[sizeof zstd] = { 0x50, 0x2A, 0x4D, 0x18 }; // a frame to skip
 
     if ((u->rc = in_fill(u)))
         return unpack_failed(u, err);
@@ -241,7 +247,8 @@ static int kind_begin(struct unpack *u, struct err *err)
         if (inflateInit2(&u->z, 15 + 16) != Z_OK)
             return no_memory(u->path, err);
         u->kind = GZIP;
-    } else if (u->n >= sizeof zstd && !memcmp(u->in, zstd, sizeof zstd)) {
+    } else if (u->n >= sizeof zstd && (!memcmp(u->in, zstd, sizeof zstd) ||
+                                       !memcmp(u->in, pzstd, sizeof zstd))) {
         u->zstd = ZSTD_createDCtx();
         u->kind = ZSTD;
         return u->zstd ? 0 : no_memory(u->path, err);

@@ -240,14 +240,39 @@ static char *immutable_uri(const char *path)
     return uri;
 }
 
+/* 0, or an errno. */
+static int log_stat(const struct db *db, struct stat *st)
+{
+    char *log = file_path(NULL, "%s-wal", db->path);
+    int   e = !log ? ENOMEM : stat(log, st) ? errno : 0;
+
+    free(log);
+    return e;
+}
+
 int db_has_log(const struct db *db)
 {
     struct stat st;
-    char       *log = file_path(NULL, "%s-wal", db->path);
-    int         there = log && stat(log, &st) == 0 && st.st_size > 0;
 
-    free(log);
-    return there;
+    return !log_stat(db, &st) && st.st_size > 0;
+}
+
+void db_log_note(struct db *db)
+{
+    if (log_stat(db, &db->log))
+        db->log.st_ino = 0;
+}
+
+enum db_log db_log_is(const struct db *db)
+{
+    struct stat st;
+    int         e = db->log.st_ino ? log_stat(db, &st) : ENOMEM;
+
+    if (e)
+        return e == ENOENT ? DB_LOG_GONE : DB_LOG_SAME;
+    if (st.st_ino != db->log.st_ino || st.st_dev != db->log.st_dev)
+        return DB_LOG_OTHER;
+    return st.st_size < db->log.st_size ? DB_LOG_CUT : DB_LOG_SAME;
 }
 
 /* Opens the file without its log, of which SQLite then knows nothing. */

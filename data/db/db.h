@@ -15,6 +15,7 @@ struct db {
     char          *path;
     int            read_only;
     struct stat    st; // the file that was opened
+    struct stat    log; // its log after the last commit; st_ino 0: unknown
     struct db_wait wait;
     struct { const char *text; sqlite3_stmt *stmt; } known[DB_STATEMENTS]; // by their texts' places
 };
@@ -57,6 +58,11 @@ int  db_open_apart(struct db *db, int alone, struct err *err);
  * lost its name, because SQLite would remove the log of the file that has the name now. */
 void db_close(struct db *db);
 int  db_has_log(const struct db *db);
+/* Notes which file the log is, after a commit. db_log_is compares: another program may have
+ * removed, replaced or cut it. Unless it was cut, it is still open, and no commit is lost yet. */
+enum db_log { DB_LOG_SAME, DB_LOG_GONE, DB_LOG_OTHER, DB_LOG_CUT };
+void        db_log_note(struct db *db);
+enum db_log db_log_is(const struct db *db);
 /* Returns whether the path still leads to the file that was opened. It does not if the file was
  * moved. It does not if a snapshot of its file system, with the same inode, took its place. */
 int db_is_named(const struct db *db);

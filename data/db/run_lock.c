@@ -58,7 +58,8 @@ static int keeps_locks(int fd)
 }
 
 /* Does a living process of this machine have this very file, though its lock is not seen? One that
- * ends has no lock any more, and is still there for a moment. */
+ * ends has no lock any more, and is still there for a moment. Where it cannot be told whether the
+ * file is the same, or a copy, it counts as the same. */
 static int is_hidden(const struct run_lock *l, int fd)
 {
     char     text[TEXT], host[64] = "", here[64], file[FILE_IDENTITY], apart = 0;
@@ -72,7 +73,8 @@ static int is_hidden(const struct run_lock *l, int fd)
         return 0;
     machine_host(here, sizeof here);
     return pid != (long)getpid() && !strcmp(host, here) && (apart == 'a' || keeps_locks(fd)) &&
-           file_is(l->path, file) && machine_begun(pid) == start;
+           (file_is(l->path, file) || !file_has_births(l->path, file)) &&
+           machine_begun(pid) == start;
 }
 
 /* -EBUSY if the lock that this process has does not keep another one from the run. */
@@ -89,7 +91,8 @@ static int hidden_check(const struct run_lock *l, int fd, struct err *err)
         who[strcspn(who, "\n")] = '\0';
         return err_set(err, -EBUSY, "%s: the run is in use by %s, whose lock is not seen by this "
                        "path, since a FUSE file system keeps locks to itself: wait for that "
-                       "process to end or stop it", l->db_path, who);
+                       "process to end or stop it; if this is a copy of its run, remove %s",
+                       l->db_path, who, l->path);
     }
     return 0;
 }

@@ -31,6 +31,23 @@ static int named_check(const struct runlog *log, struct err *err)
                          "bring it back and go on with --resume", log->db.path);
 }
 
+/* What somebody removed or replaced is still open: it is taken into run.db now, and nothing is
+ * lost. SQLite would do so as it closes, and remove whatever has the log's name by then. */
+static int log_check(struct runlog *log, struct err *err)
+{
+    enum db_log is = db_log_is(&log->db);
+
+    if (is == DB_LOG_SAME)
+        return 0;
+    if (is != DB_LOG_CUT)
+        runlog_checkpoint(log);
+    if (is != DB_LOG_GONE || log->taken == log->lock.commits)
+        sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return err_set(err, -ENOENT, "%s-wal was %s by another program while the run used it: nothing "
+                   "more is written; go on with --resume", log->db.path,
+                   is == DB_LOG_GONE ? "removed" : is == DB_LOG_CUT ? "cut" : "replaced");
+}
+
 /* Locks a replaced run.lock anew. It is written only if run.db still has its name: otherwise the
  * whole folder may have been replaced, and the lock file be another run's. */
 static int lock_check(struct runlog *log, struct err *err)
@@ -59,6 +76,7 @@ int runlog_begin(struct runlog *log, struct err *err)
 
     rc = rc ? rc : named_check(log, err);
     rc = rc || !log->counts ? rc : lock_check(log, err);
+    rc = rc ? rc : log_check(log, err);
     rc = rc ? rc : db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
     if (!rc && (rc = runlog_unchanged(log, err)))
         runlog_rollback(log);
@@ -82,12 +100,15 @@ int runlog_commit(struct runlog *log, struct err *err)
 {
     int rc = count(log, err);
 
+    if (!rc && db_log_is(&log->db) == DB_LOG_CUT) // before this commit fills the gap with zeros
+        rc = log_check(log, err);
     rc = rc ? rc : db_run(&log->db, "COMMIT", "committing", err, "");
     if (rc)
         return rc;
     if (log->left)
         sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     log->left = 0;
+    db_log_note(&log->db);
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
     run_lock_note(&log->lock); // a failure only loses knowledge
     if ((unsigned)log->log_pages >= runlog_log_pages)

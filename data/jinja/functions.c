@@ -131,24 +131,28 @@ static struct value function_raise(struct run *r, const struct arguments *a)
                      (int)(what.text.n < 500 ? what.text.n : 500), what.text.s);
 }
 
-/* In the C locale, as Python's datetime has it. */
+/* In the C locale, as Python's datetime has it, which has no time zone. */
 static struct value function_now(struct run *r, const struct arguments *a)
 {
     struct value format = argument_string(r, a, 0, "format", NULL);
-    char         text[128] = "", *out;
+    char         text[128] = "x", *out; // an empty result is then none
     struct tm    tm;
     size_t       n;
 
-    if (format.text.n >= sizeof text || !localtime_r(&r->now, &tm))
+    if (format.text.n + 1 >= sizeof text || !localtime_r(&r->now, &tm))
         run_fails(r, "strftime_now: the format is too long");
     if (r->rc || !(out = run_take(r, 512)))
         return undefined;
-    memcpy(text, format.text.s, format.text.n);
+    if (format.text.n)
+        memcpy(text + 1, format.text.s, format.text.n);
+    tm.tm_isdst = -1; // %z is then empty
+    tm.tm_zone = "";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     n = strftime(out, 512, text, &tm);
 #pragma GCC diagnostic pop
-    return value_string(out, n);
+    return n ? value_string(out + 1, n - 1)
+             : run_fails(r, "strftime_now: it writes more than 510 bytes");
 }
 
 static const struct {

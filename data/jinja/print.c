@@ -137,6 +137,27 @@ static void key_say(struct text *t, struct value key, const struct style *s, int
     text_say(t, quoted ? "\"" : "");
 }
 
+/* An object of a row stands for its keys, and so for the bracket that opens it. */
+static const uint32_t *object_from(const struct value_pairs *p)
+{
+    const struct value *key = p->n ? &p->pair[0].key : NULL;
+
+    return key && key->kind == VALUE_STRING && key->text.n ? key->text.from : NULL;
+}
+
+/* The bracket of a list is its first object's. */
+static const uint32_t *list_from(struct value v)
+{
+    for (int depth = 0; depth < 100; depth++) {
+        if (v.kind != VALUE_LIST && v.kind != VALUE_TUPLE)
+            return v.kind == VALUE_DICT ? object_from(v.pairs) : NULL;
+        if (!v.list.n)
+            return NULL;
+        v = v.list.item[0];
+    }
+    return NULL;
+}
+
 static int pair_order(const void *a, const void *b)
 {
     const struct value_pair *x = a, *y = b;
@@ -159,7 +180,7 @@ static void pairs_say(struct text *t, const struct value_pairs *p, const struct 
         memcpy(pair, p->pair, p->n * sizeof *pair);
         qsort(pair, p->n, sizeof *pair, pair_order);
     }
-    text_say(t, "{");
+    text_add(t, "{", object_from(p), 1);
     for (size_t i = 0; i < p->n && !t->r->rc; i++) {
         text_say(t, i ? s->indent < 0 ? ", " : "," : "");
         line_say(t, s, depth + 1);
@@ -176,7 +197,7 @@ static void items_say(struct text *t, struct value v, const struct style *s, int
 {
     int tuple = s->python && v.kind == VALUE_TUPLE;
 
-    text_say(t, tuple ? "(" : "[");
+    text_add(t, tuple ? "(" : "[", list_from(v), 1);
     for (size_t i = 0; i < v.list.n && !t->r->rc; i++) {
         text_say(t, i ? s->indent < 0 ? ", " : "," : "");
         line_say(t, s, depth + 1);

@@ -350,16 +350,21 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
 /* ---- argtable2 ---- */
 
 /* Refuses too many or too few positional arguments, the only errors left after the scan. */
-static int refuse_positional(const struct opt_command *cmd, void *const *table, const char *extra,
+static int refuse_positional(const struct scan *s, void *const *table, const char *extra,
                              struct err *err)
 {
-    const struct opt_row *r;
-    char                  what[512];
+    const struct opt_command *cmd = s->line->cmd;
+    const struct opt_row     *r;
+    char                      what[512];
 
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
         if (opt_row_is_arg(r) && !r->def && !((const struct arg_str *)table[i])->count)
             return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name,
                               help_within(r, what, sizeof what), cmd->name, cmd->usage);
+    for (int i = 1; i < s->argc && extra; i++) // values of other options stand behind a "="
+        if (s->argv[i] == extra && s->argv[i - 1][0] == '-' && !strchr(s->argv[i - 1], '='))
+            return err_misuse(err, "%s takes no value: %s was not expected; usage: siTrain %s %s",
+                              s->argv[i - 1], extra, cmd->name, cmd->usage);
     return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
                       extra ? extra : "an argument", cmd->name, cmd->usage);
 }
@@ -387,7 +392,7 @@ static int fill(const struct scan *s, struct err *err)
     if (arg_nullcheck(table))
         rc = opt_no_memory(err);
     else if (arg_parse(s->argc, s->argv, table) && !s->file)
-        rc = refuse_positional(cmd, table, end->argval[0], err);
+        rc = refuse_positional(s, table, end->argval[0], err);
     for (size_t i = 0; !rc && (r = row_of(s->line, i, &field)); i++) {
         const struct arg_str *given = table[i]; // a flag's struct arg_lit begins the same way
 

@@ -58,6 +58,11 @@ static const struct known knowns[] = {
     { "dataset train_data train_file data_dir data_path dataset_name dataset_path input", "data",
       NULL },
     { "eval_file validation_file valid_data val_data", "eval-data", NULL },
+    { "eval_data eval_split", NULL,
+      "eval takes texts and token files with --data (what a run's --eval-split chose is "
+      "RUN/eval.bin), and rows with --eval-file" },
+    { "val_size val_set_size test_size validation_split_percentage", "eval-split", NULL },
+    { "interleave_probs mix_strategy data_weights dataset_weights probabilities", "mix", NULL },
     { "resume_from_checkpoint resume_from checkpoint ckpt ckpt_path", "resume", NULL },
     { "save_steps save_strategy save_interval save_every checkpoint_interval save_total_limit",
       NULL, COMMITS },

@@ -54,7 +54,7 @@ enum moved moved_folder(const char *dir, const char *place)
         (!stat(was, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
         return MOVED_NOT;
     // a snapshot keeps inodes, but there the old path is on another file system
-    return is_near(was, dir) ? MOVED_RENAMED : MOVED_WHOLE;
+    return is_near(was, dir) && file_has_births(dir, place) ? MOVED_RENAMED : MOVED_WHOLE;
 }
 
 int moved_was_in(struct runlog *log, const char *path)

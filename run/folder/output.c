@@ -415,6 +415,9 @@ int output_check(const struct output *o, struct err *err)
     struct target p;
     int          rc = target_find(&p, o->path, err);
 
+    if (!rc && strlen(p.name) + FILE_NEW_TAIL > NAME_MAX) // now, not after the work
+        rc = err_misuse(err, "%s: the name is too long: at most %d bytes, since the file is made "
+                        "under a longer one", o->path, NAME_MAX - FILE_NEW_TAIL);
     rc = rc ? rc : check_sort(o, &p, err);
     rc = rc ? rc : check_inputs(o, &p, err);
     rc = rc ? rc : check_runs(o, &p, err);

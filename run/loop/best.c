@@ -21,8 +21,6 @@ static const char base_name[] = "best", old_name[] = "best.old";
 
 enum { BEST_PATH = SESSION_PATH + 16 };
 
-static int clean(const struct session *s, struct err *err);
-
 int best_is_next(struct session *s, uint32_t sum)
 {
     uint32_t next;
@@ -69,7 +67,8 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
     }
     char *made = settings_get(s->log, "best.folder");
     int   folder = S_ISDIR(st->st_mode), rc = 0;
-    int   ours = folder && ((made && file_is(path, made)) || (b->any && !made));
+    int   same = made && file_is(path, made) && file_has_births(path, made);
+    int   ours = folder && (same || (b->any && !made));
     if (!ours && folder && made)
         rc = sum_fits(&ours, s, path, err);
     free(made);
@@ -80,9 +79,8 @@ int best_open(struct best *out, struct session *s, struct err *err)
 {
     struct stat st;
 
-    int rc = clean(s, err);
+    int rc = best_load(out, s, err);
 
-    rc = rc ? rc : best_load(out, s, err);
     return rc || !s->o.keep_best ? rc : ours_check(out, s, &st, err);
 }
 
@@ -205,7 +203,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
     return rc;
 }
 
-static int clean(const struct session *s, struct err *err)
+int best_clean(const struct session *s, struct err *err)
 {
     char best[BEST_PATH];
 
@@ -324,7 +322,7 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
 {
     struct params_source source;
 
-    int rc = clean(s, err);
+    int rc = best_clean(s, err);
 
     if (rc || (rc = stream_masters(stream, step, &source, err)))
         return rc;
@@ -337,6 +335,6 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
             *err = why;
         rc = ended ? ended : rc;
     }
-    int left = clean(s, rc ? NULL : err);
+    int left = best_clean(s, rc ? NULL : err);
     return rc ? rc : left;
 }

@@ -19,10 +19,12 @@ struct best {
 
 /* Load the record of the best model from run.db. out->any is 0 if there is none. */
 int best_load(struct best *out, struct session *s, struct err *err);
-/* Load the record before training, and clean up. Leftovers of a killed export are removed or get
- * their name back. If the run keeps its best model and RUN/best belongs to somebody else, it is
- * refused. */
+/* Load the record before training. If the run keeps its best model and RUN/best belongs to somebody
+ * else, it is refused. */
 int best_open(struct best *out, struct session *s, struct err *err);
+/* Remove the leftovers of a killed export, or give them their name back. Only for a process that
+ * has the devices: if run.lock was removed, another one may still be at work on these folders. */
+int best_clean(const struct session *s, struct err *err);
 
 /* True if a process was killed as it made a model with this checksum RUN/best. */
 int best_is_next(struct session *s, uint32_t sum);

@@ -32,6 +32,14 @@ static void clear_left(const struct session *s)
     file_new_clear_left(path, 1);
 }
 
+/* Does not wait: another program may have RUN locked (flock RUN siTrain ...), even the one that has
+ * started this process. A reader takes its lock for ours, and is answered. */
+static void say_answers(const struct live *l)
+{
+    if (l->fd >= 0 && flock(l->fd, LOCK_SH | LOCK_NB))
+        errno = 0; // live_asked tries again
+}
+
 void live_open(struct live *l, const struct session *s)
 {
     *l = (struct live){ .fd = -1 };
@@ -39,10 +47,7 @@ void live_open(struct live *l, const struct session *s)
         return;
     clear_left(s);
     l->fd = open_run(s);
-    if (l->fd >= 0 && flock(l->fd, LOCK_SH)) {
-        close(l->fd);
-        l->fd = -1;
-    }
+    say_answers(l);
 }
 
 void live_close(struct live *l)
@@ -124,6 +129,8 @@ uint64_t live_asked(struct live *l, const struct session *s)
     struct dirent *e;
 
     *l->asked = '\0';
+    if (d)
+        say_answers(l);
     while (d && !*l->asked && (e = readdir(d))) {
         if (file_new_is(e->d_name, asked_name, 1))
             snprintf(l->asked, sizeof l->asked, "%s/%.64s", s->dir, e->d_name);
@@ -193,13 +200,16 @@ static int answered(struct live_model *m, struct err *err)
     return rc;
 }
 
-/* 0: a training process answers. -EBUSY: nobody has RUN's lock. */
+/* 0: a training process answers. -EBUSY: nobody has RUN locked, or another program alone. */
 static int trains(const struct session *s)
 {
-    int fd = open_run(s), free = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+    int   fd = open_run(s), none = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+    char *db = file_path(NULL, "%s/run.db", s->dir), who[128];
 
     file_close(fd);
-    return free ? -EBUSY : 0;
+    none = none || !db || !runlog_writer(db, who, sizeof who);
+    free(db);
+    return none ? -EBUSY : 0;
 }
 
 static int wait_for(struct live_model *m, const struct session *s, struct err *err)

@@ -20,12 +20,12 @@
 
 enum { LIVE_PATH = SESSION_PATH + 128 };
 
-/* fd -1: nobody is answered. seen, looked: RUN's time of change at the last look, and its time.
- * asked: the folder of a reader that waits. */
+/* fd: RUN, locked; -1: nobody is answered. seen, looked: RUN's time of change at the last look, and
+ * its time. asked: the folder of a reader that waits. */
 struct live { int fd; struct timespec seen, looked; char asked[LIVE_PATH]; };
 
-/* Say that this process answers. Where RUN cannot be locked, nobody is answered. Removes what
- * killed readers left. */
+/* Say that this process answers. Where folders cannot be locked, nobody asks. Removes what killed
+ * readers left. */
 void live_open(struct live *l, const struct session *s);
 void live_close(struct live *l);
 

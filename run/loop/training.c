@@ -216,6 +216,7 @@ static int training_open(struct training *t, struct err *err)
     o.model.spare = t->plan.spare;
     o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // otherwise nothing to choose
     rc = open_stream(t, notice, sizeof notice, err);
+    rc = rc ? rc : best_clean(s, err); // now that the devices are this process's
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     rc = rc ? rc : notice_fake(s, err);

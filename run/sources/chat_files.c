@@ -248,9 +248,9 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
                           "and a rejected answer in each row", row->path, row->line,
                           chat_form_name(row->form));
     if (row->has_turns && !f->chat)
-        return err_misuse(err, "%s:%zu: the row has messages, and the model's folder has no "
-                          "chat template for them: give --chat-template FILE", row->path,
-                          row->line);
+        return err_misuse(err, "%s:%zu: the row is a conversation, and the model's folder has no "
+                          "chat template for it: give --chat-template FILE (examples/chat.sh "
+                          "writes one)", row->path, row->line);
     return 0;
 }
 

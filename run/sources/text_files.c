@@ -116,6 +116,12 @@ static int file_begin(struct text_files *t, struct file_look *look, struct err *
 
     file_kind_head(look, t->carry, t->n_carry, t->n_carry < FILE_HEAD_BYTES ? t->n_carry : size);
     t->cut.words = look->words;
+    if (t->n_carry >= 3 && !memcmp(t->carry, "\xEF\xBB\xBF", 3)) { // says UTF-8, and is no text
+        t->n_carry -= 3;
+        t->cut.at = 3;
+        memmove(t->carry, t->carry + 3, t->n_carry);
+        look->kind = t->n_carry ? look->kind : FILE_EMPTY;
+    }
     return 0;
 }
 
@@ -135,6 +141,7 @@ static int table_begin(struct text_files *t, int *has, struct err *err)
         return rc;
     rc = row_file_open_stream(&t->rows, f, path, ROWS_CSV, err);
     t->cut.kind = TEXT_KIND_TABLE;
+    t->cut.at = 0; // the reader of rows skips a byte order mark itself
     int got = rc ? rc : row_file_next(&t->rows, err);
 
     *has = 0;
@@ -159,11 +166,24 @@ static void file_end(struct text_files *t)
 
 static int is_list(const char *p, size_t n)
 {
-    size_t i = n >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    size_t i = 0;
 
     while (i < n && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
         i++;
     return i < n && p[i] == '[';
+}
+
+/* The names of the columns in the first row of the current table, as far as they fit. */
+static const char *columns_say(const struct text_files *t, char *out, size_t size)
+{
+    size_t n = 0, i = 0;
+
+    for (*out = 0; i < t->rows.n_fields && n + 60 < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"", i ? ", " : "",
+                              row_file_field(&t->rows, i));
+    if (i < t->rows.n_fields)
+        snprintf(out + n, size - n, ", ...");
+    return out;
 }
 
 /* A .csv or a .tsv that is no table here is a text, which is said. */
@@ -173,13 +193,18 @@ static int table_open(struct text_files *t, const struct events *events, struct 
     int              has = 0, csv = is_named(path, ".csv");
     int              rc = csv ? table_begin(t, &has, err) : 0;
     struct file_look look;
+    char             names[400] = "", why[520] = "";
 
     if (rc || has || (!csv && !is_named(path, ".tsv")))
         return rc;
+    if (csv)
+        columns_say(t, names, sizeof names);
     if (csv && t->of.column)
-        return err_misuse(err, "%s: the table has no column \"%s\" (--text-column)", path,
-                          t->column);
+        return err_misuse(err, "%s: the table has no column \"%s\" (--text-column); its columns "
+                          "are %s", path, t->column, names);
     if (csv) {
+        snprintf(why, sizeof why, ": it has no column \"text\", and its columns are %s; "
+                 "--text-column NAME makes a document of each row", names);
         file_end(t);
         t->cut.path = path;
         t->cut.file = t->file;
@@ -187,8 +212,7 @@ static int table_open(struct text_files *t, const struct events *events, struct 
             return rc;
     }
     events_notice(events, "%s is read as one text, with the separators and all columns of a "
-                  "table%s (finetune takes rows)", path,
-                  csv ? ": it has no column \"text\", and --text-column names none" : "");
+                  "table%s (finetune takes rows)", path, why);
     return 0;
 }
 
@@ -213,11 +237,6 @@ static int file_open(struct text_files *t, const struct events *events, struct e
         t->cut.kind = is_list(t->carry, t->n_carry) ? TEXT_KIND_LIST : TEXT_KIND_LINES;
     else if (!t->of.plain)
         rc = table_open(t, events, err);
-    if (!rc && t->cut.kind == TEXT_KIND_LIST && !memcmp(t->carry, "\xEF\xBB\xBF", 3)) {
-        t->n_carry -= 3;
-        t->cut.at = 3;
-        memmove(t->carry, t->carry + 3, t->n_carry);
-    }
     return rc;
 }
 
@@ -410,8 +429,9 @@ static int bytes_fill(struct text_files *t, struct text_block *b, struct err *er
         if (rc || final || used || b->n_pieces > pieces || from)
             break;
         if (b->n - from >= ROW_MAX_BYTES)
-            return err_misuse(err, "%s:%" PRIu64 ": this row has more than %d bytes", t->cut.path,
-                              t->cut.line, ROW_MAX_BYTES);
+            return err_misuse(err, "%s:%" PRIu64 ": this row has more than %d MiB: divide its text "
+                              "among several rows", t->cut.path, t->cut.line,
+                              ROW_MAX_BYTES >> 20);
     }
     if (rc)
         return rc;

@@ -54,6 +54,9 @@ static int walk_name(struct text_list *l, const char *path, const struct above *
 {
     struct stat st;
 
+    if (stat(path, &st) && errno == ENOENT)
+        return err_misuse(err, "%s is a link to a file that is not there: remove the link, or name "
+                          "the files to read", path);
     if (stat(path, &st))
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))

@@ -54,14 +54,17 @@ static int refuse_row(const struct text_reading *r, const struct text_piece *p, 
 
     text_keys(row, keys, sizeof keys);
     if (json_is_array(json_object_get(row, "messages")) ||
-        json_is_array(json_object_get(row, "conversations")))
+        json_is_array(json_object_get(row, "conversations")) ||
+        (!v && json_object_get(row, "instruction") && json_object_get(row, "output")) ||
+        (!v && json_object_get(row, "prompt") && json_object_get(row, "completion")))
         return err_misuse(err, "%s:%" PRIu64 ": the row is a conversation, and a text under "
                           "\"%.40s\" is expected: finetune --task chat --train-file trains on "
                           "conversations, eval --eval-file evaluates on them", r->path, p->line,
                           r->column);
     if (v)
         return err_misuse(err, "%s:%" PRIu64 ": \"%.40s\" is %s in this row, and a text is "
-                          "expected", r->path, p->line, r->column, types[json_typeof(v)]);
+                          "expected: remove the row, or give it a text in quotes", r->path, p->line,
+                          r->column, types[json_typeof(v)]);
     return err_misuse(err, "%s:%" PRIu64 ": the row has no key \"%.40s\"; %s%s: --text-column "
                       "names the text's key, --data-format text takes the file as it is",
                       r->path, p->line, r->column, *keys ? "its texts are " : "it has no texts",

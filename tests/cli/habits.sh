@@ -106,6 +106,8 @@ done
 result "$([ "$got" = 0 ] && [ "$(setting "$tmp/job" finished)" = steps ]; echo $?)" "examples/job.sh goes on until the run is finished ($jobs jobs)"
 trained "$tmp/job" | cmp -s - "$tmp/want"
 result $? "and it has the bits of one process"
+PATH="$tmp/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_END_TIME=$(($(date +%s) + 60)) sh "$examples/job.sh" "$tmp/short" pretrain $slow >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q "this job ends within MARGIN, 120 seconds" "$tmp/err" && [ ! -e "$tmp/short" ]; echo $?)" "a job that is too short is refused"
 PATH="$tmp/bin:$PATH" MARGIN=0 SLURM_JOB_ID=7 SLURM_JOB_END_TIME=$(($(date +%s) + 60)) sh "$examples/job.sh" "$tmp/fails" pretrain --data "$tmp/absent" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 2 ] && [ ! -e "$tmp/requeued" ]; echo $?)" "a job that fails is not repeated"
 

@@ -106,6 +106,26 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >"$tmp/null"; then
 fi
 stop
 
+if command -v flock >"$tmp/null"; then # another program has the folder locked: it is not waited for
+    rm -rf "$tmp/hf"
+    mkdir "$tmp/locked"
+    exec 9<"$tmp/locked"
+    flock 9
+    "$bin" pretrain --run "$tmp/locked" $shape --steps 1000000 >"$tmp/training.out" 2>"$tmp/training.err" </dev/null 9<&- &
+    pid=$!
+    for _ in $(seq 1200); do [ ! -e "$tmp/locked/run.db" ] || [ "$(steps_of "$tmp/locked")" -lt 4 ] || break; sleep 0.05; done
+    works "a run is trained in a folder that somebody has locked, and its model read" export "$tmp/locked" "$tmp/hf"
+    kill -STOP $pid
+    "$bin" export "$tmp/locked" "$tmp/hf-locked" >"$tmp/out" 2>"$tmp/err" </dev/null &
+    reader=$!
+    for _ in $(seq 1200); do ls "$tmp"/locked/asked.new-* >"$tmp/null" 2>&1 && break; sleep 0.05; done
+    kill -KILL $pid
+    wait $pid 2>"$tmp/null"
+    wait $reader
+    result $? "who waits for its model has it also if the training is killed"
+    exec 9<&-
+fi
+
 if [ -f "$shim" ]; then # somebody who does not train
     held "open:/best/model.safetensors:1" eval "$tmp/at" --data "$tmp/text.bin" --threads 1
     run export "$tmp/at" "$tmp/busy" --last

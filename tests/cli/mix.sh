@@ -84,7 +84,7 @@ same "$mhash" "$(exported unmasked)" "a masked model, stopped: the same bits"
 same 261 "$(sources masked | tr ' ' '\n' | awk '{ n += $1 } END { print n }')" "  and its rows are counted"
 
 # ---- what a resume takes ----
-works "equal weights in other words" pretrain --resume kept --mix 0.5,0.3,0.2 --steps 9 --quiet
+works "equal weights in other words" pretrain --resume kept --mix 0.5,30%,0.2 --steps 9 --quiet
 works "the same files" pretrain --resume kept --data a.txt --data ./b.txt --data c.bin --steps 9 --quiet
 refuses 2 "--mix 1,1,1: this run has other weights and a resume keeps it" pretrain --resume kept --mix 1,1,1
 refuses 2 "--mix 1,1 has 2 weights, and --data was given 3 times" pretrain --resume kept --mix 1,1

@@ -83,6 +83,8 @@ refuse "there is no option --per_device_train_batch_size: siTrain has --batch" -
 refuse "there is no option --deepspeed: optimizer states live on drives in any case: --mode, --device PATH" --deepspeed ds.json
 refuse "there is no option --local_rank: several processes are started as mpirun -n N" --local_rank 0
 refuse "there is no option --wandb: siTrain has --tensorboard" --wandb
+refuse "there is no option --val_size: siTrain has --eval-split" --val_size 0.1
+expect 2 err "there is no option --eval-data: eval takes texts and token files with --data" eval x --eval-data y
 expect 2 err "there is no option --num_epochs: siTrain has --epochs" finetune --num_epochs 3
 expect 2 err "there is no option --max_new_tokens: siTrain has --tokens" generate x --max_new_tokens 3
 for far in lara tpu nomad zip; do
@@ -198,6 +200,7 @@ refuse_finetune "--dataset_name imdb: nothing is downloaded; give --data DIR" --
 refuse_finetune "--resume_from_checkpoint x: write --resume RUN" --resume_from_checkpoint x
 refuse_finetune "--eval_delay 0.1 is not in this version" --eval_delay 0.1
 refuse_finetune "--save_steps needs a value but is followed by --bf16" --save_steps --bf16
+refuse_finetune "--predict takes no value: out.txt was not expected; usage: siTrain finetune" --predict out.txt
 refuse_finetune "--output_dir needs a value, but was given an empty one" --output_dir ""
 refuse_finetune "--do_train=maybe: expected True or False" --do_train=maybe
 refuse_finetune "did you mean --learning_rate?" --lerning_rate 1

@@ -45,6 +45,13 @@ same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  have the same tokens"
 same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "standard input"
 zstd -qc "$tmp/want.jsonl" | "$bin" prepare - $tok --out "$tmp/got.bin" >/dev/null 2>"$tmp/err"
 same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  also packed"
+{ printf '\120\052\115\030\004\000\000\000abcd' && zstd -qc "$tmp/want.jsonl"; } >"$tmp/pzstd" # begins so
+works "what pzstd packed" prepare "$tmp/pzstd" $tok --out "$tmp/got.bin"
+same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  is unpacked, too"
+{ printf '\357\273\277' && cat "$tmp/text.txt"; } >"$tmp/marked.txt"
+works "a text" prepare "$tmp/text.txt" $tok --out "$tmp/unmarked.bin"
+works "  behind a byte order mark" prepare "$tmp/marked.txt" $tok --out "$tmp/got.bin"
+same "$(sum "$tmp/unmarked.bin")" "$(sum "$tmp/got.bin")" "  has the same tokens"
 works "with one thread" prepare "$tmp/in" $tok --out "$tmp/got.bin" --threads 1
 same "$(sum "$tmp/want.bin")" "$(sum "$tmp/got.bin")" "  the tokens are the same"
 works "another key" prepare "$tmp/body.jsonl" --text-column body $tok --out "$tmp/body.bin"
@@ -81,6 +88,8 @@ bad() { printf "$1" >"$tmp/bad.jsonl"; }
 refuse() { refuses 2 "$1" prepare "$tmp/all.jsonl" "$tmp/bad.jsonl" $tok --out "$tmp/none"; }
 bad '{"text": "a"}\n\n{"title": "b", "body": "c", "n": 1}\n'
 refuse 'bad.jsonl:3: the row has no key "text"; its texts are "title", "body": --text-column names'
+bad '{"text": "a"}\n{"instruction": "b", "input": "", "output": "c"}\n'
+refuse 'bad.jsonl:2: the row is a conversation, and a text under "text" is expected: finetune --task chat'
 bad '{"text": "a"}\n{"text": null}\n'
 refuse 'bad.jsonl:2: "text" is null in this row'
 bad '{"text": "a"}\n{"text": "b"\n'
@@ -99,6 +108,16 @@ bad 'PAR1\001\002\003\004'
 refuse "bad.jsonl is a Parquet file, not a text: python3 -c"
 zstd -qf "$tmp/bad.jsonl" -o "$tmp/bad.zst" && mv "$tmp/bad.zst" "$tmp/bad.jsonl"
 refuse "bad.jsonl is a zstd file, which is unpacked, but "
+zstd -q </dev/null >"$tmp/bad.jsonl"
+refuse "bad.jsonl is a zstd file with nothing in it, not a text"
+zstd -qc --long=28 <"$tmp/all.jsonl" >"$tmp/bad.jsonl"
+refuse "bad.jsonl was packed with a window of more than 128 MiB"
+bad '\357\273\277'
+refuse "bad.jsonl is empty, not a text"
+bad '{"text": "a", "score": NaN}\n'
+refuse "bad.jsonl:1 is not valid JSON: line 1, column 26: NaN and Infinity are Python's, and no JSON: write null"
+bad '{"text": "a\\u0000"}\n'
+refuse 'bad.jsonl:1 is not valid JSON: line 1, column 18: \u0000 (NUL) is no character of a text'
 gzip -c "$tmp/all.jsonl" | head -c 5000 >"$tmp/bad.jsonl"
 refuse "bad.jsonl is a gzip file that was cut off"
 printf '\211PNG\r\n\032\n' >"$tmp/in/b/bad"
@@ -108,12 +127,15 @@ result "$([ $? = 2 ] && grep -q "^siTrain prepare: standard input, as FILE: FILE
 refuses 2 "standard input (-) is named twice" prepare - - $tok --out "$tmp/none"
 mkdir "$tmp/nothing"
 refuses 2 "nothing is a folder without files to read" prepare "$tmp/nothing" $tok --out "$tmp/none"
+ln -s gone "$tmp/nothing/link"
+refuses 2 "nothing/link is a link to a file that is not there" prepare "$tmp/nothing" $tok --out "$tmp/none"
+rm "$tmp/nothing/link"
 ln -s . "$tmp/nothing/up"
 refuses 2 "nothing/up leads back to a folder around it" prepare "$tmp/nothing" $tok --out "$tmp/none"
 refuses 2 "none lies in the folder $tmp/in, which is read" prepare "$tmp/in" $tok --out "$tmp/in/none"
 refuses 2 "none lies in the folder $tmp/in, which is read" prepare "$tmp/in" $tok --out "$tmp/none" --eval-split 5% --eval-out "$tmp/in/none"
-refuses 2 'the table has no column "b" (--text-column)' prepare "$tmp/in/b/a.csv" --text-column b $tok --out "$tmp/none"
-refuses 2 "--eval-split and --eval-out go together" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 5%
+refuses 2 'the table has no column "b" (--text-column); its columns are "id", "text"' prepare "$tmp/in/b/a.csv" --text-column b $tok --out "$tmp/none"
+refuses 2 "--eval-split PART and --eval-out FILE go together" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 5%
 refuses 2 "leaves one of the two files empty" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 0 --eval-out "$tmp/none2"
 refuses 2 "is named twice" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 5% --eval-out "$tmp/none"
 refuses 2 "leaves nothing for" prepare "$tmp/in/z.txt" $tok --out "$tmp/none" --eval-split 1% --eval-out "$tmp/none2"

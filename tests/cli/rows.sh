@@ -122,7 +122,6 @@ refuses_rows "give --text-column NAME for the first, too" own.csv --pair-column 
 refuses_rows "the column body is named twice" own.csv --text-column body --label-column body
 refuses_rows "the column label is named twice" id.csv --text-column label
 refuses 2 "--text-column is for your own rows" finetune --run "$tmp/none" --task sst2 --data "$tmp" --init "$tmp/hf" --text-column a
-refuses 2 "--text-column is for your own rows" eval "$tmp/lm" --data "$tmp/text.txt" --text-column a
 refuses 2 "the files and their columns" finetune --resume "$tmp/own" --text-column body
 
 # delimiters

@@ -79,4 +79,11 @@ refuses 2 "the linear schedule of $tmp/tuned ends at step 8, so the learning rat
     finetune --resume "$tmp/tuned" --epochs 4
 works "a fine-tuning's schedule is extended" finetune --resume "$tmp/tuned" --epochs 4 --schedule-steps 16 --quiet
 same "$(formula linear 2 8 0 7 1e-3 0; formula linear 4 16 8 15 1e-3 0)" "$(rates "$tmp/tuned")" "each rate is the formula's"
+
+# wsd: a run whose decay has begun is told that its learning rate rises again, one before it is not
+for steps in 6 8; do
+    run pretrain --run "$tmp/wsd$steps" $shape --schedule wsd --decay-steps 3 --steps $steps --schedule-steps 8 --mode mem
+    run pretrain --resume "$tmp/wsd$steps" --steps 9 --schedule-steps 16 --quiet
+    same "$steps $((steps == 8))" "$steps $(grep -c "not 8; its decay had begun, and the learning rate rises to --lr again" "$tmp/err")" "wsd, lengthened after $steps of 8 steps: a rise is said"
+done
 done_testing

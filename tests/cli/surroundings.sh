@@ -131,29 +131,41 @@ fi
 # ---- a FUSE file system that keeps locks to itself: by its path the run has no lock
 
 mkdir "$tmp/fuse"
-if command -v bindfs >"$tmp/null" && bindfs "$tmp" "$tmp/fuse" 2>"$tmp/null"; then
+sftp=/usr/lib/openssh/sftp-server
+printf '#!/bin/sh\nexec %s\n' $sftp >"$tmp/sftp"
+chmod +x "$tmp/sftp"
+mounted() {
+    case $1 in
+    bindfs) bindfs "$tmp" "$tmp/fuse" ;;
+    *) [ -x $sftp ] && sshfs -o dir_cache=no -o ssh_command="$tmp/sftp" "here:$tmp" "$tmp/fuse" ;; # it numbers files anew, and tells no time of birth
+    esac 2>"$tmp/null"
+}
+for fs in bindfs sshfs; do
+    if ! command -v $fs >"$tmp/null" || ! mounted $fs; then
+        skip "a FUSE file system" "no $fs here"
+        continue
+    fi
     trap 'umount -l "$tmp/fuse"; rm -rf "$tmp"' EXIT
     for path in "" /fuse; do # the first process has it by this path, the others by the other one
         [ "$path" ] && other= || other=/fuse
         "$bin" pretrain --resume "$tmp$path/run" --steps 1000000 --quiet >"$tmp/log" 2>&1 </dev/null &
         pid=$!
-        for _ in $(seq 1200); do grep -q '^start' "$tmp/run/run.lock" && break; sleep 0.05; done
+        for _ in $(seq 1200); do grep -q "^process $pid " "$tmp/run/run.lock" && break; sleep 0.05; done
+        kill -0 $pid 2>"$tmp/null" || { result 1 "$fs: a training: $(cat "$tmp/log")" && continue; }
         for command in "pretrain --resume" check report reshard; do
             # shellcheck disable=SC2086
             run $command "$tmp$other/run" $([ "$command" != reshard ] || echo --devices 2)
             result "$([ "$got" = 1 ] && grep -q "in use by process $pid on .*, whose lock is not seen by this path" "$tmp/err"; echo $?)" \
-                "a run that is trained by ${path:-its own path} is refused by ${other:-its own path}: $command"
+                "$fs: a run that is trained by ${path:-its own path} is refused by ${other:-its own path}: $command"
         done
         kill -INT $pid
         wait $pid
-        result "$([ $? = 130 ]; echo $?)" "the training was not disturbed"
-        works "and the run is whole" check "$tmp/run"
+        result "$([ $? = 130 ]; echo $?)" "$fs: the training was not disturbed"
+        works "$fs: and the run is whole" check "$tmp/run"
     done
     umount -l "$tmp/fuse"
     trap 'rm -rf "$tmp"' EXIT
-else
-    skip "a FUSE file system" "no bindfs here"
-fi
+done
 
 # ---- a rollback journal of another program: SQLite would write its pages over run.db, whoever opens it
 
@@ -182,5 +194,7 @@ long=$tmp/$(printf 'd%.0s' $(seq 200))/$(printf 'd%.0s' $(seq 200))
 mkdir -p "$long"
 refuses 1 "bytes is too long, 504 are the most" pretrain --run "$long/$(printf 'r%.0s' $(seq 80))" $data $shape --steps 1
 result "$([ -z "$(ls "$long")" ]; echo $?)" "and nothing is left"
+# an output is made under a longer name: this is said before the work, not after it
+refuses 2 "the name is too long: at most 234 bytes" report "$tmp/run" --html "$tmp/$(printf 'h%.0s' $(seq 235))"
 
 done_testing

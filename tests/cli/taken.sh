@@ -45,6 +45,30 @@ for how in removed replaced; do
     done
 done
 
+# ---- the log of its database
+
+rm -rf "$tmp/at" && cp -a "$tmp/ram" "$tmp/at"
+begin "$tmp/at"
+rm "$tmp/at/run.db-wal"
+ends "run.db-wal was removed by another program" "the log is removed: the training ends"
+works "nothing is lost" check "$tmp/at"
+works "and it goes on" pretrain --resume "$tmp/at" --steps 1 --quiet
+rm -rf "$tmp/at" && cp -a "$tmp/ram" "$tmp/at"
+begin "$tmp/at"
+kill -STOP $pid
+mv "$tmp/at/run.db-wal" "$tmp/kept"
+echo mine >"$tmp/at/run.db-wal"
+kill -CONT $pid
+ends "run.db-wal was replaced by another program" "the log is replaced: the training ends"
+same mine "$(cat "$tmp/at/run.db-wal")" "and what is in its place stays"
+rm "$tmp/at/run.db-wal"
+works "nothing is lost" check "$tmp/at"
+rm -rf "$tmp/at" && cp -a "$tmp/ram" "$tmp/at"
+begin "$tmp/at"
+: >"$tmp/at/run.db-wal"
+ends "run.db-wal was cut by another program" "the log is cut: the training ends"
+refuses 1 "are missing: its log (run.db-wal) is gone" report "$tmp/at"
+
 # ---- RUN/best
 
 works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
