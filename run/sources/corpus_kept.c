@@ -106,8 +106,10 @@ int corpus_mix_read(uint64_t *parts, const char *text, size_t n, struct err *err
         double w = 0;
 
         end = number_decimal(at, &w);
-        if (end && *end == '%') // weights are relative, so 70% is 70
+        if (end && *end == '%') {
+            w /= 100;
             end++;
+        }
         if (!end || (*end && *end != ',') || !(w > 0) || !(w < 1e300))
             return err_misuse(err, "--mix %s: a weight above 0 for each --data is expected, commas "
                               "between, such as 0.7,0.3", text);
