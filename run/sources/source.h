@@ -1,5 +1,5 @@
 /* source.h: the data source of a run. It supplies training batches, and it evaluates the model. The
- * rows come from a token file, from conversations or from labelled examples. */
+ * rows come from token files, from conversations or from labelled examples. */
 #pragma once
 
 #include "data/task/task.h"
