@@ -99,6 +99,23 @@ for exchanges in yes no; do
 done
 [ -f "$shim" ] || skip "RUN/best is exchanged meanwhile" "no shim"
 
+# run.lock is removed, and a second process comes, which does not have the devices: it leaves the better model that the first one writes
+works "a run in memory with a best model" pretrain --run "$tmp/best-ram" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2 --mode mem
+for from in best best-ram; do
+    [ -f "$shim" ] || break
+    rm -rf "$tmp/K"
+    cp -a "$tmp/$from" "$tmp/K"
+    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+    first=$pid
+    rm "$tmp/K/run.lock"
+    "$bin" pretrain --resume "$tmp/K" --steps 4 --quiet >"$tmp/second" 2>&1 </dev/null
+    result "$([ $? = 1 ] && grep -q "is in use by another process" "$tmp/second" && ls -d "$tmp"/K/best.new-* >"$tmp/null"; echo $?)" "$from: a second process is refused"
+    rm "$tmp/held"
+    wait $first
+    result $? "and the first one's better model takes its place"
+    works "and all is whole" check "$tmp/K"
+done
+
 # `check` knows the best model and the tokenizer, as `export` and `generate` do.
 works "another run with a best model" pretrain --run "$tmp/other" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --seed 9
 swap() { # FOLDER: the ids of two words change places in its tokenizer
