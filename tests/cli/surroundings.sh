@@ -165,6 +165,8 @@ for fs in bindfs sshfs; do
     done
     if [ $fs = sshfs ]; then # after each mount the folder that is looked up first has the same number
         mkdir "$tmp/drive"
+        umount -l "$tmp/fuse"
+        mounted $fs
         works "a run with a device outside it" pretrain --run "$tmp/fuse/afar" $data $shape --steps 2 --device "$tmp/drive"
         cp -a "$tmp/afar" "$tmp/copied"
         umount -l "$tmp/fuse"
