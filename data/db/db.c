@@ -259,8 +259,12 @@ int db_has_log(const struct db *db)
 
 void db_log_note(struct db *db)
 {
-    if (log_stat(db, &db->log))
-        db->log.st_ino = 0;
+    struct stat st;
+
+    // another file may have come just now: db_log_is tells, once it is known which one is the log
+    if (!log_stat(db, &st) &&
+        (!db->log.st_ino || (st.st_ino == db->log.st_ino && st.st_dev == db->log.st_dev)))
+        db->log = st;
 }
 
 enum db_log db_log_is(const struct db *db)

@@ -162,6 +162,9 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
     if (moved == MOVED_WHOLE && !file_is(dir, place))
         fprintf(f, "run.db names the folder %s, which has another inode or time of birth; so %s "
                 "may be another run's; ", was ? was : "of another run", other->path);
+    else if (moved == MOVED_WHOLE && !file_has_births(dir, place))
+        fprintf(f, "run.db names the folder %s, and this file system tells no time of birth, by "
+                "which a renamed folder is known; so %s may be another run's; ", was, other->path);
     else if (moved == MOVED_WHOLE)
         fprintf(f, "run.db names the folder %s, and the folder around that is not there, or on "
                 "another file system; so %s may be another run's; ", was, other->path);

@@ -26,9 +26,21 @@ static int refuse(const char *path, const char *why, struct err *err)
                       path, why);
 }
 
+/* Whether files of this folder cannot be moved to the one around it, as out of a subvolume. */
+static int is_apart(const char *best)
+{
+    struct stat st, up;
+    char       *around = file_path(NULL, "%s/..", best);
+    int         apart = around && !stat(best, &st) && !stat(around, &up) && st.st_dev != up.st_dev;
+
+    free(around);
+    return apart;
+}
+
 int best_carry_check(const char *best, struct err *err)
 {
-    const char    *why = file_fixed(best);
+    const char    *why = is_apart(best) ? "is a subvolume: make it an ordinary folder"
+                                        : file_fixed(best);
     char          *mounted = why ? NULL : file_mounted(best);
     DIR           *d = why || mounted ? NULL : opendir(best);
     struct dirent *e;

@@ -163,6 +163,16 @@ for fs in bindfs sshfs; do
         result "$([ $? = 130 ]; echo $?)" "$fs: the training was not disturbed"
         works "$fs: and the run is whole" check "$tmp/run"
     done
+    if [ $fs = sshfs ]; then # after each mount the folder that is looked up first has the same number
+        mkdir "$tmp/drive"
+        umount -l "$tmp/fuse"
+        mounted $fs
+        works "a run with a device outside it" pretrain --run "$tmp/fuse/afar" $data $shape --steps 2 --device "$tmp/drive"
+        cp -a "$tmp/afar" "$tmp/copied"
+        umount -l "$tmp/fuse"
+        mounted $fs
+        refuses 1 "this file system tells no time of birth" pretrain --resume "$tmp/fuse/copied" --steps 4 --quiet
+    fi
     umount -l "$tmp/fuse"
     trap 'rm -rf "$tmp"' EXIT
 done

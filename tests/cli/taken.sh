@@ -63,12 +63,6 @@ ends "run.db-wal was replaced by another program" "the log is replaced: the trai
 same mine "$(cat "$tmp/at/run.db-wal")" "and what is in its place stays"
 rm "$tmp/at/run.db-wal"
 works "nothing is lost" check "$tmp/at"
-rm -rf "$tmp/at" && cp -a "$tmp/ram" "$tmp/at"
-begin "$tmp/at"
-: >"$tmp/at/run.db-wal"
-ends "run.db-wal was cut by another program" "the log is cut: the training ends"
-refuses 1 "are missing: its log (run.db-wal) is gone" report "$tmp/at"
-
 # ---- RUN/best
 
 works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
@@ -98,6 +92,32 @@ for exchanges in yes no; do
     unset SHIM_FAIL
 done
 [ -f "$shim" ] || skip "RUN/best is exchanged meanwhile" "no shim"
+
+if [ -f "$shim" ]; then
+    rm -rf "$tmp/K" && cp -a "$tmp/best" "$tmp/K"
+    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet # between two transactions
+    : >"$tmp/K/run.db-wal"
+    rm "$tmp/held"
+    ends "run.db-wal was cut by another program" "the log is cut: the training ends"
+    refuses 1 "are missing: its log (run.db-wal) is gone" report "$tmp/K"
+fi
+
+# run.lock is removed, and a second process comes, which does not have the devices: it leaves the better model that the first one writes
+works "a run in memory with a best model" pretrain --run "$tmp/best-ram" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2 --mode mem
+for from in best best-ram; do
+    [ -f "$shim" ] || break
+    rm -rf "$tmp/K"
+    cp -a "$tmp/$from" "$tmp/K"
+    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+    first=$pid
+    rm "$tmp/K/run.lock"
+    "$bin" pretrain --resume "$tmp/K" --steps 4 --quiet >"$tmp/second" 2>&1 </dev/null
+    result "$([ $? = 1 ] && grep -q "is in use by another process" "$tmp/second" && ls -d "$tmp"/K/best.new-* >"$tmp/null"; echo $?)" "$from: a second process is refused"
+    rm "$tmp/held"
+    wait $first
+    result $? "and the first one's better model takes its place"
+    works "and all is whole" check "$tmp/K"
+done
 
 # `check` knows the best model and the tokenizer, as `export` and `generate` do.
 works "another run with a best model" pretrain --run "$tmp/other" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --seed 9
