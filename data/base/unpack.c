@@ -290,9 +290,13 @@ int unpack_stream(FILE **out, struct unpack *u, struct err *err)
 
 int unpack_open(FILE **out, struct unpack **packed, const char *path, struct err *err)
 {
+    *out = NULL;
+    *packed = NULL;
+    if (!strcmp(path, "-"))
+        return err_misuse(err, "- (standard input) can be read only once, and rows are read twice: "
+                          "give a file");
     int rc = unpack_begin(packed, path, err);
 
-    *out = NULL;
     if (!rc && (*packed)->kind != PLAIN) {
         rc = unpack_stream(out, *packed, err);
     } else if (!rc) {

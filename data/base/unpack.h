@@ -23,7 +23,8 @@ void     unpack_sum_begin(struct unpack *u, uint32_t sum);
  * fclose, which ends u. It can be rewound, unless it is standard input. */
 int unpack_stream(FILE **out, struct unpack *u, struct err *err);
 
-/* Opens a regular file as a stream. The caller closes *out with fclose. It can be rewound. *packed
+/* Opens a regular file as a stream, for who reads it more than once: standard input is refused. The
+ * caller closes *out with fclose. It can be rewound. *packed
  * becomes NULL if the file is not packed; otherwise it belongs to the stream. */
 int unpack_open(FILE **out, struct unpack **packed, const char *path, struct err *err);
 

@@ -285,6 +285,7 @@ int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form
     if (rc && f)
         fclose(f);
     rc = rc ? rc : row_file_open_stream(&r->file, f, r->path, json ? ROWS_JSON : ROWS_CSV, err);
+    r->file.packed = r->packed;
     if (!rc && !json)
         rc = header_read(r, err);
     if (rc < 0 && r->file.f)
@@ -321,20 +322,6 @@ void chat_rows_close(struct chat_rows *r)
     free(r);
 }
 
-/* What is wrong with a row of a packed file may be that the file is corrupt, which only its end
- * shows. That sentence is the better one. */
-static int packed_failed(struct chat_rows *r, int rc, struct err *err)
-{
-    const uint64_t most = (uint64_t)1 << 30;
-    char           some[HEAD];
-
-    for (uint64_t n = 0; r->packed && n < most && fread(some, 1, sizeof some, r->file.f);)
-        n += sizeof some;
-    int worse = unpack_failed(r->packed, err);
-
-    return worse ? worse : rc;
-}
-
 static int is_blank(const struct chat_rows *r)
 {
     const char *text = row_file_field(&r->file, 0);
@@ -358,7 +345,7 @@ int chat_rows_next(struct chat_rows *r, const struct chat_row **row, struct err 
     rc = rc ? rc : form_find(r, err);
     rc = rc ? rc : row_make(r, err);
     if (rc)
-        return packed_failed(r, rc, err);
+        return row_file_explain(&r->file, rc, err);
     r->any = 1;
     *row = &r->row;
     return 1;

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 /* Looks at the beginning: skips a byte order mark, finds how lines end, and whether a JSON list
  * holds the rows. */
@@ -42,21 +42,36 @@ static int begin(struct row_file *r, struct err *err)
     return 0;
 }
 
+/* Refuses contents of another format than text. */
+static int contents_check(FILE *f, const struct unpack *packed, const char *path, struct err *err)
+{
+    char        head[4096];
+    struct stat st;
+
+    if (!packed)
+        return fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
+                                     : file_kind_check(fileno(f), (uint64_t)st.st_size, path,
+                                                       FILE_FOR_ROWS, err);
+    size_t n = fread(head, 1, sizeof head, f);
+    int    rc = unpack_failed(packed, err);
+    rewind(f);
+    return rc ? rc : file_kind_check_bytes(head, n, path, FILE_FOR_ROWS, err);
+}
+
 int row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err)
 {
-    uint64_t size;
-    int      fd, rc = file_open_read(path, &fd, &size, err);
-    FILE    *f = NULL;
+    struct unpack *packed = NULL;
+    FILE          *f = NULL;
 
     *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
-    if (rc)
-        return rc;
-    rc = file_kind_check(fd, size, path, FILE_FOR_ROWS, err);
-    if (!rc && !(f = fdopen(fd, "rb")))
-        rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
-    if (rc)
-        close(fd);
-    return rc ? rc : row_file_open_stream(r, f, path, kind, err);
+    int rc = unpack_open(&f, &packed, path, err);
+    rc = rc ? rc : contents_check(f, packed, path, err);
+    if (rc && f)
+        fclose(f);
+    rc = rc ? rc : row_file_open_stream(r, f, path, kind, err);
+    if (r->f)
+        r->packed = packed;
+    return rc;
 }
 
 int row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
@@ -79,9 +94,23 @@ const char *row_file_field(const struct row_file *r, size_t i)
     return r->text + r->start[i];
 }
 
+int row_file_explain(struct row_file *r, int rc, struct err *err)
+{
+    const uint64_t most = (uint64_t)1 << 30;
+    char           some[4096];
+
+    for (uint64_t n = 0; r->packed && n < most && fread(some, 1, sizeof some, r->f);)
+        n += sizeof some;
+    int worse = unpack_failed(r->packed, err);
+
+    return worse ? worse : rc;
+}
+
 static int read_failed(const struct row_file *r, struct err *err)
 {
-    return err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
+    int rc = unpack_failed(r->packed, err);
+
+    return rc ? rc : err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
 }
 
 static int has_nul(const struct row_file *r, struct err *err)

@@ -10,7 +10,7 @@
  * may lack its newline. If the first line ends with \r alone, all lines do. */
 #pragma once
 
-#include "data/base/err.h"
+#include "data/base/unpack.h"
 
 enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES, ROWS_JSON };
 enum { ROW_MAX_FIELDS = 1024, ROW_MAX_BYTES = 64 << 20 };
@@ -31,9 +31,10 @@ struct row_file {
     size_t        most;                  // bytes of a row; ROW_MAX_BYTES, or what a caller sets
     const char   *why;                   // end of the sentence about a row over `most`
     enum { LIST_NONE, LIST_BEGINS, LIST_GOES_ON, LIST_ENDED } list; // of ROWS_JSON
+    struct unpack *packed;  // NULL: the file is not packed; it belongs to `f`
 };
 
-/* Opens a file. Caller closes r, also after an error. */
+/* Opens a file, which may be packed by gzip or zstd. Caller closes r, also after an error. */
 int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err);
 /* Opens a stream that is at its beginning and can be rewound. It belongs to r from now on, also
  * after an error. The format of its contents is not checked. */
@@ -44,6 +45,10 @@ void row_file_close(struct row_file *r);
 /* Reads the next row. Returns 1, 0 at the end, or -errno with a sentence. Memory is that of the
  * longest row. */
 int row_file_next(struct row_file *r, struct err *err);
+
+/* Returns rc, an error in a row; or the error of a packed file that is corrupt, since that may be
+ * what is wrong with the row, and only the end of the file shows it. */
+int row_file_explain(struct row_file *r, int rc, struct err *err);
 
 /* Returns field i, which is valid until the next row_file_next. It contains no NUL. */
 const char *row_file_field(const struct row_file *r, size_t i);

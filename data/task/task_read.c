@@ -552,7 +552,7 @@ static int json_rows_inside(const char *path, int rc, struct err *err)
 
 /* ---- a user's file ---- */
 
-/* The kind of a file by the end of its name, or -1. */
+/* The kind of a file by the end of its name, before .gz or .zst, or -1. */
 static int own_kind(const char *path)
 {
     static const struct { const char *end; enum row_kind kind;
@@ -563,9 +563,12 @@ static int own_kind(const char *path)
         { ".jsonl", ROWS_JSON },
     };
     const char *dot = strrchr(path, '.');
+    size_t      n = strlen(path), k;
 
-    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
-        if (strcasecmp(dot, ends[i].end) == 0)
+    if (dot && (!strcasecmp(dot, ".gz") || !strcasecmp(dot, ".zst")))
+        n = (size_t)(dot - path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n >= (k = strlen(ends[i].end)) && !strncasecmp(path + n - k, ends[i].end, k))
             return (int)ends[i].kind;
     return -1;
 }
@@ -583,13 +586,14 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
     int rc = row_file_open(&d.file, path, d.kind, err);
     if (!rc && kind < 0)
         rc = err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
-                        "which says how to read it", path);
+                        "which says how to read it; .gz or .zst may follow", path);
     if (!rc && (d.kind == ROWS_CSV || d.kind == ROWS_TSV) && !(rc = own_header(&d, &c, err)))
         rc = table_read(&d, &c, d.file.n_fields, err);
     while (!rc && d.kind == ROWS_JSON && (rc = reading_next(&d, err)) > 0)
         rc = json_row(&d, err);
-    if (rc < 0 && d.kind == ROWS_JSON && !d.n)
+    if (rc < 0 && d.kind == ROWS_JSON && !d.n && !d.file.packed)
         rc = json_rows_inside(path, rc, err);
+    rc = rc < 0 && rc != -EINTR ? row_file_explain(&d.file, rc, err) : rc;
     task_names_free(&d.read);
     free(d.header);
     row_file_close(&d.file);

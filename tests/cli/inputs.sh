@@ -62,7 +62,7 @@ for name, says in ("dir", "a folder"), ("fifo", "a pipe"):
     kind(name, f"{name}.csv", None, says)
 print("device;/dev/zero;a device;/dev/zero;a device")
 END
-tables="csv tsv jsonl list listline bom" ends="crlfcsv crlftsv crlfjsonl crlfjson crcsv crtsv crjsonl crjson"
+tables="csv tsv jsonl list listline bom gz" ends="crlfcsv crlftsv crlfjsonl crlfjson crcsv crtsv crjsonl crjson"
 packed="gz zst png pdf parquet safetensors gguf utf16 utf16le utf16be dir fifo device" # what a file of options or JSON cannot be, either
 
 # with FILE COMMAND...: @ is the file
