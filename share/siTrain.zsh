@@ -121,7 +121,7 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
@@ -408,7 +408,7 @@ _siTrain() {
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \

@@ -555,8 +555,7 @@ static int json_rows_inside(const char *path, int rc, struct err *err)
 /* The kind of a file by the end of its name, before .gz or .zst, or -1. */
 static int own_kind(const char *path)
 {
-    static const struct { const char *end; enum row_kind kind;
-    } ends[] = {
+    static const struct { const char *end; enum row_kind kind; } ends[] = {
         { ".csv", ROWS_CSV },
         { ".tsv", ROWS_TSV },
         { ".json", ROWS_JSON },

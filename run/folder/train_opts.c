@@ -368,7 +368,7 @@ const struct opt_row tune_rows[] = {
               "learns from pairs of answers, of which one was chosen",
       .kept = OPT_SOURCE },
     { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
-      .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list), packed "
+      .help = "Training rows: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed "
               "(.gz, .zst) or not. Columns: label, and sentence or sentence1 and sentence2, or as "
               "named by --text-column, --pair-column and --label-column. With --task chat or dpo: "
               "conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a "
