@@ -1,6 +1,6 @@
 # tests.mk: the tests, and the programs that they run. The Makefile includes it.
 
-DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ zsh fish optional:libxrt-dev uuid-dev
+DEPS_TEST  := libcmocka-dev sqlite3 zstd python3 g++ zsh fish optional:libxrt-dev uuid-dev
 DEPS_CLANG := libcmocka-dev clang libomp-dev
 DEPS_FUZZ  := libclang-rt-dev
 
