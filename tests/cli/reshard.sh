@@ -291,6 +291,7 @@ fi
 busy() {
     name=$1
     shift
+    : >"$tmp/busy" # the background process empties it too late: an older one's steps would be seen
     "$bin" pretrain --resume "$tmp/$name" --steps 100000 --schedule-steps 100000 "$@" >"$tmp/busy" 2>&1 </dev/null &
     pid=$!
     for _ in $(seq 1200); do
@@ -406,11 +407,16 @@ elif [ "$reader" ]; then
     result "$([ -s "$tmp/log/run.db-wal" ]; echo $?)" "a killed run has a log beside its database"
     cp -a "$tmp/log" "$tmp/no-shm"
     rm "$tmp/no-shm/run.db-shm"
-    begin half
-    busy half --csd-read-bw 500K # an update takes seconds
-    sleep 0.3
-    kill -9 $pid
-    wait $pid 2>/dev/null
+    for after in 0.5 1 1.5 2 0.2 0.7 1.2 1.7; do # an update takes seconds: killed at some moment, it is half done
+        rm -rf "$tmp/half"
+        begin half
+        busy half --csd-read-bw 500K
+        sleep $after
+        kill -9 $pid
+        wait $pid 2>/dev/null
+        run check "$tmp/half"
+        grep -q 'half done' "$tmp/out" && break
+    done
     for r in copy stays log half no-shm; do
         chmod -R a+rX "$tmp/$r"
     done
