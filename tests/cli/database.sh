@@ -133,6 +133,8 @@ want=$(run pretrain --resume "$tmp/inram" --steps 8; exported "$tmp/inram")
 resumes() {
     resumes_name=$1
     shift
+    : >"$tmp/log" # what an older one said is not this one's
+    : >"$tmp/notices"
     "$bin" pretrain --resume "$tmp/$resumes_name" --steps 8 "$@" >"$tmp/log" 2>"$tmp/notices" </dev/null 3>&- &
     pid=$!
 }
@@ -180,6 +182,7 @@ made whole 4 --mode su
 hold "$tmp/whole" "PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE"
 resumes whole
 waits "locked against readers too"
+: >"$tmp/err"
 "$bin" report "$tmp/whole" --csv >"$tmp/out" 2>"$tmp/err" </dev/null 3>&- &
 reporter=$!
 until_there "run.db is locked by sqlite3" "$tmp/err"

@@ -100,6 +100,7 @@ failed "device 1 .*card 0000:32:00.1" "$@" --mode su+o
 unset SMARTSSD_FAULT
 
 # killed
+: >"$tmp/out"
 "$bin" pretrain --run "$tmp/killed" "$@" --mode su+o --steps 8 $memory $real --csd-write-bw 2M >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 for _ in $(seq 1200); do
