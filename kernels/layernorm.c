@@ -12,15 +12,7 @@
 
 SIMD_CLONES static float row_mean(const float *x, size_t C)
 {
-    float  lane[SIMD_LANES] = {0};
-    size_t j = 0;
-
-    for (; j + SIMD_LANES <= C; j += SIMD_LANES)
-        for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] += x[j + l];
-    for (size_t l = 0; j + l < C; l++)
-        lane[l] += x[j + l];
-    return simd_sum(lane) / (float)C;
+    return simd_total(x, C) / (float)C;
 }
 
 SIMD_CLONES static float row_variance(const float *x, float mean, size_t C)

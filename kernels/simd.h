@@ -7,6 +7,8 @@
  * only by fmaf. */
 #pragma once
 
+#include <stddef.h>
+
 /* clang handles the attribute differently. A sanitizer's runtime is not yet initialised when the
  * loader resolves clones. */
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -57,4 +59,18 @@ SIMD_INLINE float simd_sum(float lane[SIMD_LANES])
         for (int l = 0; l < half; l++)
             lane[l] += lane[l + half];
     return lane[0];
+}
+
+/* The sum of x[0..n), added up in lanes. */
+SIMD_INLINE float simd_total(const float *x, size_t n)
+{
+    float  lane[SIMD_LANES] = {0};
+    size_t i = 0;
+
+    for (; i + SIMD_LANES <= n; i += SIMD_LANES)
+        for (size_t l = 0; l < SIMD_LANES; l++)
+            lane[l] += x[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        lane[l] += x[i + l];
+    return simd_sum(lane);
 }

@@ -58,18 +58,7 @@ SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, s
     dt == DT_F32 ? gradient_as(out, DT_F32, x, w, V) : gradient_as(out, DT_BF16, x, w, V);
 }
 
-SIMD_CLONES static float run_total(const float *x, size_t n)
-{
-    float  lane[SIMD_LANES] = {0};
-    size_t i = 0;
-
-    for (; i + SIMD_LANES <= n; i += SIMD_LANES)
-        for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] += x[i + l];
-    for (size_t l = 0; i + l < n; l++)
-        lane[l] += x[i + l];
-    return simd_sum(lane);
-}
+SIMD_CLONES static float run_total(const float *x, size_t n) { return simd_total(x, n); }
 
 /* A row's logits: its first columns and the rest, which are stored apart. */
 struct row { struct part { const float *x; size_t n; } part[2]; };
