@@ -67,6 +67,17 @@ void pretoken_close(struct pretoken *p)
     free(p);
 }
 
+/* Makes p->inner, which cuts text that is normalized already, by the same split. */
+static int inner_open(struct pretoken *p, struct err *err)
+{
+    p->inner = calloc(1, sizeof *p->inner);
+    if (!p->inner)
+        return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
+    p->inner->split = p->split;
+    p->inner->borrowed = 1;
+    return 0;
+}
+
 int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, size_t n,
                        struct err *err)
 {
@@ -75,12 +86,7 @@ int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, 
     assert(!p->inner && p->turns[0].n == 0 && p->turns[1].n == 0);
     if (rc)
         return rc;
-    p->inner = calloc(1, sizeof *p->inner);
-    if (!p->inner)
-        return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
-    p->inner->split = p->split;
-    p->inner->borrowed = 1;
-    return 0;
+    return inner_open(p, err);
 }
 
 void pretoken_whole(struct pretoken *p) { split_whole(p->split); }
@@ -223,12 +229,8 @@ int pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *e
         rc = normalizer_copy(&c->normalizer, p->normalizer, err);
     if (rc || !p->inner)
         return rc;
-    c->inner = calloc(1, sizeof *c->inner);
-    if (!c->inner)
-        return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
-    c->inner->split = c->split;
-    c->inner->borrowed = 1;
-    return specials_copy(c->inner, p->inner, err);
+    rc = inner_open(c, err);
+    return rc ? rc : specials_copy(c->inner, p->inner, err);
 }
 
 /* ---- finding special tokens ---- */
