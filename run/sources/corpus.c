@@ -270,7 +270,7 @@ static int is_short(double v)
     return strtod(text, NULL) == v;
 }
 
-/* Store what of the options decides the rows beside the files. */
+/* Store the options that decide, in addition to the files, which rows a step has. */
 static int store_choices(struct session *s, const struct corpus_opts *o, struct err *err)
 {
     char    *mix = NULL;
