@@ -7,6 +7,7 @@
 #include "data/base/file.h"
 #include "data/base/round.h"
 
+#include <strings.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -252,6 +253,20 @@ static int kind_begin(struct unpack *u, struct err *err)
         u->zstd = ZSTD_createDCtx();
         u->kind = ZSTD;
         return u->zstd ? 0 : no_memory(u->path, err);
+    }
+    return 0;
+}
+
+int unpack_named(const char *path, const char *end)
+{
+    static const char *const packed[] = { "", ".gz", ".zst" };
+
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        size_t n = strlen(path), m = strlen(end), k = strlen(packed[i]);
+
+        if (n >= m + k && !strcasecmp(path + n - k, packed[i]) &&
+            !strncasecmp(path + n - k - m, end, m))
+            return 1;
     }
     return 0;
 }

@@ -6,6 +6,9 @@
 
 struct unpack; // the state of a file that is read
 
+/* Returns whether a name ends in `end`, or in `end` and .gz or .zst, in any case of letters. */
+int unpack_named(const char *path, const char *end);
+
 /* Begins to read a regular file, or standard input if path is "-". The caller calls unpack_end. */
 int  unpack_begin(struct unpack **out, const char *path, struct err *err);
 void unpack_end(struct unpack *u); // accepts NULL

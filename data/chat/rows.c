@@ -5,12 +5,10 @@
 
 #include "data/base/file_kind.h"
 
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FORMS ((enum chat_form)(CHAT_FORM_PREFERENCE + 1))
-enum { HEAD = 4096 };
 
 static const char *const key_names[ROW_KEYS] = {
     [KEY_MESSAGES] = "messages", [KEY_CONVERSATIONS] = "conversations",
@@ -37,7 +35,7 @@ enum chat_form chat_rows_form(const struct chat_rows *r) { return r->form; }
 void chat_rows_progress(const struct chat_rows *r, uint64_t *done, uint64_t *total)
 {
     struct stat st;
-    int         plain = !r->packed && !fstat(fileno(r->file.f), &st) && S_ISREG(st.st_mode);
+    int         plain = !r->file.packed && !fstat(fileno(r->file.f), &st) && S_ISREG(st.st_mode);
 
     *total = plain ? (uint64_t)st.st_size : 0;
     *done = plain ? (uint64_t)ftello(r->file.f) : r->file.line;
@@ -218,51 +216,29 @@ static int json_object_of(struct chat_rows *r, struct err *err)
 
 /* ---- the file */
 
-/* Whether a file's name ends like one of JSON, packed or not. */
-static int named_json(const char *path)
-{
-    static const char *const ends[] = { ".json", ".jsonl", ".ndjson" };
-    const char              *packed = strrchr(path, '.');
-    size_t                   n = strlen(path), k;
-
-    if (packed && (!strcasecmp(packed, ".gz") || !strcasecmp(packed, ".zst")))
-        n = (size_t)(packed - path);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (n > (k = strlen(ends[i])) && !strncasecmp(path + n - k, ends[i], k))
-            return 1;
-    return 0;
-}
-
 /* The kind of the contents, by their beginning. */
-static int contents_check(const struct chat_rows *r, FILE *f, int *json, struct err *err)
+static int contents_check(FILE *f, const struct unpack *packed, const char *path, int *json,
+                          struct err *err)
 {
-    char        head[HEAD];
-    struct stat st;
-    size_t      n = fread(head, 1, sizeof head, f), i = 0;
-    int         rc;
+    char   head[ROW_HEAD];
+    size_t n, i = 0;
+    int    rc = row_file_head(f, packed, path, FILE_FOR_CHAT, head, &n, err);
 
-    if (ferror(f))
-        return r->packed ? unpack_failed(r->packed, err)
-                         : err_set(err, -EIO, "read %s: %s", r->path, strerror(EIO));
-    if (r->packed)
-        rc = file_kind_check_bytes(head, n, r->path, FILE_FOR_CHAT, err);
-    else
-        rc = fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", r->path, strerror(errno))
-                                   : file_kind_check(fileno(f), (uint64_t)st.st_size, r->path,
-                                                     FILE_FOR_CHAT, err);
-    if (!rc && !n)
-        rc = err_misuse(err, "%s is empty", r->path);
+    if (rc)
+        return rc;
+    if (!n)
+        return err_misuse(err, "%s is empty", path);
     if (n >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3))
         i = 3;
     while (i < n && strchr(" \t\r\n", head[i]) && head[i])
         i++;
     *json = i == n || head[i] == '{' || head[i] == '[';
-    if (!rc && !*json && named_json(r->path))
-        rc = err_misuse(err, "%s: its name says JSON, but it does not begin with an object or a "
-                        "list: remove what stands before its first row, such as a comment, or "
-                        "name it .csv if it is one", r->path);
-    rewind(f);
-    return rc;
+    if (*json || !(unpack_named(path, ".json") || unpack_named(path, ".jsonl") ||
+                   unpack_named(path, ".ndjson")))
+        return 0;
+    return err_misuse(err, "%s: its name says JSON, but it does not begin with an object or a "
+                      "list: remove what stands before its first row, such as a comment, or name "
+                      "it .csv if it is one", path);
 }
 
 int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form,
@@ -270,6 +246,7 @@ int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form
 {
     static const struct chat_names own;
     struct chat_rows              *r = calloc(1, sizeof *r);
+    struct unpack                 *packed = NULL;
     FILE                          *f = NULL;
     int                            json = 0, rc;
 
@@ -280,16 +257,16 @@ int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form
     }
     r->form = form;
     rc = names_take(r, names ? names : &own, err);
-    rc = rc ? rc : unpack_open(&f, &r->packed, r->path, err);
-    rc = rc ? rc : contents_check(r, f, &json, err);
+    rc = rc ? rc : unpack_open(&f, &packed, r->path, err);
+    rc = rc ? rc : contents_check(f, packed, r->path, &json, err);
     if (rc && f)
         fclose(f);
-    rc = rc ? rc : row_file_open_stream(&r->file, f, r->path, json ? ROWS_JSON : ROWS_CSV, err);
-    r->file.packed = r->packed;
+    rc = rc ? rc : row_file_open_stream(&r->file, f, packed, r->path, json ? ROWS_JSON : ROWS_CSV,
+                                        err);
     if (!rc && !json)
         rc = header_read(r, err);
     if (rc < 0 && r->file.f)
-        unpack_failed(r->packed, err); // says more than that reading failed
+        unpack_failed(r->file.packed, err); // says more than that reading failed
     if (rc)
         chat_rows_close(r);
     else

@@ -17,7 +17,6 @@ struct turns { struct chat_turns is; size_t cap; }; // cap: of counts
 
 struct chat_rows {
     char           *path;
-    struct unpack  *packed; // NULL: the file is not packed; it belongs to `file`
     struct row_file file;
     char          **column; // (columns) of a .csv: its header
     size_t          columns;

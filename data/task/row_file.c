@@ -42,42 +42,43 @@ static int begin(struct row_file *r, struct err *err)
     return 0;
 }
 
-/* Refuses contents of another format than text. */
-static int contents_check(FILE *f, const struct unpack *packed, const char *path, struct err *err)
+int row_file_head(FILE *f, const struct unpack *packed, const char *path, enum file_want want,
+                  char head[ROW_HEAD], size_t *n, struct err *err)
 {
-    char        head[4096];
     struct stat st;
 
-    if (!packed)
-        return fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
-                                     : file_kind_check(fileno(f), (uint64_t)st.st_size, path,
-                                                       FILE_FOR_ROWS, err);
-    size_t n = fread(head, 1, sizeof head, f);
-    int    rc = unpack_failed(packed, err);
+    *n = fread(head, 1, ROW_HEAD, f);
+    if (ferror(f))
+        return packed ? unpack_failed(packed, err)
+                      : err_set(err, -EIO, "read %s: %s", path, strerror(EIO));
     rewind(f);
-    return rc ? rc : file_kind_check_bytes(head, n, path, FILE_FOR_ROWS, err);
+    if (packed)
+        return file_kind_check_bytes(head, *n, path, want, err);
+    return fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
+                                 : file_kind_check(fileno(f), (uint64_t)st.st_size, path, want,
+                                                   err);
 }
 
 int row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err)
 {
     struct unpack *packed = NULL;
     FILE          *f = NULL;
+    char           head[ROW_HEAD];
+    size_t         n;
 
     *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
     int rc = unpack_open(&f, &packed, path, err);
-    rc = rc ? rc : contents_check(f, packed, path, err);
+    rc = rc ? rc : row_file_head(f, packed, path, FILE_FOR_ROWS, head, &n, err);
     if (rc && f)
         fclose(f);
-    rc = rc ? rc : row_file_open_stream(r, f, path, kind, err);
-    if (r->f)
-        r->packed = packed;
-    return rc;
+    return rc ? rc : row_file_open_stream(r, f, packed, path, kind, err);
 }
 
-int row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
-                         struct err *err)
+int row_file_open_stream(struct row_file *r, FILE *f, struct unpack *packed, const char *path,
+                         enum row_kind kind, struct err *err)
 {
-    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f, .most = ROW_MAX_BYTES };
+    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f, .most = ROW_MAX_BYTES,
+                            .packed = packed };
     return begin(r, err);
 }
 

@@ -10,6 +10,7 @@
  * may lack its newline. If the first line ends with \r alone, all lines do. */
 #pragma once
 
+#include "data/base/file_kind.h"
 #include "data/base/unpack.h"
 
 enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES, ROWS_JSON };
@@ -37,9 +38,15 @@ struct row_file {
 /* Opens a file, which may be packed by gzip or zstd. Caller closes r, also after an error. */
 int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err);
 /* Opens a stream that is at its beginning and can be rewound. It belongs to r from now on, also
- * after an error. The format of its contents is not checked. */
-int  row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
-                          struct err *err);
+ * after an error. packed: what unpack_open gave with it, or NULL. The format of its contents is not
+ * checked. */
+int  row_file_open_stream(struct row_file *r, FILE *f, struct unpack *packed, const char *path,
+                          enum row_kind kind, struct err *err);
+/* Reads the beginning of a stream of unpack_open into head, and refuses contents of another format
+ * than text, for the use `want`. *n: the bytes in head. The stream is rewound. */
+enum { ROW_HEAD = 4096 };
+int  row_file_head(FILE *f, const struct unpack *packed, const char *path, enum file_want want,
+                   char head[ROW_HEAD], size_t *n, struct err *err);
 void row_file_close(struct row_file *r);
 
 /* Reads the next row. Returns 1, 0 at the end, or -errno with a sentence. Memory is that of the

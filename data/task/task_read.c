@@ -561,13 +561,9 @@ static int own_kind(const char *path)
         { ".json", ROWS_JSON },
         { ".jsonl", ROWS_JSON },
     };
-    const char *dot = strrchr(path, '.');
-    size_t      n = strlen(path), k;
 
-    if (dot && (!strcasecmp(dot, ".gz") || !strcasecmp(dot, ".zst")))
-        n = (size_t)(dot - path);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (n >= (k = strlen(ends[i].end)) && !strncasecmp(path + n - k, ends[i].end, k))
+        if (unpack_named(path, ends[i].end))
             return (int)ends[i].kind;
     return -1;
 }

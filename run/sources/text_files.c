@@ -12,7 +12,6 @@
 #include "run/sources/text_cut.h"
 
 #include <assert.h>
-#include <strings.h>
 
 /* BLOCK_BYTES: of a block, unless a row is longer. LEAST_ROOM: with less, a block is full. So it is
  * with BLOCK_PIECES, because the cells of a table may be empty. */
@@ -84,21 +83,6 @@ static int refuse(const struct text_files *t, const struct file_look *look, stru
     return err_misuse(err, "standard input, as FILE: %s", why.text);
 }
 
-/* Whether the name ends so, or so and in .gz or .zst. */
-static int is_named(const char *path, const char *end)
-{
-    static const char *const packed[] = { "", ".gz", ".zst" };
-
-    for (size_t i = 0; i < 3; i++) {
-        size_t n = strlen(path), m = strlen(end), k = strlen(packed[i]);
-
-        if (n > m + k && !strcasecmp(path + n - k, packed[i]) &&
-            !strncasecmp(path + n - k - m, end, m))
-            return 1;
-    }
-    return 0;
-}
-
 /* Begins the current file, and reads its first bytes. */
 static int file_begin(struct text_files *t, struct file_look *look, struct err *err)
 {
@@ -139,7 +123,7 @@ static int table_begin(struct text_files *t, int *has, struct err *err)
     unpack_sum_begin(t->u, t->sum);
     if ((rc = unpack_stream(&f, t->u, err)))
         return rc;
-    rc = row_file_open_stream(&t->rows, f, path, ROWS_CSV, err);
+    rc = row_file_open_stream(&t->rows, f, NULL, path, ROWS_CSV, err);
     t->cut.kind = TEXT_KIND_TABLE;
     t->cut.at = 0; // the reader of rows skips a byte order mark itself
     int got = rc ? rc : row_file_next(&t->rows, err);
@@ -190,12 +174,12 @@ static const char *columns_say(const struct text_files *t, char *out, size_t siz
 static int table_open(struct text_files *t, const struct events *events, struct err *err)
 {
     const char      *path = t->list.file[t->file].path;
-    int              has = 0, csv = is_named(path, ".csv");
+    int              has = 0, csv = unpack_named(path, ".csv");
     int              rc = csv ? table_begin(t, &has, err) : 0;
     struct file_look look;
     char             names[400] = "", why[520] = "";
 
-    if (rc || has || (!csv && !is_named(path, ".tsv")))
+    if (rc || has || (!csv && !unpack_named(path, ".tsv")))
         return rc;
     if (csv)
         columns_say(t, names, sizeof names);
