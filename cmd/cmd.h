@@ -3,8 +3,8 @@
  * 130 interrupted after a clean stop. */
 #pragma once
 
+#include "chat/rows.h"
 #include "data/base/json.h"
-#include "data/chat/rows.h"
 #include "data/opt/opt.h"
 
 // in the order of --help

@@ -1,14 +1,14 @@
 /* generate_chat.c: holds a conversation with a model on stdin and stdout, a line at a time.
  *
- * With a chat template each turn renders all messages again (data/chat/prompt.h); what of it is in
+ * With a chat template each turn renders all messages again (chat/prompt.h); what of it is in
  * the cache of keys and values already stays there. Without one, the model continues one text, to
  * which a person adds lines. */
+#include "chat/prompt.h"
 #include "cmd/continuation.h"
 #include "cmd/generate.h"
 #include "cmd/terminal/line.h"
 #include "data/base/grow.h"
 #include "data/base/round.h"
-#include "data/chat/prompt.h"
 #include "run/sources/tokenise.h"
 
 #include <signal.h>

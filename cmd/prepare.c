@@ -1,9 +1,9 @@
 /* prepare.c: text to a token file, or text to a tokenizer, or conversations as a model's chat
  * template writes them. */
+#include "chat/encode.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "data/chat/encode.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
 #include "run/folder/train_opts.h"

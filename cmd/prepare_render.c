@@ -1,11 +1,11 @@
 /* prepare_render.c: rows of conversations as the model's chat template writes them, each as one
  * JSON string on a line. */
+#include "chat/rows.h"
+#include "chat/template.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "data/base/utf8.h"
-#include "data/chat/rows.h"
-#include "data/chat/template.h"
 #include "run/folder/output.h"
 
 #include <unistd.h>

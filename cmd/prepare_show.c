@@ -1,11 +1,11 @@
 /* prepare_show.c: rows of conversations as tokens, with those that count in the loss. On a terminal
  * the text of a row is shown, token by token; elsewhere each token is a line. */
+#include "chat/encode.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/lines.h"
 #include "cmd/terminal/say.h"
 #include "data/base/visible.h"
-#include "data/chat/encode.h"
 
 #include <unistd.h>
 

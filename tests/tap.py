@@ -2,7 +2,8 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ["cmd", "bench", "report", "run", "plan", "model", "offload", "csd", "comm", "kernels", "data"]
+ROOMS = ["cmd", "bench", "report", "run", "plan", "model", "offload", "chat", "csd", "comm", "kernels",
+         "data"]
 LAST_LINES = 30  # of why something failed, at most
 count = failed = 0
 

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "chat/prompt.h"
 #include "data/base/json.h"
-#include "data/chat/prompt.h"
 #include "tests/tempdir.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/chat/rows.h"
+#include "chat/rows.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"
 

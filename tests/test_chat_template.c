@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/chat/template.h"
+#include "chat/template.h"
 #include "tests/tempdir.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/jinja/jinja.h"
+#include "chat/jinja/jinja.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * chat), shared by finetune and plan. */
 #pragma once
 
-#include "data/chat/encode.h"
+#include "chat/encode.h"
 #include "data/opt/opt.h"
 #include "run/folder/train_opts.h"
 

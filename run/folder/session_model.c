@@ -2,8 +2,8 @@
  * configuration that does not follow from the others. */
 #include "run/folder/session.h"
 
+#include "chat/template.h"
 #include "data/base/crc32c.h"
-#include "data/chat/template.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
 

@@ -2,8 +2,8 @@
  * knows the end of a text only, and its new template closes turns by another token. */
 #include "run/sources/chat_ends.h"
 
+#include "chat/prompt.h"
 #include "data/base/visible.h"
-#include "data/chat/prompt.h"
 #include "run/folder/settings.h"
 
 #include <string.h>

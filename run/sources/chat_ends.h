@@ -2,7 +2,7 @@
  * with it must stop there: generation_config.json names it in every export. */
 #pragma once
 
-#include "data/chat/encode.h"
+#include "chat/encode.h"
 #include "model/hf.h"
 #include "run/folder/session.h"
 

@@ -4,7 +4,7 @@
  * behind the prompt. No text is kept. */
 #pragma once
 
-#include "data/chat/rows.h"
+#include "chat/rows.h"
 #include "data/task/examples.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/pairs_opts.h"

@@ -3,7 +3,7 @@
  * alone, so that --host-mem holds with any number of threads. */
 #pragma once
 
-#include "data/chat/encode.h"
+#include "chat/encode.h"
 
 /* Of a preference, the second of two is of the rejected answer, and same: both have the same
  * tokens. bytes: about how large the row is. tokens: of all of it; ids has those that are kept. */

@@ -2,15 +2,15 @@
  * should know of it. */
 #pragma once
 
-#include "data/chat/encode.h"
-#include "data/chat/signs.h"
+#include "chat/encode.h"
+#include "chat/signs.h"
 #include "run/folder/session.h"
 
 /* Rows, unless it says tokens. cut, dropped: longer than --max-seq; bare: without a token that
  * counts (a preference: an answer has none, or both are the same); behind: bare, and would not be
  * if they were not cut. Of those that are kept: ended: a token counts at which generation stops;
  * turns: they have turns; spelled: they spell a control token (spelled_id: one of these), which is
- * text; signs: they have this bit of data/chat/signs.h. */
+ * text; signs: they have this bit of chat/signs.h. */
 struct chat_tally {
     uint64_t rows, kept, tokens, counted, cut, dropped, bare, behind, ended, turns;
     uint64_t spelled, signs[CHAT_SIGNS];

@@ -3,7 +3,7 @@
  * control token only where the template writes one. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/chat/encode.h"
+#include "chat/encode.h"
 
 #include <string.h>
 #include <zlib.h>

@@ -3,7 +3,7 @@
  * the variables. Steps and memory end what would not. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/jinja/jinja.h"
+#include "chat/jinja/jinja.h"
 
 #include <string.h>
 

@@ -1,0 +1,182 @@
+/* functions.c: the tests (x is NAME) and the functions, as tables. */
+#include "chat/jinja/calls.h"
+
+/* ---- tests ---- */
+
+enum test {
+    TEST_KIND, TEST_TRUE, TEST_FALSE, TEST_ODD, TEST_EVEN, TEST_EQ, TEST_NE, TEST_LT, TEST_LE,
+    TEST_GT, TEST_GE, TEST_IN, TEST_DIVISIBLE,
+};
+
+#define KIND(kind) (1u << VALUE_##kind)
+#define CALLABLE   (KIND(MACRO) | KIND(FUNCTION) | KIND(METHOD) | KIND(UNDEFINED))
+#define NUMBER     (KIND(BOOL) | KIND(INT) | KIND(FLOAT))
+#define SEQUENCE   /* an undefined value has a length, 0 */                                        \
+    (KIND(STRING) | KIND(DICT) | KIND(LIST) | KIND(TUPLE) | KIND(UNDEFINED))
+
+static const struct { const char *name; enum test test; unsigned kinds; int arguments; } tests[] = {
+    { "defined", TEST_KIND, ~KIND(UNDEFINED), 0 }, { "undefined", TEST_KIND, KIND(UNDEFINED), 0 },
+    { "none", TEST_KIND, KIND(NONE), 0 }, { "string", TEST_KIND, KIND(STRING), 0 },
+    { "mapping", TEST_KIND, KIND(DICT), 0 }, { "iterable", TEST_KIND, SEQUENCE | KIND(LOOP), 0 },
+    { "sequence", TEST_KIND, SEQUENCE, 0 }, { "true", TEST_TRUE, 0, 0 },
+    { "false", TEST_FALSE, 0, 0 }, { "boolean", TEST_KIND, KIND(BOOL), 0 },
+    { "number", TEST_KIND, NUMBER, 0 }, { "integer", TEST_KIND, KIND(INT), 0 },
+    { "float", TEST_KIND, KIND(FLOAT), 0 }, { "callable", TEST_KIND, CALLABLE, 0 },
+    { "odd", TEST_ODD, 0, 0 }, { "even", TEST_EVEN, 0, 0 }, { "equalto", TEST_EQ, 0, 1 },
+    { "eq", TEST_EQ, 0, 1 }, { "==", TEST_EQ, 0, 1 }, { "ne", TEST_NE, 0, 1 },
+    { "!=", TEST_NE, 0, 1 }, { "lt", TEST_LT, 0, 1 }, { "lessthan", TEST_LT, 0, 1 },
+    { "le", TEST_LE, 0, 1 }, { "gt", TEST_GT, 0, 1 }, { "greaterthan", TEST_GT, 0, 1 },
+    { "ge", TEST_GE, 0, 1 }, { "in", TEST_IN, 0, 1 }, { "divisibleby", TEST_DIVISIBLE, 0, 1 },
+};
+
+int test_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (!strcmp(tests[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+int test_call(struct run *r, int which, struct value v, const struct arguments *a)
+{
+    enum test           test = tests[which].test;
+    const struct value *other = argument(a, 0, "other");
+    long long           by;
+
+    if (r->rc)
+        return 0;
+    if ((int)(a->n + a->n_named) != tests[which].arguments) {
+        run_fails(r, "the test %s takes %d arguments, not %zu", tests[which].name,
+                  tests[which].arguments, a->n + a->n_named);
+        return 0;
+    }
+    if (test == TEST_ODD || test == TEST_EVEN || test == TEST_DIVISIBLE) {
+        by = test == TEST_DIVISIBLE ? argument_int(r, a, 0, "num", 0) : 2;
+        if (v.kind != VALUE_INT && v.kind != VALUE_BOOL)
+            run_fails(r, "the test %s wants an int, not %s", tests[which].name,
+                      value_kind_name(v));
+        else if (!by)
+            run_fails(r, "a division by zero");
+        return !r->rc && by != -1 ? (v.i % by != 0) == (test == TEST_ODD) : test != TEST_ODD;
+    }
+    switch (test) {
+    case TEST_KIND:  return tests[which].kinds >> v.kind & 1;
+    case TEST_TRUE:  return v.kind == VALUE_BOOL && v.i;
+    case TEST_FALSE: return v.kind == VALUE_BOOL && !v.i;
+    case TEST_EQ: return value_equal(r, v, *other);
+    case TEST_NE: return !value_equal(r, v, *other);
+    case TEST_IN:
+        for (struct value all = value_items(r, *other); all.list.n && !r->rc;
+             all.list.item++, all.list.n--)
+            if (value_equal(r, *all.list.item, v))
+                return 1;
+        return other->kind == VALUE_STRING && v.kind == VALUE_STRING &&
+               memmem(other->text.s, other->text.n, v.text.s, v.text.n) != NULL;
+    case TEST_LT: return value_order(r, v, *other) < 0;
+    case TEST_LE: return value_order(r, v, *other) <= 0;
+    case TEST_GT: return value_order(r, v, *other) > 0;
+    default:      return value_order(r, v, *other) >= 0;
+    }
+}
+
+/* ---- functions ---- */
+
+enum { MOST_RANGE = 100000 }; // of jinja2's sandbox
+static const long long LARGE = 1ll << 60;
+
+static struct value function_range(struct run *r, const struct arguments *a)
+{
+    long long    from = a->n > 1 ? argument_int(r, a, 0, "start", 0) : 0;
+    long long    to = argument_int(r, a, a->n > 1, "stop", 0);
+    long long    step = argument_int(r, a, 2, "step", 1);
+    struct value out;
+    size_t       n = 0;
+
+    if (!a->n || a->n > 3 || a->n_named)
+        run_fails(r, "range takes 1 to 3 numbers");
+    if (!step)
+        run_fails(r, "range: the step must not be 0");
+    if (from < -LARGE || from > LARGE || to < -LARGE || to > LARGE || step < -LARGE || step > LARGE)
+        run_fails(r, "range: the numbers are too large");
+    else if (!r->rc && (step > 0 ? to > from : from > to))
+        n = (size_t)((step > 0 ? to - from - 1 : from - to - 1) / (step > 0 ? step : -step) + 1);
+    if (n > MOST_RANGE)
+        run_fails(r, "range: more than %d numbers", MOST_RANGE);
+    out = value_list(r, r->rc ? 0 : n);
+    for (size_t i = 0; i < out.list.n; i++)
+        out.list.item[i] = value_int(from + (long long)i * step);
+    return out;
+}
+
+/* namespace(a=1) and dict(a=1), or a copy of another dict. */
+static struct value pairs_made(struct run *r, const struct arguments *a, enum value_kind kind)
+{
+    struct value out = value_dict(r, kind);
+
+    if (a->n > 1 || (a->n && a->item[0].kind != VALUE_DICT))
+        run_fails(r, "%s takes one dict, and arguments with names",
+                  kind == VALUE_DICT ? "dict" : "namespace");
+    for (size_t i = 0; a->n && !r->rc && i < a->item[0].pairs->n; i++)
+        pairs_put(r, out.pairs, a->item[0].pairs->pair[i].key, a->item[0].pairs->pair[i].value);
+    for (size_t i = 0; i < a->n_named && !r->rc; i++)
+        pairs_put(r, out.pairs, value_string(a->name[i], strlen(a->name[i])), a->named[i]);
+    return out;
+}
+
+static struct value function_raise(struct run *r, const struct arguments *a)
+{
+    struct value what = argument_string(r, a, 0, "message", NULL);
+
+    return run_fails(r, "the template refuses this: %.*s",
+                     (int)(what.text.n < 500 ? what.text.n : 500), what.text.s);
+}
+
+/* In the C locale, as Python's datetime has it, which has no time zone. */
+static struct value function_now(struct run *r, const struct arguments *a)
+{
+    struct value format = argument_string(r, a, 0, "format", NULL);
+    char         text[128] = "x", *out; // an empty result is then none
+    struct tm    tm;
+    size_t       n;
+
+    if (format.text.n + 1 >= sizeof text || !localtime_r(&r->now, &tm))
+        run_fails(r, "strftime_now: the format is too long");
+    if (r->rc || !(out = run_take(r, 512)))
+        return undefined;
+    if (format.text.n)
+        memcpy(text + 1, format.text.s, format.text.n);
+    tm.tm_isdst = -1; // %z is then empty
+    tm.tm_zone = "";
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    n = strftime(out, 512, text, &tm);
+#pragma GCC diagnostic pop
+    return n ? value_string(out + 1, n - 1)
+             : run_fails(r, "strftime_now: it writes more than 510 bytes");
+}
+
+static const struct {
+    const char     *name;
+    struct value  (*call)(struct run *r, const struct arguments *a);
+    enum value_kind makes; // call NULL: pairs of this kind
+} functions[] = {
+    { "range", function_range, 0 }, { "namespace", NULL, VALUE_NAMESPACE },
+    { "dict", NULL, VALUE_DICT }, { "raise_exception", function_raise, 0 },
+    { "strftime_now", function_now, 0 },
+};
+
+int function_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+struct value function_call(struct run *r, int which, const struct arguments *a)
+{
+    if (r->rc)
+        return undefined;
+    return functions[which].call ? functions[which].call(r, a)
+                                 : pairs_made(r, a, functions[which].makes);
+}

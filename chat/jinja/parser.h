@@ -1,0 +1,37 @@
+/* parser.h: the state of a parser, its next token and the nodes that it makes. Private to
+ * chat/jinja: parse.c reads statements, expression.c expressions. */
+#pragma once
+
+#include "chat/jinja/calls.h"
+#include "chat/jinja/tree.h"
+
+enum { DEEPEST = 200, MOST_ITEMS = 4096 };
+
+struct parser {
+    struct jinja *j;
+    struct lexer  lexer;
+    struct token  at; // the next token
+    int           depth, loops;
+    struct err   *err;
+};
+
+#define TRY(call)           \
+    do {                    \
+        int rc_ = (call);   \
+        if (rc_)            \
+            return rc_;     \
+    } while (0)
+
+int parser_refuse(const struct parser *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int parser_out_of_memory(const struct parser *p);
+int parser_advance(struct parser *p);
+int parser_is_operator(const struct parser *p, const char *text);
+int parser_is_name(const struct parser *p, const char *text);
+const char *parser_found(const struct parser *p); // the next token, for a sentence
+int parser_expect(struct parser *p, const char *op); // passes this operator, or refuses
+
+int parser_node_new(struct parser *p, struct node **out, enum node_kind kind);
+int parser_node_around(struct parser *p, struct node **out, enum node_kind kind, struct node *a);
+int parser_item_add(struct parser *p, struct node *n, struct node *item);
+int parser_sink(struct parser *p); // goes one level deeper; p->depth-- goes back

@@ -1,0 +1,45 @@
+/* rows_say.c: the words in which rows are refused, for all files of rows. */
+#include "chat/rows_parts.h"
+
+#include <stdarg.h>
+
+const char *chat_form_name(size_t i)
+{
+    static const char *const names[] = {
+        [CHAT_FORM_FOUND] = "auto", [CHAT_FORM_MESSAGES] = "messages",
+        [CHAT_FORM_SHAREGPT] = "sharegpt", [CHAT_FORM_ALPACA] = "alpaca",
+        [CHAT_FORM_COMPLETION] = "completion", [CHAT_FORM_TEXT] = "text",
+        [CHAT_FORM_PREFERENCE] = "preference",
+    };
+
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
+int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
+{
+    char    what[800];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return err_misuse(err, "%s:%zu: %s", r->path, r->file.line, what);
+}
+
+const char *row_value_kind(const json_t *v)
+{
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "a text",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false", [JSON_NULL] = "null",
+    };
+
+    return v ? kinds[json_typeof(v)] : "nothing";
+}
+
+const json_t *row_member(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_null(v) ? NULL : v;
+}
