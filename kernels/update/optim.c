@@ -2,8 +2,8 @@
  * get the same bits, so an update is a sequence of single IEEE operations: this file is compiled
  * with -ffp-contract=off, it has no fmaf, and no sum crosses elements. Vectors of any width then
  * give the same as scalars. Subnormals are flushed because an FPGA's operators do so. */
-#include "kernels/optim.h"
 #include "kernels/simd.h"
+#include "kernels/update/optim.h"
 
 #include <assert.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * are flushed to zero. (FTZ and DAZ are set inside and restored.) Every form (portable, AVX2,
  * AVX-512, and the FPGA's) gives the same bits. The order of operations is stated above
  * optim_update in optim.c and is part of the contract. It is PyTorch's; weight decay is
- * decoupled in adamw and added to the gradient in the others. kernels/bounds.h prevents
+ * decoupled in adamw and added to the gradient in the others. kernels/update/bounds.h prevents
  * overflow. */
 #pragma once
 

@@ -9,7 +9,7 @@
  * again. Pure functions. */
 #pragma once
 
-#include "kernels/optim.h"
+#include "kernels/update/optim.h"
 
 #include <math.h>
 

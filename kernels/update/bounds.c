@@ -2,7 +2,7 @@
  * the slice is restored and updated element by element. The check is a second pass over a slice
  * that is still in the first-level cache, next to a copy of its old values. Updating single
  * elements gives the same bits as vectors. */
-#include "kernels/bounds.h"
+#include "kernels/update/bounds.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
