@@ -5,7 +5,7 @@
 #include "model/acts.h"
 
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/elementwise.h"
 #include "model/products.h"
 

@@ -11,7 +11,7 @@ static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum ro
 
     while (r->uses)
         r++;
-    *r = (struct route_run){ lane, way, uses };
+    *r = (struct route_run){ .lane = lane, .way = way, .uses = uses };
 }
 
 /* Adds the runs that every pass reads. A tied head in pieces reads the embeddings downwards,
