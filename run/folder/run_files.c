@@ -46,6 +46,7 @@ static const struct run_file files[] = {
     ROWS("test_mm"),
     { "dev#", "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
     { "image#", "an image", RUN_FILE_OTHER, FIRST, NULL },
+    { "frozen", "its frozen parameters", RUN_FILE_OTHER, FIRST, NULL },
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
