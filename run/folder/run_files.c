@@ -106,7 +106,8 @@ int run_files_remove(const char *dir, struct err *err)
 {
     struct dirent *e;
 
-    file_new_clean(dir, NULL); // opens as many folders at a time as what follows: creation.h counts them
+    // opens as many folders at a time as what follows: creation.h counts them
+    file_new_clean(dir, NULL);
     DIR *d = opendir(dir);
     int  rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
     for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
