@@ -48,7 +48,7 @@ LAW = {
     "csd/hls": "",
     "kernels": "data/base",
     "data/task": "data/db data/text data/base",
-    "data/text": "data/base",
+    "data/text": "data/tensors data/base",
     "data/tensors": "data/base",
     "data/db": "data/base",
     "data/opt": "data/base",
