@@ -19,15 +19,15 @@ struct export_opts {
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "Run to export, or Hugging Face folder to convert" },
     { "HFDIR", OPT_ARG, AT(dir),
-      .help = "Folder to write, new or empty; or a name that ends in .gguf: the GGUF file to write, "
-              "for llama.cpp and Ollama" },
+      .help = "Folder to write, new or empty. A name that ends in .gguf is that of a GGUF file "
+              "instead, for llama.cpp and Ollama." },
     { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "Precision of the tensors" },
     { "max-shard-size", OPT_SIZE, AT(shard), "5G",
       .help = "Largest size of the tensors in one file (0: one file). A larger model becomes "
               "model-00001-of-0000N.safetensors with an index, as in transformers." },
     { "gguf-type", OPT_WORD, AT(gguf_type), "f16", gguf_type_word,
-      .help = "Type of the matrices in a GGUF file. q8_0 takes a byte for each parameter, and keeps "
-              "rows that are no multiple of 32 as f16. Vectors are f32." },
+      .help = "Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; "
+              "rows that are no multiple of 32 stay f16. Vectors are f32." },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -120,8 +120,8 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]\n"
-             "RUN FILE.gguf [--last] [--gguf-type f16|bf16|f32|q8_0]",
+    .usage = "RUN HFDIR|FILE.gguf [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE] "
+             "[--gguf-type f16|bf16|f32|q8_0]",
     .summary = "write a folder that Hugging Face's transformers loads, or a GGUF file",
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
             "model after the last step. If another process trains the run, the model after the "

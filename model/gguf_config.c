@@ -290,7 +290,8 @@ static int read_rope(struct model_config *g, const struct reading *k, struct err
         return rc;
     if (type && n == 4 && !memcmp(type, "yarn", n))
         r->type = ROPE_YARN, r->attention_factor = more > 0 ? more * yarn_usual(r->factor) : 0;
-    else if (type && !(n == 6 && !memcmp(type, "linear", n)) && !(n == 4 && !memcmp(type, "none", n)))
+    else if (type && !(n == 6 && !memcmp(type, "linear", n)) &&
+             !(n == 4 && !memcmp(type, "none", n)))
         return err_misuse(err, "%s: rotary embeddings scaled as \"%s\" are not known here",
                           k->file->path, gguf_shown(name, type, n));
     else if (type && n == 6 && r->factor > 0 && fabs(r->factor - 1) > 1e-9)

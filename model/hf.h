@@ -1,7 +1,7 @@
 /* hf.h: Hugging Face model folders: config.json and safetensors files. They are read as a source
  * of parameters, and written so that `transformers` loads them. A GGUF file may stand wherever a
- * folder is read: it has the sizes, the parameters and the tokenizer, too. Tensors are streamed: only a
- * piece of a tensor is in memory at a time. */
+ * folder is read: it has the sizes, the parameters and the tokenizer, too. Tensors are streamed:
+ * only a piece of a tensor is in memory at a time. */
 #pragma once
 
 #include "data/base/json.h"

@@ -23,8 +23,8 @@ struct parsing { struct gguf *g; uint64_t at, size; uint64_t alignment; };
 
 static int cut(const struct parsing *p, struct err *err)
 {
-    return err_misuse(err, "%s is truncated: its header goes on behind the end of the file (%" PRIu64
-                      " bytes)", p->g->path, p->size);
+    return err_misuse(err, "%s is truncated: its header goes on behind the end of the file (%"
+                      PRIu64 " bytes)", p->g->path, p->size);
 }
 
 /* Makes the header hold the next n bytes. */

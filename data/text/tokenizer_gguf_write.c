@@ -133,9 +133,10 @@ static int put_tokens(struct writing *k, struct err *err)
     byte_map_make(&map);
     gguf_put_array(k->w, "tokenizer.ggml.tokens", GGUF_STRING, n);
     for (size_t i = 0; i < n && !rc; i++) {
-        char  filler[32], *name = i < k->t->n && k->t->entries[i].bytes ? name_of(k, &map, i) : NULL;
+        int   there = i < k->t->n && k->t->entries[i].bytes;
+        char  filler[32], *name = there ? name_of(k, &map, i) : NULL;
 
-        if (!name && i < k->t->n && k->t->entries[i].bytes)
+        if (there && !name)
             rc = err_set(err, -ENOMEM, "no memory for a tokenizer's tokens");
         snprintf(filler, sizeof filler, "[PAD%zu]", i);
         gguf_add_text(k->w, name ? name : filler, strlen(name ? name : filler));
