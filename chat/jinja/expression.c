@@ -43,7 +43,7 @@ int expression_filter(struct parser *p, struct node **out, struct node *of)
     TRY(parser_node_around(p, &n, NODE_FILTER, of));
     n->line = p->at.line;
     n->name = p->at.text;
-    if ((n->call = filter_find(n->name)) < 0)
+    if (!(n->filter = filter_find(n->name)))
         return parser_refuse(p, "the filter %.60s is not known", n->name);
     TRY(parser_advance(p));
     if (parser_is_operator(p, "("))
@@ -81,7 +81,7 @@ static int test(struct parser *p, struct node **out, struct node *of)
     n->name = parser_is_operator(p, "==") ? "eq" : p->at.text; // not jinja2's grammar, and harmless
     if (p->at.kind != TOKEN_NAME)
         return parser_refuse(p, "the name of a test is expected, not %.60s", parser_found(p));
-    if ((n->call = test_find(n->name)) < 0)
+    if (!(n->test = test_find(n->name)))
         return parser_refuse(p, "the test %.60s is not known", n->name);
     TRY(parser_advance(p));
     if (parser_is_operator(p, "(")) {
