@@ -6,6 +6,8 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
 #include "run/loop/finetune_results.h"
+#include "run/loop/model_folder.h"
+#include "run/newrun.h"
 
 struct finetune_opts {
     const char       *config, *run, *resume, *data, *init, *tokenizer;
@@ -15,6 +17,12 @@ struct finetune_opts {
     struct pairs_opts pairs;
     struct train_opts train;
 };
+
+/* What all kinds of rows demand of the options of a new run. */
+int finetune_check(const struct opt_line *line, struct err *err);
+/* Opens the model of --init, and sets what n takes from it. Caller closes init, also after an
+ * error. n->line and n->comm are set. */
+int finetune_init(struct model_folder *init, struct newrun *n, struct err *err);
 
 /* Make a new run whose rows are conversations or preferences. */
 int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm, struct err *err);
