@@ -2,7 +2,7 @@
  * and its tokenizer from --init, its chat template, and files of conversations or preferences.
  * Everything that can be refused is, before anything is made; then the run is made, with its rows
  * encoded in it. */
-#include "cmd/finetune.h"
+#include "cmd/finetune_chat.h"
 
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"

@@ -1,11 +1,10 @@
-/* finetune.h: the options of `siTrain finetune`, and its second kind of task: a language model that
- * learns from conversations (finetune_chat.c). Classifiers and regressors are finetune.c's. */
+/* finetune_begin.h: the options of `siTrain finetune`, and how a fine-tuning begins, whatever its
+ * rows are. Classifiers and regressors are finetune.c's, conversations finetune_chat.c's. */
 #pragma once
 
-#include "cmd/cmd.h"
+#include "data/opt/opt.h"
 #include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
-#include "run/loop/finetune_results.h"
 #include "run/loop/model_folder.h"
 #include "run/newrun.h"
 
@@ -18,14 +17,8 @@ struct finetune_opts {
     struct train_opts train;
 };
 
-/* What all kinds of rows demand of the options of a new run. */
+/* Refuses options that no new run can have, whatever its rows are. */
 int finetune_check(const struct opt_line *line, struct err *err);
 /* Opens the model of --init, and sets what n takes from it. Caller closes init, also after an
  * error. n->line and n->comm are set. */
 int finetune_init(struct model_folder *init, struct newrun *n, struct err *err);
-
-/* Make a new run whose rows are conversations or preferences. */
-int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm, struct err *err);
-
-/* Print the last evaluation. */
-void finetune_chat_print(const struct finetune_results *o);
