@@ -4,6 +4,7 @@
 #include "chat/rows_parts.h"
 
 #include "data/base/grow.h"
+#include "data/base/table.h"
 
 /* A turn, for sentences. */
 struct turn { const struct chat_rows *r; const char *key; size_t i; };
@@ -222,17 +223,16 @@ static json_t *calls_make(const char *value, const char **why)
 
 static const char *role_of(const char *from)
 {
-    static const struct { const char *from, *role; } roles[] = {
+    static const struct known { const char *from, *role; } roles[] = {
         { "human", "user" }, { "user", "user" }, { "gpt", "assistant" },
         { "assistant", "assistant" }, { "model", "assistant" }, { "chatgpt", "assistant" },
         { "system", "system" }, { "function_call", "assistant" }, { "observation", "tool" },
         { "tool", "tool" },
     };
 
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (!strcmp(from, roles[i].from))
-            return roles[i].role;
-    return NULL;
+    const struct known *known = TABLE_FIND(roles, from);
+
+    return known ? known->role : NULL;
 }
 
 /* A turn {from, value} as a message; its other keys go along. */

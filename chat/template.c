@@ -5,6 +5,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/table.h"
 #include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
 
@@ -39,9 +40,8 @@ static int add(struct chat_template *t, const char *name, const char *text, size
     if (valid < n || memchr(text, 0, n))
         return err_misuse(err, "%s is not a chat template: it is not UTF-8 without NUL bytes",
                           where);
-    for (size_t i = 0; i < t->n; i++)
-        if (!strcmp(t->list[i].name, name))
-            return err_misuse(err, "%s: two chat templates are named \"%.60s\"", where, name);
+    if (table_find(t->list, t->n, sizeof *t->list, name))
+        return err_misuse(err, "%s: two chat templates are named \"%.60s\"", where, name);
     *one = (struct named){ .name = strdup(name), .text = strndup(text, n) };
     t->n++;
     if (!one->name || !one->text)
@@ -130,23 +130,12 @@ static int add_value(struct chat_template *t, const json_t *v, const char *path,
     return 0;
 }
 
-/* A file of the folder as an object; NULL if it is not there. */
-static int read_optional(json_t **out, char **path, const char *dir, const char *name,
-                         struct err *err)
-{
-    *out = NULL;
-    *path = file_path(err, "%s/%s", dir, name);
-    if (!*path)
-        return -ENOMEM;
-    return access(*path, F_OK) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
-}
-
 static int add_of_file(struct chat_template *t, const char *dir, const char *name,
                        struct err *err)
 {
     json_t *file = NULL;
     char   *path = NULL;
-    int     rc = read_optional(&file, &path, dir, name, err);
+    int     rc = json_read_optional(&file, &path, dir, name, CONFIG_MOST, err);
 
     rc = rc ? rc : add_value(t, json_object_get(file, "chat_template"), path, err);
     json_decref(file);
@@ -173,7 +162,7 @@ static int add_folders_own(struct chat_template *t, const char *dir, struct err 
 /* What one file says of the tokens: a text, or an object with its content. */
 static int tokens_add(json_t *tokens, const json_t *said, int all)
 {
-    static const char *const roles[] = { "bos_token", "eos_token",  "unk_token", "sep_token",
+    static const char *const roles[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                          "pad_token", "cls_token", "mask_token" };
     const json_t *extra = json_object_get(said, "extra_special_tokens");
     const char   *key;
@@ -181,12 +170,10 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
     int           failed = 0;
 
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        const json_t *is = json_object_get(said, roles[i]);
-        json_t       *content = json_is_object(is) ? json_object_get(is, "content") : NULL;
+        const char *content = tokenizer_role_name(said, roles[i]);
 
-        if (json_is_string(is) || json_is_string(content))
-            failed |= json_object_set(tokens, roles[i],
-                                      content ? content : (json_t *)(uintptr_t)is);
+        if (content)
+            failed |= json_object_set_new(tokens, roles[i], json_string(content));
     }
     json_object_foreach((json_t *)(uintptr_t)said, key, v) { // such as image_token
         size_t n = strlen(key);
@@ -194,12 +181,10 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
         if (all && json_is_string(v) && n > 6 && !strcmp(key + n - 6, "_token"))
             failed |= json_object_set(tokens, key, v);
     }
-    json_object_foreach((json_t *)(uintptr_t)extra, key, v) {
-        json_t *content = json_is_object(v) ? json_object_get(v, "content") : v;
-
-        if (json_is_string(content))
-            failed |= json_object_set(tokens, key, content);
-    }
+    json_object_foreach((json_t *)(uintptr_t)extra, key, v)
+        if (tokenizer_role_name(extra, key))
+            failed |= json_object_set_new(tokens, key,
+                                          json_string(tokenizer_role_name(extra, key)));
     return failed;
 }
 
@@ -224,11 +209,10 @@ static int end_add(json_t *tokens, const char *dir)
 static int tokens_read(struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *config = NULL, *map = NULL;
-    char   *path[2] = { NULL, NULL };
-    int     rc = read_optional(&config, &path[0], dir, "tokenizer_config.json", err);
+    int     rc = json_read_optional(&config, NULL, dir, "tokenizer_config.json", CONFIG_MOST, err);
 
     if (!rc && !json_object_get(config, "added_tokens_decoder"))
-        rc = read_optional(&map, &path[1], dir, "special_tokens_map.json", err);
+        rc = json_read_optional(&map, NULL, dir, "special_tokens_map.json", CONFIG_MOST, err);
     t->tokens = json_object();
     int named = json_object_get(config, "eos_token") || json_object_get(map, "eos_token");
     if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0) ||
@@ -236,8 +220,6 @@ static int tokens_read(struct chat_template *t, const char *dir, struct err *err
         rc = err_set(err, -ENOMEM, "no memory for the special tokens of %s", dir);
     json_decref(config);
     json_decref(map);
-    free(path[0]);
-    free(path[1]);
     return rc;
 }
 
@@ -254,10 +236,9 @@ static void names_list(const struct chat_template *t, char *out, size_t size)
 
 static const struct jinja *find(const struct chat_template *t, const char *name)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (!strcmp(t->list[i].name, name))
-            return t->list[i].jinja;
-    return NULL;
+    const struct named *one = table_find(t->list, t->n, sizeof *t->list, name);
+
+    return one ? one->jinja : NULL;
 }
 
 static void list_clear(struct chat_template *t, const struct jinja *keep)
@@ -365,7 +346,7 @@ static int keep_in_config(const struct chat_template *t, const char *dir, struct
 {
     json_t *file = NULL, *value = kept_value(t);
     char   *path = NULL;
-    int     rc = read_optional(&file, &path, dir, "tokenizer_config.json", err);
+    int     rc = json_read_optional(&file, &path, dir, "tokenizer_config.json", CONFIG_MOST, err);
 
     if (!rc && t->n > 1 && !file)
         file = json_object();

@@ -13,6 +13,10 @@
 int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err);
 /* Parses a file as json_read does, and refuses it unless it is an object. */
 int json_read_object(json_t **out, const char *path, size_t max_bytes, struct err *err);
+/* Parses the file dir/name, which must be an object. *out is NULL if the file does not exist. *path
+ * (path may be NULL) is its path, malloced. */
+int json_read_optional(json_t **out, char **path, const char *dir, const char *name,
+                       size_t max_bytes, struct err *err);
 /* Parses text[0..n). `what` names the text's origin in the sentence of an error. A whole number
  * too large for json_int_t, as Python writes some, becomes a real number. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);

@@ -14,8 +14,6 @@
 #include "data/base/json.h"
 #include "data/text/unicode.h"
 
-#include <unistd.h>
-
 #define MAX_ADDED 8192u
 enum { COMPANION_BYTES = 16 << 20 };
 
@@ -250,13 +248,7 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 
 int companion_read(json_t **out, const char *dir, const char *name, struct err *err)
 {
-    char *path = file_path(err, "%s/%s", dir, name);
-    int   rc = !path                 ? -ENOMEM
-               : access(path, F_OK) ? 0
-                                    : json_read_object(out, path, COMPANION_BYTES, err);
-
-    free(path);
-    return rc;
+    return json_read_optional(out, NULL, dir, name, COMPANION_BYTES, err);
 }
 
 /* Replaces the values in `named` by those in `from`. */

@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
+#include "data/base/text_line.h"
 
 #include <unistd.h>
 
@@ -130,23 +131,17 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
 /* Reads the lines of merges.txt that are merges, as in JSON. Caller decrefs. */
 static int merges_read(json_t **out, const char *path, struct err *err)
 {
-    char  *text;
-    size_t n, len;
-    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    char       *text;
+    size_t      n, len;
+    int         rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    const char *at = text, *line;
 
     *out = json_array();
-    if (!rc)
-        text[n] = '\n'; // there is room for a 0
-    for (size_t at = 0; at < n && !rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB;
-         at += len + 1) {
-        const char *line = text + at;
-
-        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
-        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
-        if (kept && (kept < 8 || memcmp(line, "#version", 8)) &&
-            json_array_append_new(*out, json_stringn_nocheck(line, kept)))
+    while (!rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB &&
+           (line = text_line(&at, text + n, &len)))
+        if (len && (len < 8 || memcmp(line, "#version", 8)) &&
+            json_array_append_new(*out, json_stringn_nocheck(line, len)))
             rc = err_set(err, -ENOMEM, "no memory for the merges of %s", path);
-    }
     free(text);
     return rc;
 }
