@@ -1,6 +1,6 @@
-/* template.c: the chat templates of a folder, as transformers 5 takes them: files before settings,
- * templates by name, special tokens by role, and the messages as its apply_chat_template hands
- * them to a template. */
+/* template.c: reads the chat templates of a folder, and renders conversations, as transformers 5
+ * does: files come before settings, templates have names, special tokens have roles, and messages
+ * are changed as its apply_chat_template changes them. */
 #include "chat/template.h"
 
 #include "data/base/crc32c.h"
@@ -18,14 +18,14 @@ struct named { char *name, *text; struct jinja *jinja; };
 struct chat_template {
     struct named list[TEMPLATES_MOST];
     size_t       n;
-    int          chosen; // by the caller: the only one of `list`
-    int          is_file; // and a file that is not the folder's own
+    int          chosen;  // the caller named it, and `list` has no other
+    int          is_file; // the caller named a file
     json_t      *tokens; // special tokens by role
 };
 
 /* ---- reading */
 
-/* Add a template; where: the file, and the name in it (NULL: it has one alone). */
+/* Adds a template. `where` names its file, for sentences. */
 static int add(struct chat_template *t, const char *name, const char *text, size_t n,
                const char *where, struct err *err)
 {
@@ -72,7 +72,7 @@ static int is_template(const struct dirent *d)
     return n > 6 && !strcmp(d->d_name + n - 6, ".jinja");
 }
 
-/* additional_chat_templates/NAME.jinja */
+/* Adds the files additional_chat_templates/NAME.jinja. */
 static int add_folder(struct chat_template *t, const char *dir, struct err *err)
 {
     char           *folder = file_path(err, "%s/additional_chat_templates", dir);
@@ -97,8 +97,8 @@ static int add_folder(struct chat_template *t, const char *dir, struct err *err)
     return rc;
 }
 
-/* The templates that a JSON file has at chat_template: a text, {name: text}, or [{name, template}].
- */
+/* Adds the templates that a JSON file has under chat_template: a text, {name: text}, or
+ * [{name, template}]. */
 static int add_value(struct chat_template *t, const json_t *v, const char *path, struct err *err)
 {
     const char *name;
@@ -159,7 +159,8 @@ static int add_folders_own(struct chat_template *t, const char *dir, struct err 
 
 /* ---- special tokens */
 
-/* What one file says of the tokens: a text, or an object with its content. */
+/* Adds the special tokens that one file names. A token is a text, or an object with its content.
+ * all: members such as image_token are tokens, too. */
 static int tokens_add(json_t *tokens, const json_t *said, int all)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token", "sep_token",
@@ -188,8 +189,8 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
     return failed;
 }
 
-/* If no file says which token ends a text (a GPT-2's folder may have tokenizer.json alone), it is
- * the one that the tokenizer takes for it, as the class of the tokenizer has it in transformers. */
+/* Adds eos_token if no file names it, as in a folder of GPT-2 with tokenizer.json alone. It is then
+ * the token that ends a text in our tokenizer. transformers takes it from the tokenizer's class. */
 static int end_add(json_t *tokens, const char *dir)
 {
     struct tokenizer *tok = NULL;
@@ -205,7 +206,8 @@ static int end_add(json_t *tokens, const char *dir)
     return failed;
 }
 
-/* tokenizer_config.json's, and special_tokens_map.json's if that does not list the tokens. */
+/* Reads the special tokens of tokenizer_config.json. If that file has no added_tokens_decoder,
+ * those of special_tokens_map.json are added. */
 static int tokens_read(struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *config = NULL, *map = NULL;
@@ -256,7 +258,7 @@ static void list_clear(struct chat_template *t, const struct jinja *keep)
     t->n = n;
 }
 
-/* One of the folder's by its name, or a file. */
+/* Chooses a template of the folder by its name, or a file. */
 static int choose(struct chat_template *t, const char *dir, const char *name, struct err *err)
 {
     const struct jinja *own = find(t, name);
@@ -326,7 +328,8 @@ uint32_t chat_template_sum(const struct chat_template *t)
     return sum;
 }
 
-/* What tokenizer_config.json says for these templates: the text of one, or a list. */
+/* Returns the value of chat_template in tokenizer_config.json: the text of one template, or a
+ * list. */
 static json_t *kept_value(const struct chat_template *t)
 {
     json_t *list = t->n == 1 ? json_string(t->list[0].text) : json_array();
@@ -341,7 +344,8 @@ static json_t *kept_value(const struct chat_template *t)
     return NULL;
 }
 
-/* Puts them into tokenizer_config.json. One template stands there only if one did before. */
+/* Puts the templates into tokenizer_config.json. A single template is put there only if the file
+ * had a template before. */
 static int keep_in_config(const struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *file = NULL, *value = kept_value(t);
@@ -377,7 +381,7 @@ int chat_template_keep(const struct chat_template *t, const char *dir, struct er
     return rc;
 }
 
-/* The one that writes a conversation. */
+/* Returns the template that writes a conversation. */
 static const struct jinja *writer(const struct chat_template *t, const json_t *tools)
 {
     const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
@@ -392,8 +396,9 @@ int chat_template_marks(const struct chat_template *t, const json_t *tools)
 
 /* ---- rendering */
 
-/* A message as transformers hands it on, without members that are null. Its thoughts are under
- * reasoning_content, too, and under thinking if it has no such member. NULL: no memory. */
+/* Returns a message as transformers passes it to a template, or NULL without memory. Members that
+ * are null are left out. Thoughts are copied to reasoning_content, and to thinking if it is
+ * missing. */
 static json_t *message_plain(const json_t *m)
 {
     static const char *const thoughts[] = { "reasoning_content", "thinking", "reasoning" };
@@ -456,7 +461,8 @@ static json_t *variables_make(const struct chat_template *t, const struct chat_r
     return v;
 }
 
-/* A template that wants texts fails at a list of parts with a sentence of its own. */
+/* Adds to the template's own sentence that a message has a list of parts, because a template that
+ * wants texts fails at it. */
 static void say_parts(const struct chat_rendering *r, struct err *err)
 {
     size_t  n = strlen(err->text), i;
