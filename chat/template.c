@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-enum { TEMPLATE_MOST = 1 << 20, CONFIG_MOST = 64 << 20, TEMPLATES_MOST = 64 };
+enum { TEMPLATE_MOST = 1 << 20, TEMPLATES_MOST = 64 };
 
 struct named { char *name, *text; struct jinja *jinja; };
 struct chat_template {
@@ -135,7 +135,7 @@ static int add_of_file(struct chat_template *t, const char *dir, const char *nam
 {
     json_t *file = NULL;
     char   *path = NULL;
-    int     rc = json_read_optional(&file, &path, dir, name, CONFIG_MOST, err);
+    int     rc = tokenizer_companion(&file, &path, dir, name, err);
 
     rc = rc ? rc : add_value(t, json_object_get(file, "chat_template"), path, err);
     json_decref(file);
@@ -146,7 +146,7 @@ static int add_of_file(struct chat_template *t, const char *dir, const char *nam
 static int add_folders_own(struct chat_template *t, const char *dir, struct err *err)
 {
     char *path = file_path(err, "%s/chat_template.jinja", dir);
-    int   rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : add_file(t, "default", path, err);
+    int   rc = !path ? -ENOMEM : !file_may_be(path) ? 0 : add_file(t, "default", path, err);
 
     free(path);
     rc = rc ? rc : add_folder(t, dir, err);
@@ -211,10 +211,10 @@ static int end_add(json_t *tokens, const char *dir)
 static int tokens_read(struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *config = NULL, *map = NULL;
-    int     rc = json_read_optional(&config, NULL, dir, "tokenizer_config.json", CONFIG_MOST, err);
+    int     rc = tokenizer_companion(&config, NULL, dir, "tokenizer_config.json", err);
 
     if (!rc && !json_object_get(config, "added_tokens_decoder"))
-        rc = json_read_optional(&map, NULL, dir, "special_tokens_map.json", CONFIG_MOST, err);
+        rc = tokenizer_companion(&map, NULL, dir, "special_tokens_map.json", err);
     t->tokens = json_object();
     int named = json_object_get(config, "eos_token") || json_object_get(map, "eos_token");
     if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0) ||
@@ -270,7 +270,7 @@ static int choose(struct chat_template *t, const char *dir, const char *name, st
         return 0;
     }
     names_list(t, names, sizeof names);
-    if (access(name, F_OK))
+    if (!file_may_be(name))
         return err_misuse(err, "%s is neither a file nor a chat template of %s, which has: %s",
                           name, dir, names);
     list_clear(t, NULL);
@@ -350,7 +350,7 @@ static int keep_in_config(const struct chat_template *t, const char *dir, struct
 {
     json_t *file = NULL, *value = kept_value(t);
     char   *path = NULL;
-    int     rc = json_read_optional(&file, &path, dir, "tokenizer_config.json", CONFIG_MOST, err);
+    int     rc = tokenizer_companion(&file, &path, dir, "tokenizer_config.json", err);
 
     if (!rc && t->n > 1 && !file)
         file = json_object();
@@ -387,6 +387,16 @@ static const struct jinja *writer(const struct chat_template *t, const json_t *t
     const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
 
     return j ? j : t->n == 1 ? t->list[0].jinja : find(t, "default");
+}
+
+const char *chat_template_text(const struct chat_template *t)
+{
+    const struct jinja *j = writer(t, NULL);
+
+    for (size_t i = 0; i < t->n; i++)
+        if (t->list[i].jinja == j)
+            return t->list[i].text;
+    return t->n ? t->list[0].text : NULL;
 }
 
 int chat_template_marks(const struct chat_template *t, const json_t *tools)

@@ -22,6 +22,8 @@ void chat_template_close(struct chat_template *t); // NULL is fine
 int  chat_template_is_file(const struct chat_template *t);
 /* Returns a checksum of the names and texts of all templates. */
 uint32_t chat_template_sum(const struct chat_template *t);
+/* Returns the text of the template that writes a conversation without tools. */
+const char *chat_template_text(const struct chat_template *t);
 /* Makes these the templates of a folder that has copies of the tokenizer's files. A single template
  * becomes its chat_template.jinja; several become a list in its tokenizer_config.json. A template
  * in tokenizer_config.json is replaced in any case, because some programs look there first

@@ -7,7 +7,6 @@
 #include "data/base/file_kind.h"
 
 #include <math.h>
-#include <unistd.h>
 
 #define WHOLE_MOST 9007199254740992.0 // 2^53: up to here a double is exact
 
@@ -105,21 +104,6 @@ int json_read_object(json_t **out, const char *path, size_t max_bytes, struct er
     int rc = json_read(out, path, max_bytes, err);
 
     return rc ? rc : expect_object(out, path, err);
-}
-
-int json_read_optional(json_t **out, char **path, const char *dir, const char *name,
-                       size_t max_bytes, struct err *err)
-{
-    char *at = file_path(err, "%s/%s", dir, name);
-    int   rc = !at                  ? -ENOMEM
-               : access(at, F_OK) ? 0
-                                  : json_read_object(out, at, max_bytes, err);
-
-    if (path)
-        *path = at;
-    else
-        free(at);
-    return rc;
 }
 
 char *json_written(const json_t *value, size_t flags)

@@ -7,16 +7,13 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 /* Parses a file of at most max_bytes. The caller calls json_decref on *out. Errors are -errno
  * with a sentence that names file and line. */
 int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err);
 /* Parses a file as json_read does, and refuses it unless it is an object. */
 int json_read_object(json_t **out, const char *path, size_t max_bytes, struct err *err);
-/* Parses the file dir/name, which must be an object. *out is NULL if the file does not exist. *path
- * (path may be NULL) is its path, malloced. */
-int json_read_optional(json_t **out, char **path, const char *dir, const char *name,
-                       size_t max_bytes, struct err *err);
 /* Parses text[0..n). `what` names the text's origin in the sentence of an error. A whole number
  * too large for json_int_t, as Python writes some, becomes a real number. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
@@ -59,4 +56,16 @@ static inline const char *json_str(const json_t *object, const char *key)
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? text : "";
+}
+
+/* Returns the first of an array's objects whose text under `key` is `text`, or NULL. */
+static inline json_t *json_where(const json_t *rows, const char *key, const char *text)
+{
+    json_t *row;
+    size_t  i;
+
+    json_array_foreach(rows, i, row)
+        if (!strcmp(json_str(row, key), text))
+            return row;
+    return NULL;
 }

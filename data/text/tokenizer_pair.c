@@ -68,7 +68,7 @@ static void class_take(char out[64], const json_t *file)
 static int said_read(struct said *out, const json_t *config, const char *dir, struct err *err)
 {
     json_t *model = NULL;
-    int     rc = companion_read(&model, dir, "config.json", err);
+    int     rc = tokenizer_companion(&model, NULL, dir, "config.json", err);
 
     *out = (struct said){ 0 };
     class_take(out->class, config);
@@ -232,14 +232,15 @@ int tokenizer_keep_class(const char *from, const char *to, struct err *err)
          *path = file_path(err, "%s/%s", to, name), own[64];
     struct said        said;
     json_t            *config = NULL, *file = NULL;
-    int                rc = whole && path ? companion_read(&config, from, name, err) : -ENOMEM;
+    int                rc = whole && path ? tokenizer_companion(&config, NULL, from, name, err)
+                                          : -ENOMEM;
 
     class_take(own, config);
     rc = rc ? rc : said_read(&said, config, from, err);
     const struct kind *k = rc || !is_general(own) ? NULL : kind_find(&said);
 
-    if (!rc && k && access(whole, F_OK)) {
-        rc = companion_read(&file, to, name, err);
+    if (!rc && k && !file_may_be(whole)) {
+        rc = tokenizer_companion(&file, NULL, to, name, err);
         file = file ? file : json_object();
         json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));
         rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);

@@ -26,6 +26,8 @@ const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
     { set ".ref", "its reference", RUN_FILE_REFERENCE, FIRST | COPIED, set }
 #define RESULT(name) { name, "its results", RUN_FILE_RESULT, 0, NULL }
 
+static const char under_way[] = "a file under way";
+
 static const struct run_file files[] = {
     // includes run.db-wal, -shm, -journal, and run.db.new
     { RUN_DB "*", "its journal", RUN_FILE_OTHER, FIRST, NULL },
@@ -45,6 +47,7 @@ static const struct run_file files[] = {
     ROWS("test_mm"),
     { "dev" NUMBER, "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
     { "image" NUMBER, "an image", RUN_FILE_OTHER, FIRST, NULL },
+    { "frozen", "its frozen parameters", RUN_FILE_OTHER, FIRST, NULL },
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
@@ -57,7 +60,7 @@ static const struct run_file files[] = {
     RESULT("trainer_state.json"),
     { "predict_results_*.txt", "its predictions", RUN_FILE_OTHER, 0, NULL },
     // PATH.HEX.tmp; file_new.c decides which ones are removed
-    { "*.tmp", "a file under way", RUN_FILE_OTHER, 0, NULL },
+    { "*.tmp", under_way, RUN_FILE_OTHER, 0, NULL },
 };
 enum { FILES = sizeof files / sizeof *files };
 
@@ -87,7 +90,8 @@ int run_files_remove(const char *dir, struct err *err)
     struct file_walk w;
     int              rc = 0;
 
-    file_new_clean(dir); // opens as many folders at a time as what follows: creation.h counts them
+    // opens as many folders at a time as what follows: creation.h counts them
+    file_new_clean(dir, NULL);
     for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
         rc = file_walk_begin(&w, dir, err);
         while (!rc && file_walk_next(&w))
@@ -103,10 +107,19 @@ int run_files_remove(const char *dir, struct err *err)
     return rc;
 }
 
+/* A file under way that is a run's, and not its user's: a page, or another output of a command. */
+static int is_runs(const char *base)
+{
+    const struct run_file *f = run_file_find(base);
+
+    return f && f->what != under_way;
+}
+
 void run_files_clean(const char *run)
 {
     struct file_walk w;
 
+    file_new_clean(run, is_runs);
     file_walk_begin(&w, run, NULL);
     while (file_walk_next(&w)) {
         if (!file_new_is(w.name, RUN_PART, 1))
