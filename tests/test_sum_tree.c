@@ -1,7 +1,7 @@
 /* test_sum_tree.c: groups are added in one order, however they are cut into rows, and whether they
  * stand in memory or come one by one, up or down; against naive sums in double precision. Pairs are
  * added as what is zero but for them. */
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 #include "offload/gradient/grouped.h"
 #include "offload/gradient/pair_sum.h"
 
