@@ -157,8 +157,7 @@ struct bench_column {
 /* Prints a table; columns end with { 0 }. A row's "note" is printed below, after its `name`. */
 void bench_table(const json_t *rows, const struct bench_column *columns, const char *name);
 void bench_put(json_t *object, const char *key, double value);
-/* Return the row whose text under `key` is `text`, or whose figure is the largest, or NULL. */
-json_t       *bench_row(const json_t *rows, const char *key, const char *text);
+/* Returns the row whose figure is the largest, or NULL. */
 const json_t *bench_largest(const json_t *rows, const char *key);
 
 /* ---- bench_disk.c: the disk under the devices ---- */

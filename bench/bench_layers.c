@@ -5,7 +5,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "model/block.h"
 
 #include <omp.h>

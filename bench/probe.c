@@ -3,7 +3,7 @@
  * lines of a machine_file. The child ends with its parent. */
 #include "bench/bench.h"
 
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 #include "offload/devices/devices.h"
 #include "plan/machine_file.h"
 #include "run/loop/training.h"

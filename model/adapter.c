@@ -4,7 +4,7 @@
 
 #include "kernels/columns.h"
 #include "kernels/elementwise.h"
-#include "kernels/matvec.h"
+#include "kernels/product/matvec.h"
 #include "model/lora.h"
 
 /* One adapted tensor of a matrix. */

@@ -8,8 +8,8 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/attention.h"
-#include "kernels/matvec.h"
+#include "kernels/attention/attention.h"
+#include "kernels/product/matvec.h"
 #include "model/layer.h"
 #include "model/norm.h"
 

@@ -134,11 +134,12 @@ static int write_names(struct trace_out *o, const struct lanes *all, struct runl
     json_t *devices = NULL, *d;
     size_t  i;
     int     rc = report_rows(&devices, log, err,
-                             "SELECT device, path FROM devices ORDER BY device");
+                             "SELECT " TRACE_PLACE("device") " AS device, path"
+                             " FROM devices ORDER BY device");
 
     name_event(o, "process", TRACE_HOST_PID, 0, json_string("host"), TRACE_HOST_PID);
     json_array_foreach(devices, i, d) {
-        int device = trace_place(json_num(d, "device"));
+        int device = (int)json_num(d, "device");
 
         if (device >= 0)
             name_event(o, "process", TRACE_DEVICE_PID + device, 0,
@@ -279,7 +280,7 @@ static int print(FILE *file, void *ctx, struct err *err)
     for (size_t i = 0; i < t->spans; i++)
         write_slice(&o, &t->span[i]);
     rc = rc ? rc : write_flows(&o, t, err);
-    rc = rc ? rc : trace_counters(&o, t, err);
+    rc = rc ? rc : trace_counters(&o, t, c->log, err);
     fputs("\n]}\n", file);
     return rc;
 }
@@ -295,6 +296,6 @@ int report_trace(const struct output *o, struct runlog *log, const char *steps, 
         rc = lane_put(&all, &t, &t.span[i], err);
     rc = rc ? rc : report_file(o, print, &c, err);
     free(all.lane);
-    trace_release(&t);
+    free(t.span);
     return rc;
 }

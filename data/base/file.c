@@ -65,6 +65,8 @@ size_t file_trimmed(const char *path)
     return n;
 }
 
+int file_may_be(const char *path) { return !access(path, F_OK) || file_is_denied(-errno); }
+
 char *file_beside(const char *path, const char *name, struct err *err)
 {
     const char *slash = strrchr(path, '/');

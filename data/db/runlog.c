@@ -215,6 +215,7 @@ static int log_count(struct runlog *log, struct err *err)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
     l->known = log->counts = 1;
+    db_note(&log->db);
     int rc = run_lock_note(l);
     return rc ? err_set(err, rc, "write run.lock beside %s: %s", log->db.path, strerror(-rc)) : 0;
 }
@@ -390,9 +391,14 @@ static int log_keep(struct runlog *log, int alone, struct err *err)
 
 int runlog_whole(struct runlog *log, struct err *err)
 {
-    return sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL)
-               ? db_fail(&log->db, "taking in its log", err)
-               : 0;
+    int rc = runlog_file_check(log, err);
+
+    if (!rc &&
+        sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
+        rc = db_fail(&log->db, "taking in its log", err);
+    if (!rc)
+        db_note(&log->db);
+    return rc;
 }
 
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
@@ -428,7 +434,7 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     runlog_rollback(log);
-    if (log->counts && log->db.sql)
+    if (log->counts && log->db.sql && !log->left)
         runlog_checkpoint(log);
     db_close(&log->db);
     run_lock_release(&log->lock);

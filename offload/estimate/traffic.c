@@ -4,7 +4,7 @@
 #include "offload/estimate/traffic.h"
 
 #include "data/base/round.h"
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 
 /* The most pairs that groups together can have of n parameters of a block. */
 static uint64_t pairs_most(const struct run_config *c, size_t block, size_t groups, size_t n)

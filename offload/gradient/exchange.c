@@ -4,7 +4,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <assert.h>
 #include <math.h>

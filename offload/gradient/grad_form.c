@@ -3,7 +3,7 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <math.h>
 

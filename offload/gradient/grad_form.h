@@ -2,7 +2,7 @@
  * NaN/Inf flag, and Top-K, with error feedback if wanted. */
 #pragma once
 
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 
 /* The norm of a step's gradients, added up in the order in which they are sent. nonfinite: some
  * value is NaN or infinite, alone or with the residual that error feedback adds; block: the first

@@ -6,7 +6,7 @@
 #include "csd/topology.h"
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
-#include "kernels/bounds.h"
+#include "kernels/update/bounds.h"
 #include "offload/layout/ranks.h"
 #include "offload/layout/route.h"
 

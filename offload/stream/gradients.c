@@ -7,7 +7,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <assert.h>
 #include <math.h>

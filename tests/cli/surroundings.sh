@@ -121,6 +121,15 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
         result "$([ "$got" = 2 ] && grep -q "shared/$what.* is write-protected: allow writing first" "$tmp/err"; echo $?)" "a folder that its owner protects is not moved ($what)"
         chmod 775 "$tmp/shared/$what"
     done
+    chmod 775 "$tmp/shared"
+    for what in best tokenizer dev0 .; do # not missing, not copied, not somebody else's
+        chmod 000 "$tmp/shared/$what"
+        one check "$tmp/shared"
+        result "$([ "$got" = 1 ] && grep -q "shared.*: Permission denied" "$tmp/err" && ! grep -q "damaged" "$tmp/out"; echo $?)" "what its owner may not read is no damage ($what)"
+        one pretrain --resume "$tmp/shared" --steps 13 --quiet
+        result "$([ "$got" = 1 ] && grep -q "shared.*: Permission denied\|best.*is write-protected" "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "and training names it ($what)"
+        chmod 775 "$tmp/shared/$what"
+    done
     chmod 555 "$tmp/shared"
     one pretrain --resume "$tmp/shared" --steps 13 --quiet
     result "$([ "$got" = 1 ] && grep -q "shared may not be written: Permission denied" "$tmp/err"; echo $?)" "a folder that may not be written is named"

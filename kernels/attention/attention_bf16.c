@@ -2,7 +2,7 @@
  * and computes softmax between the products. A word of the left operand, two elements along k, goes
  * to all lanes, and each lane adds both products to its fp32 sum. The block of sums is 4 rows x up
  * to 64 columns. */
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention_form.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* rope.c: makes the table of rotary embeddings, in double, and turns rows by it. Turning takes as
  * long as reading and writing the rows. Each pair is turned alone, so the bits do not depend on
  * threads. */
-#include "kernels/rope.h"
+#include "kernels/attention/rope.h"
 
 #include "kernels/simd.h"
 

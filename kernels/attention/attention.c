@@ -20,7 +20,7 @@
  * - Dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
  * without dropout: out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp
  * over a row is dout . out as ever. */
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <assert.h>
 #include <float.h>
@@ -29,7 +29,7 @@
 
 #include "data/base/arena.h"
 #include "data/base/round.h"
-#include "kernels/attention_tile.h"
+#include "kernels/attention/attention_tile.h"
 #include "kernels/elementwise.h"
 #include "kernels/transpose.h"
 

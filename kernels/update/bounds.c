@@ -2,7 +2,7 @@
  * the slice is restored and updated element by element. The check is a second pass over a slice
  * that is still in the first-level cache, next to a copy of its old values. Updating single
  * elements gives the same bits as vectors. */
-#include "kernels/bounds.h"
+#include "kernels/update/bounds.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
@@ -34,46 +34,23 @@ void overflow_add(struct overflow *all, struct overflow part, size_t from)
     all->n += part.n;
 }
 
-/* Here and below, the bounds allow for more rounding than there is. */
+/* Here and in optim.c, the bounds allow for more rounding than there is. */
 static const double slack = BOUNDS_SLACK, far = 1e37;
-
-/* Bounds the moments after a step of both Adams, and their quotient. With m <= ratio sqrt(v),
- * Cauchy and Schwarz give b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))
- * sqrt(b2 v + (1 - b2) g^2). What v loses when it underflows, less than 1e-37, is little next to
- * the square of BOUNDS_ROOT. */
-static double adam_reach(struct bounds *r, const struct optim_step *s, double g)
-{
-    double b1 = (double)s->beta1, b2 = (double)s->beta2, c1 = (double)s->one_minus_beta1,
-           c2 = (double)s->one_minus_beta2, eps = (double)s->eps;
-
-    r->m = slack * (b1 * r->m + c1 * g);
-    r->v = slack * (b2 * r->v + c2 * g * g);
-    r->ratio = 1.001 * sqrt(b1 * b1 / b2 * r->ratio * r->ratio + c1 * c1 / c2);
-    return fmin(r->m / eps, r->ratio * ((double)s->bias2_sqrt + BOUNDS_ROOT / eps));
-}
 
 int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, double g)
 {
-    int    adamw = s->kind == OPTIM_ADAMW;
-    double decay = adamw ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1, rate;
+    const struct optim *o = optim_of(s->kind);
     // a gradient's norm bounds its elements, except for squares that underflow
     double scaled = (1.01 * g + 1e-15) * fabs((double)s->grad_scale),
-           grad = adamw ? scaled : scaled + wd * r->w;
+           grad = o->decouples ? scaled : scaled + wd * r->w,
+           decay = o->decouples ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1;
     struct bounds to = *r;
+    double        rate = o->reach(&to, s, grad);
 
-    if (s->kind == OPTIM_SGD) {
-        rate = to.m = slack * ((double)s->beta1 * r->m + grad);
-    } else if (s->kind == OPTIM_ADAGRAD) {
-        to.m = slack * (r->m + grad * grad);
-        // the root holds g itself, unless its square underflows
-        rate = slack + BOUNDS_ROOT / (double)s->eps;
-    } else {
-        rate = adam_reach(&to, s, grad);
-    }
     to.w = slack * (r->w * decay + (double)s->step_size * rate);
     // without eps the quotient may be 0 / 0; comparisons with NaN are false
-    if (!(s->eps >= FLT_MIN || s->kind == OPTIM_SGD) || !(s->bias2_sqrt > 1e-10f) ||
-        !(grad < far) || !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))
+    if ((o->divides && !(s->eps >= FLT_MIN)) || !(s->bias2_sqrt > 1e-10f) || !(grad < far) ||
+        !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))
         return 0;
     *r = to;
     return 1;

@@ -1,7 +1,7 @@
 /* attention_tile.c: copies rows between tensors and tiles, says which tiles a query sees, masks
  * scores, and runs the products of tiles, for any form. The form masks a causal diagonal itself.
  * Products run strip by strip over what it leaves. */
-#include "kernels/attention_tile.h"
+#include "kernels/attention/attention_tile.h"
 
 #include "data/base/round.h"
 #include "kernels/transpose.h"

@@ -2,14 +2,14 @@
  * values: first all scores, then the weighted sum of values. Keys and values pass through a tile of
  * fp32, so that both formats take one path. One thread computes a (b, h): bits depend neither on
  * threads nor on the other sequences. */
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <assert.h>
 #include <math.h>
 #include <omp.h>
 
 #include "data/base/round.h"
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention_form.h"
 #include "kernels/vexp.h"
 
 // Widens n elements of each row of x, and pads with zeros up to ld.

@@ -3,11 +3,11 @@
  * weight's gradient, a sum over rows, is taken in groups of COLSUM_ROWS consecutive rows, with a
  * partial sum per group. The groups are added up in order. Heads are short rows that share a
  * weight: one thread takes all heads of a row. */
-#include "kernels/rmsnorm.h"
+#include "kernels/rows/rmsnorm.h"
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/norm_square.h"
+#include "kernels/rows/norm_square.h"
 
 #include <math.h>
 

@@ -2,11 +2,11 @@
  * is in gelu_tanh.h. The exact form is x F(x), with gelu' = F(x) + x f(x) and f the density. F(-a)
  * with a = |x| is e^(-a^2 / 2) times a smooth function, which a polynomial approximates, so the
  * tail keeps its digits, too. */
-#include "kernels/gelu.h"
+#include "kernels/rows/gelu.h"
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/gelu_tanh.h"
+#include "kernels/rows/gelu_tanh.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 

@@ -5,7 +5,7 @@
  * same. */
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/matmul_engine.h"
+#include "kernels/product/matmul_engine.h"
 #include "kernels/simd.h"
 
 #include <cblas.h>

@@ -1,7 +1,7 @@
 /* matvec.c: multiplies few rows by a matrix. This takes as long as reading the matrix: threads
  * share out its columns (for logits, its rows). Each reads its part once from beginning to end,
  * DEPTH rows at a time, and uses it for all rows of a. AVX2 is enough, because memory is slower. */
-#include "kernels/matvec.h"
+#include "kernels/product/matvec.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"

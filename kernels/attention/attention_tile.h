@@ -2,7 +2,7 @@
  * products (attention_form.h). Private to attention.c. */
 #pragma once
 
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention_form.h"
 #include "kernels/dropout.h"
 
 /* One head: the places of its q, k, v, the keys its queries attend to, and the layout of its

@@ -1,7 +1,7 @@
 /* pairs.c: copies a bf16 matrix into blocks of pairs. A thread's turn is PAIRS_ROWS rows of a few
  * neighbouring blocks: it reads two rows at a time, each in one go. If x is transposed, its turn is
  * the columns of one block, which are rows of x. A word is a pair. */
-#include "kernels/pairs.h"
+#include "kernels/product/pairs.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"

@@ -19,7 +19,7 @@
  * looked up. */
 #include "data/base/round.h"
 #include "kernels/simd.h"
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 
 #include <assert.h>
 #include <immintrin.h>

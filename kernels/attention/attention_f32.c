@@ -2,7 +2,7 @@
  * Loads widen to fp32. Blocks of sums stay in registers while k runs. AVX2 has 16 registers: 6 rows
  * x 16 columns, or 4 rows if rows are no multiple of 6. AVX-512 has 32: 4 rows x up to 64
  * columns. */
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention_form.h"
 #include "kernels/vexp.h"
 
 #include <math.h>

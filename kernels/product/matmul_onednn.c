@@ -12,11 +12,11 @@
  *
  * The library's global cache of primitives is turned off, because it would keep closed ones alive.
  * The file compiles with oneDNN 2 and 3; "the two interfaces" below has all that differs. */
-#include "kernels/matmul_engine.h"
+#include "kernels/product/matmul_engine.h"
 
 #include "data/base/machine.h"
 #include "data/base/round.h"
-#include "kernels/pairs.h"
+#include "kernels/product/pairs.h"
 
 #include <oneapi/dnnl/dnnl.h>
 

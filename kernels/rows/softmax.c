@@ -1,7 +1,7 @@
 /* softmax.c: computes losses and their gradients, and a classifier's products. A row of logits is
  * read from memory once, for its maximum, and then twice from cache: for its sum of exponentials
  * and its gradient. Exponentials are computed twice, not stored, because dlogits may be bf16. */
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"

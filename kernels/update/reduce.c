@@ -2,8 +2,8 @@
  * summed in LANES partial sums, element i in lane i % LANES. The lanes are added in order, then the
  * blocks in order. */
 #include "data/base/round.h"
-#include "kernels/reduce.h"
 #include "kernels/simd.h"
+#include "kernels/update/reduce.h"
 
 #include <assert.h>
 #include <math.h>

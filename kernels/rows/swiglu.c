@@ -4,10 +4,10 @@
  *
  * With e = e^-x and s = 1 / (1 + e): silu = x s, and silu' = s + x s (1 - s) = s (1 + x e s),
  * because 1 - s = e s. That form loses no digits if s is near 1. */
-#include "kernels/swiglu.h"
+#include "kernels/rows/swiglu.h"
 
 #include "data/base/round.h"
-#include "kernels/gelu_tanh.h"
+#include "kernels/rows/gelu_tanh.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 

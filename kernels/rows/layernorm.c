@@ -2,11 +2,11 @@
  * second from cache: the mean, then the variance. The sums over rows, dw and db, are taken in
  * groups of COLSUM_ROWS consecutive rows, with a partial sum per group. The groups are added up in
  * order. */
-#include "kernels/layernorm.h"
+#include "kernels/rows/layernorm.h"
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/norm_square.h"
+#include "kernels/rows/norm_square.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* attention_form.c: chooses the fastest form that runs on this CPU. */
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention_form.h"
 
 const struct attention_form *attention_form_of(enum dtype dt)
 {

@@ -2,7 +2,7 @@
  * files of their own (matmul_engine.h). Equal shapes become one product here, so engines need not
  * compare them. The caller's number of OpenMP threads is set aside while an engine runs, and then
  * restored. */
-#include "kernels/matmul_engine.h"
+#include "kernels/product/matmul_engine.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* attention_amx.c: multiplies attention's tiles in bf16 with AMX. A tile register holds 16 rows of
  * 16 words. Its product adds 16 x 32 bf16 times 32 x 16 bf16 to 16 x 16 fp32 sums. The block of
  * sums is 2 x 2 registers. */
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention_form.h"
 
 #include <assert.h>
 

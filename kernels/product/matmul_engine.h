@@ -2,7 +2,7 @@
  * matmul*.c and their test. tests/matmul_skeleton.c is a template of an engine. */
 #pragma once
 
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 
 /* `shape` is an index into mm->shapes. Only open allocates. */
 struct matmul_ops {

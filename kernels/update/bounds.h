@@ -6,21 +6,16 @@
  * A check of every value would cost as much as the update. So bounds on the values are kept
  * instead: if the bounds after a step are far from OPTIM_BOUND, the step needs no check
  * (bounds_advance). Otherwise, or if bounds are unknown, bounds_update checks, and finds the bounds
- * again. Pure functions. */
+ * again. How far a step can take values is said by the optimizer (struct optim). Pure functions. */
 #pragma once
 
-#include "kernels/optim.h"
+#include "kernels/update/optim.h"
 
 #include <math.h>
 
 #define OPTIM_BOUND 0x1.ffp127f // what is not below it bf16 rounds to infinity
 
-/* Bounds on the magnitudes of some masters and moments; with two moments also of v and of
- * m / (sqrt(v) + BOUNDS_ROOT). */
-struct bounds { double w, m, v, ratio; };
 #define BOUNDS_UNKNOWN ((struct bounds){ INFINITY, INFINITY, INFINITY, INFINITY })
-#define BOUNDS_ROOT    1e-15
-#define BOUNDS_SLACK   (1 + 1e-6) // for what is rounded on the way to a bound
 
 /* Elements that would have overflowed and stayed as they were: their number, and the first. */
 struct overflow { size_t n, first; };
