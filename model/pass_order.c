@@ -14,7 +14,8 @@ static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum ro
     *r = (struct route_run){ .lane = lane, .way = way, .uses = uses };
 }
 
-/* Appends a run of the layers, or of frozen layers each with its adapter, which alone is trained. */
+/* Appends a run of the layers, or of frozen layers each with its adapter, which alone is
+ * trained. */
 static void layers_add(struct route *o, enum stream_pass pass, enum route_way way, unsigned uses)
 {
     struct route_run *r = o->runs[pass];
