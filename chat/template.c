@@ -6,7 +6,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/utf8.h"
-#include "data/text/tokenizer.h"
+#include "data/text/tokenizer_gguf.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -138,6 +138,8 @@ static int read_optional(json_t **out, char **path, const char *dir, const char 
     *path = file_path(err, "%s/%s", dir, name);
     if (!*path)
         return -ENOMEM;
+    if (tokenizer_gguf_is(dir))
+        return strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
     return !file_may_be(*path) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
 }
 
@@ -402,6 +404,16 @@ static const struct jinja *writer(const struct chat_template *t, const json_t *t
     const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
 
     return j ? j : t->n == 1 ? t->list[0].jinja : find(t, "default");
+}
+
+const char *chat_template_text(const struct chat_template *t)
+{
+    const struct jinja *j = writer(t, NULL);
+
+    for (size_t i = 0; i < t->n; i++)
+        if (t->list[i].jinja == j)
+            return t->list[i].text;
+    return t->n ? t->list[0].text : NULL;
 }
 
 int chat_template_marks(const struct chat_template *t, const json_t *tools)

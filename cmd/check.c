@@ -375,7 +375,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     }
     int rc = check_run(&c, err);
     if (file_is_denied(rc)) {
-        check_remark("it cannot be read: %s", err->text);
+        check_remark("%s", err->text);
         first->others_damaged = 1;
         *err = (struct err){ 0 };
         rc = 0;

@@ -124,6 +124,14 @@ int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_secon
     return *busy_seconds > 0;
 }
 
+int is_word_of(const char *text, const char *words)
+{
+    char looked[66];
+
+    return snprintf(looked, sizeof looked, " %s ", text) < (int)sizeof looked &&
+           strstr(words, looked);
+}
+
 static const struct named { const char *phase, *words, *colour; } phases[] = {
     { "step", "step", "other" },
     { "data", "getting the batch", "other" },

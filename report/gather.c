@@ -1,7 +1,7 @@
 /* gather.c: reads a run's database into one JSON value: the answers to all questions of
  * data/db/sql, and what follows from them, namely the model's size, the traffic that the run's
- * settings require (offload/estimate/traffic.h) and the life of the drives. A figure that is not in the database is
- * missing in it. */
+ * settings require (offload/estimate/traffic.h) and the life of the drives. A figure that is not in
+ * the database is missing in it. */
 #include "report/report.h"
 
 #include "data/base/visible.h"

@@ -69,8 +69,9 @@ static int key_setting(struct sweep_key *key, const struct compared *run, const 
         stored = report_setting_text(run->report, option);
         key->text = *stored ? stored : json_string_value(v);
         key->number = strtod(key->text, &end);
-        key->kind = !*key->text                        ? SWEEP_NONE
-                    : *end || isnan(key->number) ? SWEEP_TEXT : SWEEP_NUMBER;
+        key->kind = *end || isnan(key->number) ? SWEEP_TEXT : SWEEP_NUMBER;
+        if (!*key->text)
+            key->kind = SWEEP_NONE;
         return 1;
     }
     return 0;

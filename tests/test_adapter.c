@@ -161,7 +161,8 @@ static struct exact exact_open(const struct bench *b, size_t t)
     const struct model_config *g = &b->m.o.config;
     struct exact               e = {
         .t = t, .in = b->in, .out = arch_rows(g, arch_b(t)),
-        .a = b->wire + arch_offset(g, arch_a(t)), .b = b->wire + arch_offset(g, arch_b(t)), .x = calloc(SEQ * b->in, sizeof(double)),
+        .a = b->wire + arch_offset(g, arch_a(t)), .b = b->wire + arch_offset(g, arch_b(t)),
+        .x = calloc(SEQ * b->in, sizeof(double)),
         .h = calloc(SEQ * RANK, sizeof(double)), .dh = calloc(SEQ * RANK, sizeof(double)),
         .mask = random_new(SEQ * b->in, 4) };
     struct dropout drop = b->rows.of.drop;

@@ -384,8 +384,8 @@ int db_is_named(const struct db *db)
            st.st_ino == db->st.st_ino;
 }
 
-/* What the file is now. 0: it cannot be told. A second descriptor would drop SQLite's locks as it is
- * closed, so SQLite reads. */
+/* What the file is now. 0: it cannot be told. A second descriptor would drop SQLite's locks as it
+ * is closed, so SQLite reads. */
 static int file_now(struct db *db, struct db_file *out)
 {
     sqlite3_file *file = NULL;
@@ -435,7 +435,8 @@ void db_close(struct db *db)
     for (int i = 0; i < DB_STATEMENTS && db->known[i].text; i++)
         sqlite3_finalize(db->known[i].stmt);
     memset(db->known, 0, sizeof db->known);
-    if (db->sql && ((db->read_only && db_has_log(db)) || !db_is_named(db) || !db_is_noted(db)))
+    if (db->sql &&
+        ((db->read_only && db_has_log(db)) || !db_is_named(db) || !db_is_noted(db)))
         sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close_v2(db->sql);
     db->sql = NULL;

@@ -66,8 +66,8 @@ static void refuse(struct result_files *f, enum whose whose, const char *path)
 {
     if (!*f->first.text && whose == UNREAD)
         err_set(&f->first, -EACCES, "%.1000s may not be read by this user, so nobody knows whether "
-                "siTrain wrote it: allow reading it (chmod u+r), or move it elsewhere; then siTrain "
-                "finetune --resume %.1000s writes the results", path, f->dir);
+                "siTrain wrote it: allow reading it (chmod u+r), or move it elsewhere; then "
+                "siTrain finetune --resume %.1000s writes the results", path, f->dir);
     else if (!*f->first.text)
         err_set(&f->first, -EEXIST, "%.1000s is there and is not what siTrain wrote: move it "
                 "elsewhere; then siTrain finetune --resume %.1000s writes the results", path,

@@ -46,6 +46,7 @@ static const struct run_file files[] = {
     ROWS("test_mm"),
     { "dev#", "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
     { "image#", "an image", RUN_FILE_OTHER, FIRST, NULL },
+    { "frozen", "its frozen parameters", RUN_FILE_OTHER, FIRST, NULL },
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
@@ -105,7 +106,8 @@ int run_files_remove(const char *dir, struct err *err)
 {
     struct dirent *e;
 
-    file_new_clean(dir, NULL); // opens as many folders at a time as what follows: creation.h counts them
+    // opens as many folders at a time as what follows: creation.h counts them
+    file_new_clean(dir, NULL);
     DIR *d = opendir(dir);
     int  rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
     for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all

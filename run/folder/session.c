@@ -440,7 +440,10 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     int there = realpath(dir, s->dir) != NULL;
     if (!there && errno != ENOENT && errno != ENOTDIR)
         return err_name(err, errno, "%s: %s", dir, strerror(errno));
-    if (!there || !session_may_be_run(s->dir))
+    int run = there && session_is_run(s->dir), why = errno;
+    if (there && !run && file_is_denied(-why))
+        return err_set(err, -why, "%s cannot be read: %s", s->dir, strerror(why));
+    if (!run)
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
     int rc = open_log(s, how, err);
