@@ -358,8 +358,8 @@ static const struct stream_ops stream_mem_ops = {
 
 /* ---- opening ---- */
 
-/* Cuts all trained blocks into slices of equal decay: where that changes, and at multiples of SLICE_PARAMS.
- * With slices NULL it only counts, in the same time for any size of block. */
+/* Cuts all trained blocks into slices of equal decay: where that changes, and at multiples of
+ * SLICE_PARAMS. With slices NULL it only counts, in the same time for any size of block. */
 static size_t make_slices(const struct run_config *cfg, struct slice *slices)
 {
     size_t made = 0;
