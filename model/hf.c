@@ -450,6 +450,17 @@ void hf_close(struct hf *h)
 
 const struct model_config *hf_model(const struct hf *h) { return &h->config; }
 
+struct hf_files hf_files(const struct hf *h)
+{
+    struct hf_files files = { 0 };
+
+    if (h->gguf)
+        files.tensors = gguf_model_tensors(h->gguf, &files.bytes);
+    else
+        files = (struct hf_files){ h->st->n, h->st->bytes, h->st->summed };
+    return files;
+}
+
 uint32_t hf_sum(const struct hf *h) { return h->gguf ? gguf_model_sum(h->gguf) : h->st->sum; }
 
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)

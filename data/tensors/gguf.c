@@ -347,6 +347,7 @@ int gguf_open(struct gguf **out, const char *path, struct err *err)
         return rc;
     }
     g->sum = crc32c(0, g->header, p.at);
+    g->bytes = p.size;
     *out = g;
     return 0;
 }

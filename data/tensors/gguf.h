@@ -60,6 +60,7 @@ struct gguf {
     struct gguf_tensor *tensors; // (n_tensors), sorted by name
     size_t              n_values, n_tensors;
     uint32_t            sum;     // checksum of the header
+    uint64_t            bytes;   // of the file
     int                 fd;
     char               *path;
     unsigned char      *header;  // the file up to the end of the tensors' descriptions
