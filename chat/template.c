@@ -140,7 +140,7 @@ static int read_optional(json_t **out, char **path, const char *dir, const char 
         return -ENOMEM;
     if (tokenizer_gguf_is(dir))
         return strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
-    return access(*path, F_OK) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
+    return !file_may_be(*path) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
 }
 
 static int add_of_file(struct chat_template *t, const char *dir, const char *name,
@@ -159,7 +159,7 @@ static int add_of_file(struct chat_template *t, const char *dir, const char *nam
 static int add_folders_own(struct chat_template *t, const char *dir, struct err *err)
 {
     char *path = file_path(err, "%s/chat_template.jinja", dir);
-    int   rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : add_file(t, "default", path, err);
+    int   rc = !path ? -ENOMEM : !file_may_be(path) ? 0 : add_file(t, "default", path, err);
 
     free(path);
     rc = rc ? rc : add_folder(t, dir, err);
@@ -289,7 +289,7 @@ static int choose(struct chat_template *t, const char *dir, const char *name, st
         return 0;
     }
     names_list(t, names, sizeof names);
-    if (access(name, F_OK))
+    if (!file_may_be(name))
         return err_misuse(err, "%s is neither a file nor a chat template of %s, which has: %s",
                           name, dir, names);
     list_clear(t, NULL);

@@ -68,7 +68,8 @@ struct gguf {
     size_t              values_cap, tensors_cap;
 };
 
-/* Whether a regular file of this name begins as a GGUF file. */
+/* Whether a regular file of this name begins as a GGUF file, or ends in .gguf and may not be read
+ * by this user. */
 int gguf_is_file(const char *path);
 
 /* Opens a file. Caller closes *out. Nothing in the header is trusted: counts, lengths, offsets and
