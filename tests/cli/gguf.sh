@@ -72,6 +72,19 @@ works "prepare takes its tokenizer" prepare "$tmp/text.txt" --tokenizer "$tmp/qw
 run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/b.bin"
 result "$(cmp -s "$tmp/a.bin" "$tmp/b.bin"; echo $?)" "  which gives the same ids"
 
+# docs/gguf.md, as it stands there.
+mkdir "$tmp/docs"
+cp -r "$tmp/run" "$tmp/docs/mine"
+cp "$tmp/qwen3.gguf" "$tmp/docs/theirs.gguf"
+cp "$tmp/short.txt" "$tmp/docs/text.txt"
+ln -s "$bin" "$tmp/docs/siTrain"
+awk '/^```/ { inside = $0 == "```sh"; next } inside' docs/gguf.md >"$tmp/lines"
+while read -r line; do
+    (cd "$tmp/docs" && sh -c "$line") >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "docs/gguf.md: $line"
+done <"$tmp/lines"
+same 5 "$(wc -l <"$tmp/lines")" "all its lines"
+
 # What may be replaced.
 echo mine >"$tmp/mine.gguf"
 refuses 2 "mine.gguf is there and does not begin as GGUF files of siTrain export do" export "$tmp/llama" "$tmp/mine.gguf"
