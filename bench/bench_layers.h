@@ -15,9 +15,9 @@ struct part_times { double seconds[PARTS][MOST_TURNS]; size_t n; };
 double part_median(struct part_times *t, int part);
 /* Seconds since then, which becomes now. */
 double part_since(uint64_t *start_ns);
-/* Takes turns, each of which sets seconds[..][t->n]. The first ones, which find sleeping threads and
- * cold caches, do not count. Of short ones there are many, so that they are not all taken while some
- * other program had the processor. */
+/* Takes turns, each of which sets seconds[..][t->n]. The first ones, which find sleeping threads
+ * and cold caches, do not count. Of short ones there are many, so that they are not all taken while
+ * some other program had the processor. */
 void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx);
 
 /* Two layers of this kind: the model's own where it is of this kind and width, else as such
