@@ -473,8 +473,8 @@ int output_check_folder_name(const char *dir, const char *it, struct err *err)
         if (n > m && !strcasecmp(dir + n - m, endings[i]))
             return err_misuse(err, "%s: %s, and %s is the name of a file%s: give a folder's name",
                               dir, it, endings[i],
-                              i ? "" : ", which a llama.cpp of today no longer reads: one that ends "
-                                       "in .gguf makes a file that it reads");
+                              i ? "" : ", which a llama.cpp of today no longer reads: one that "
+                                       "ends in .gguf makes a file that it reads");
     }
     return 0;
 }
