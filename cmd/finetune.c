@@ -94,17 +94,14 @@ static int add_file(struct material *m, const char *name, const char *file, int 
     return labelled_check(e, m->own ? NULL : o->data, file, err);
 }
 
-/* One's own file of labelled rows. */
-static const char *only(const struct opt_strings *files) { return files->n ? *files->item : NULL; }
-
 static int add_files(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    const char *const       own[] = { only(t->split > 0 ? &t->train_file : &t->eval_file), NULL,
-                                      t->test_file, NULL };
+    const char *const       own[] = { opt_first(t->split > 0 ? &t->train_file : &t->eval_file),
+                                      NULL, t->test_file, NULL };
     const char *const      *devs = m->own ? own : m->task->dev;
     const char *const      *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, RUN_TRAIN, m->own ? only(&t->train_file) : TASK_TRAIN_FILE, 1, err);
+    int rc = add_file(m, RUN_TRAIN, m->own ? opt_first(&t->train_file) : TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
         rc = add_file(m, run_dev[i], devs[i], 1, err);
@@ -164,7 +161,7 @@ static int find_task(struct material *m, struct err *err)
     int                     rc = 0;
 
     if (!t->task)
-        rc = task_own(&m->own, only(&t->train_file), &m->o->columns, t->regression, err);
+        rc = task_own(&m->own, opt_first(&t->train_file), &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
     if (!rc && m->task && m->task->n_labels == 1 && m->o->train.label_smoothing > 0)
         rc = err_misuse(err, "--label-smoothing is for words and classes, and a regressor has "
