@@ -84,6 +84,9 @@ struct hf_export {
                                      // from begin and endoftext
     const struct hf_labels *labels;  // a classifier's labels; NULL: LABEL_0, ...
     long                 pad;        // config.json's pad_token_id, or -1
+    const char          *base;       // of a model with adapters: only these are written, as an
+                                     // adapter folder (peft.h) that names this base; "": unknown.
+                                     // NULL: the model
     const struct watch  *watch;      // is told of the parameters written; or NULL
 };
 
