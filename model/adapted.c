@@ -25,6 +25,27 @@ struct params_source adapted_source(struct adapted *a)
     return (struct params_source){ adapted_read, a };
 }
 
+/* ---- without adapters ---- */
+
+/* The block of a model with adapters that is this block of its base. */
+static size_t with_adapters(const struct model_config *g, size_t block)
+{
+    return block < arch_pieces(g) + g->n_layer ? block : block + g->n_layer;
+}
+
+static int unadapted_read(void *ctx, size_t block, size_t first, size_t n, float *out,
+                          struct err *err)
+{
+    const struct unadapted *u = ctx;
+
+    return u->inner.read(u->inner.ctx, with_adapters(u->config, block), first, n, out, err);
+}
+
+struct params_source unadapted_source(struct unadapted *u)
+{
+    return (struct params_source){ unadapted_read, u };
+}
+
 /* ---- merging ---- */
 
 struct merged {
@@ -99,13 +120,12 @@ static int merged_read(void *ctx, size_t block, size_t first, size_t n, float *o
 {
     struct merged             *m = ctx;
     const struct model_config *g = &m->config;
-    size_t                     layers_end = arch_pieces(g) + g->n_layer;
-    int                        rc = 0;
+    size_t                     at_block = with_adapters(g, block);
+    int                        rc = m->inner.read(m->inner.ctx, at_block, first, n, out, err);
 
-    if (block >= layers_end) // behind the layers: adapters stand between
-        return m->inner.read(m->inner.ctx, block + g->n_layer, first, n, out, err);
-    rc = m->inner.read(m->inner.ctx, block, first, n, out, err);
-    for (size_t count; n && !rc && block >= arch_pieces(g); first += count, out += count) {
+    if (arch_block_kind(g, at_block) != ARCH_LAYER)
+        return rc;
+    for (size_t count; n && !rc; first += count, out += count) {
         struct arch_place at = arch_place(g, block, first);
 
         count = size_min(at.left, n);

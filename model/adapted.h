@@ -1,5 +1,5 @@
 /* adapted.h: the way from a base to a model with adapters (lora.h), and back: sources that add new
- * adapters to the parameters of a base, and that merge adapters into it. */
+ * adapters to the parameters of a base, leave them out, or merge them into it. */
 #pragma once
 
 #include "model/lora.h"
@@ -13,6 +13,10 @@ struct adapted {
 };
 /* A source by the blocks of a->config. a must outlive it. */
 struct params_source adapted_source(struct adapted *a);
+
+/* A source by the blocks of lora_base(g): what `inner` has by those of g, without adapters. */
+struct unadapted { const struct model_config *config; struct params_source inner; };
+struct params_source unadapted_source(struct unadapted *u); // u must outlive it
 
 /* The parameters of a model with adapters, merged into those of its base. */
 struct merged;

@@ -87,9 +87,9 @@ static int settings_refuse(const struct hf_keys *k, struct err *err)
     for (size_t i = 0; i < sizeof starts / sizeof *starts && !known; i++)
         known = !strcmp(json_string_value(init), starts[i]);
     return known ? 0
-                 : err_misuse(err, "%s: \"init_lora_weights\" is \"%.60s\", which changes the "
-                              "base, too: merge the adapter in Python (PeftModel.merge_and_unload), and "
-                              "begin with the merged folder", k->path, json_string_value(init));
+                 : err_misuse(err, "%s: \"init_lora_weights\" is \"%.60s\", which changes "
+                              "the base, too: merge the adapter in Python "
+                              "(PeftModel.merge_and_unload), and begin with the merged folder", k->path, json_string_value(init));
 }
 
 /* Refuses modules that are trained whole, but for the head of a classifier. */
@@ -255,10 +255,15 @@ static int open_file(struct safetensors **out, const char *dir, struct err *err)
         return safetensors_open_file(out, dir, PEFT_MODEL, err);
     *out = NULL;
     return err_misuse(err, "%.200s has adapter_model.bin, but no " PEFT_MODEL ", which is read "
-                      "here: python3 -c \"import torch; from safetensors.torch import save_file as s; "
-                      "s({k: v.contiguous() for k, v in torch.load('%.100s/adapter_model.bin', "
+                      "here: python3 -c \"import torch; from safetensors.torch import save_file as "
+                      "s; s({k: v.contiguous() for k, v in torch.load('%.100s/adapter_model.bin', "
                       "map_location='cpu', weights_only=True).items()}, '%.100s/" PEFT_MODEL
                       "')\" makes it (pip install torch safetensors)", dir, path, path);
+}
+
+int peft_files_open(struct safetensors **out, const char *dir, struct err *err)
+{
+    return peft_is_folder(dir) ? open_file(out, dir, err) : safetensors_open(out, dir, err);
 }
 
 /* The classes of the head in the file; the base's if there is none. */
@@ -440,7 +445,7 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
     struct peft               *p = ctx;
     const struct model_config *g = &p->config;
     struct params_source      *base = &p->base.source;
-    size_t                     of = lora_base_block(g, block);
+    size_t of = p->base.adapted ? block : lora_base_block(g, block);
     int                        rc = 0;
 
     assert(first + n <= arch_block_size(g, block));

@@ -16,6 +16,9 @@ int peft_is_folder(const char *dir);
 /* Refuses an adapter folder where only a model will do. Returns 0 or a misuse. */
 int peft_refuse(const char *dir, struct err *err);
 
+/* Opens the file of an adapter folder, or the files of a model's (safetensors.h). */
+int peft_files_open(struct safetensors **out, const char *dir, struct err *err);
+
 /* Finds the folder of the base. given: what the user says; NULL: what adapter_config.json says,
  * from here or from the adapter's folder. If dir holds a model next to the adapter, the base is dir
  * itself. base has HF_PATH_BYTES. Misuse: there is no such folder. */
@@ -26,8 +29,9 @@ int peft_base(char *base, const char *dir, const char *given, struct err *err);
  * tensor's name. */
 int peft_config(struct model_config *g, const char *dir, struct err *err);
 
-/* The parameters of the base, and the number of its classes; 0: a language model. */
-struct peft_base { struct params_source source; size_t n_labels; };
+/* The parameters of the base, by the blocks of lora_base(g), or, if it is `adapted`, of g; and the
+ * number of its classes; 0: a language model. */
+struct peft_base { struct params_source source; size_t n_labels; int adapted; };
 
 /* Opens the parameters of a folder. g: as peft_config made it. Checksums of this program's own
  * exports are verified. watch: is told of the progress; may be NULL. */

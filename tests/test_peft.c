@@ -100,24 +100,11 @@ static void same_values(const struct model_config *g, struct params_source got,
     }
 }
 
-/* Values of `inner` by the blocks of the model without adapters. */
-struct bare { const struct model_config *g; struct params_source inner; };
-
-static int read_bare(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
-{
-    const struct bare *b = ctx;
-    size_t             at = block;
-
-    while (lora_base_block(b->g, at) != block)
-        at++;
-    return b->inner.read(b->inner.ctx, at, first, n, out, err);
-}
-
 static void round_trip(const char *tmp, const struct arch *of, size_t labels, const char *words)
 {
     struct model_config  base = small(of, labels), g = base, again = base;
-    struct bare          bare = { &g, values_of(&g) };
-    struct peft_base     from = { { read_bare, &bare }, labels };
+    struct unadapted     bare = { &g, values_of(&g) };
+    struct peft_base     from = { unadapted_source(&bare), labels, 0 };
     struct peft         *p;
     struct err           err = { 0 };
 
@@ -132,7 +119,7 @@ static void round_trip(const char *tmp, const struct arch *of, size_t labels, co
     peft_close(p);
     if (labels) { // on the folder of a language model, which has no such head
         again = small(of, 0);
-        from = (struct peft_base){ { read_bare, &bare }, 0 };
+        from = (struct peft_base){ unadapted_source(&bare), 0, 0 };
         if (peft_config(&again, dir, &err) || peft_open(&p, &again, &from, dir, NULL, &err))
             fail_msg("%s, head on a language model: %s", of->name, err.text);
         assert_int_equal(again.n_labels, labels);
@@ -255,12 +242,12 @@ static void test_adapted(void **state)
     struct model_config  base = small(&llama_arch, 0), g = base;
     struct adapted       a = { &g, values_of(&base), 5 };
     struct params_source new = adapted_source(&a);
-    struct bare          bare = { &g, new };
+    struct unadapted     bare = { &g, new };
     float                x = 1, y;
 
     (void)state;
     adapt(&g, NULL);
-    same_values(&base, (struct params_source){ read_bare, &bare }, values_of(&base));
+    same_values(&base, unadapted_source(&bare), values_of(&base));
     size_t block = arch_adapter_block(&g, 2), b = 0;
     while (!arch_size(&g, arch_b(b)))
         b++;
@@ -319,7 +306,7 @@ static void test_refusals(void **state)
     assert_non_null(strstr(err.text, "in 2 of the 3 layers"));
     other = base;
     put(dir, "adapter_config.json", "{\"peft_type\":\"LORA\",\"r\":2}");
-    struct peft_base from = { values_of(&base), 0 };
+    struct peft_base from = { values_of(&base), 0, 0 };
     struct peft     *p;
     assert_int_equal(peft_config(&other, dir, &err), 0);
     assert_int_not_equal(peft_open(&p, &other, &from, dir, NULL, &err), 0);

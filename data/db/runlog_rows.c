@@ -89,6 +89,11 @@ int runlog_new_rows(struct runlog *log, struct err *err)
     return schema_raise(&log->db, SCHEMA_ROWS, err);
 }
 
+int runlog_new_adapters(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_ADAPTERS, err);
+}
+
 int runlog_new_arithmetic(struct runlog *log, struct err *err)
 {
     return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);

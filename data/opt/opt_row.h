@@ -82,7 +82,8 @@ struct opt_row {
 
 /* Files whose path stands for the path of a Hugging Face model folder, or a tokenizer folder. */
 #define OPT_FILES_MODEL                                                                            \
-    "config.json generation_config.json model.safetensors model.safetensors.index.json"
+    "config.json generation_config.json model.safetensors model.safetensors.index.json "         \
+    "adapter_config.json adapter_model.safetensors"
 #define OPT_FILES_TOKENIZER "tokenizer.json tokenizer_config.json vocab.json merges.txt vocab.txt"
 
 struct opt_part {

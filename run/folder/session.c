@@ -152,18 +152,21 @@ int session_store_options(struct session *s, int places, struct err *err)
         return err_set(err, rc, "%s: out of memory for the options", s->dir);
     if (!rc && train_opts_newer(&s->o))
         rc = runlog_new_arithmetic(s->log, err);
+    if (!rc && s->o.lora.rank)
+        rc = runlog_new_adapters(s->log, err);
     return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
 static int load_options(struct session *s, struct err *err)
 {
-    struct opt_line line = train_opts_line(&s->o);
-    int             rc = opt_parse(&line, err);
+    struct opt_line       line = train_opts_line(&s->o);
+    const struct opt_row *row;
+    int                   rc = opt_parse(&line, err);
 
     if (rc)
         return rc;
     s->has_opts = 1;
-    for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
+    for (size_t i = 0; (row = opt_row_at(line.cmd, i, NULL)) && !rc; i++) {
         // absent in a run of an older version: the default stays
         char *text = settings_get(s->log, "option.%s", row->name);
 
@@ -382,6 +385,7 @@ int session_load(struct session *s, struct err *err)
     int rc = session_load_config(s, err);
 
     rc = rc ? rc : load_options(s, err);
+    rc = rc ? rc : lora_opts_set(&s->config, &s->o.lora, err);
     s->rows = !settings_has(s->log, "chat.form")       ? SESSION_WHOLE
               : settings_has(s->log, "chat.packing") ? SESSION_PACKED
               : pairs_opts_load(&s->pairs, s->log)   ? SESSION_PAIRS

@@ -408,7 +408,8 @@ const struct opt_row tune_rows[] = {
 
 struct opt_line train_opts_line(struct train_opts *o)
 {
-    static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
+    static const struct opt_part    parts[] = { { "Training", train_rows, 0 },
+                                                { "Adapters", lora_rows, AT(lora) }, { 0 } };
     static const struct opt_command cmd = { .name = "run", .parts = parts, .size = sizeof *o };
 
     return (struct opt_line){ .cmd = &cmd, .options = o };
@@ -530,7 +531,7 @@ static int schedule_check(const struct train_opts *o, struct err *err)
 
 int train_opts_check(struct train_opts *o, struct err *err)
 {
-    if (schedule_check(o, err))
+    if (schedule_check(o, err) || lora_opts_check(&o->lora, err))
         return -EINVAL;
     if (o->mode == TRAIN_SU_O_C) {
         o->mode = RUN_SUO;

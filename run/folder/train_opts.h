@@ -9,6 +9,7 @@
 #include "model/adapt.h"
 #include "model/schedule.h"
 #include "offload/layout/config.h"
+#include "run/folder/lora_opts.h"
 
 /* Values of --mode: enum run_mode, and su+o+c, which means su+o with --compress. */
 enum { TRAIN_SU_O_C = RUN_SUO + 1 };
@@ -70,6 +71,7 @@ struct train_opts {
     double   label_smoothing;               // fraction of the loss spread over all classes
     double   neftune_alpha;                 // noise in the embeddings; 0: none
     double            dropout; // 0: none; default of a classifier: config.json's
+    struct lora_opts  lora;
     // devices
     int                mode; // enum run_mode, after train_opts_check
     int      csd;                           // as in csd_at
@@ -169,7 +171,7 @@ double train_opts_asked(const struct train_opts *o, const struct model_config *g
 struct topology_config train_opts_links(const struct train_opts *o);
 
 /* True if an option decides what is computed that programs of format 5 do not know
- * (data/db/schema.h). */
+ * (data/db/schema.h). Adapters have a format of their own. */
 int train_opts_newer(const struct train_opts *o);
 
 /* Steps of wsd's decay, of a schedule of `horizon` steps; 0 for other schedules. */

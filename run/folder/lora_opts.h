@@ -1,0 +1,29 @@
+/* lora_opts.h: the options of adapters (LoRA), shared by pretrain, finetune and plan. A run keeps
+ * them with its other training options. */
+#pragma once
+
+#include "data/opt/opt.h"
+#include "model/lora.h"
+
+struct lora_opts {
+    uint64_t    rank;    // 0: no adapters
+    double      alpha;   // 0: twice the rank
+    double      dropout;
+    const char *targets; // names for lora_targets_named; NULL: PEFT's choice
+    int         rs;
+};
+
+extern const struct opt_row lora_rows[];
+
+/* Check options that depend on each other. Misuse: one of them without --lora-rank. */
+int lora_opts_check(const struct lora_opts *o, struct err *err);
+
+/* Give a model the adapters of the options. Misuse: a matrix that is smaller than the rank, a target
+ * that the family lacks. */
+int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err *err);
+
+/* Store on the line what the adapters of g are, as if it had been given: those of the adapter folder
+ * `from`, or, if it is NULL, what the options *o left to siTrain. Misuse: an option that was given
+ * differs from the folder. Only the dropout may differ. */
+int lora_opts_keep(struct opt_line *line, const struct lora_opts *o, const struct model_config *g,
+                   const char *from, struct err *err);
