@@ -195,3 +195,12 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
 
     return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
 }
+
+/* Sites of adapters have the highest bit, which no other site has. */
+struct dropout model_dropout_adapter(const struct model *m, size_t micro, size_t layer)
+{
+    uint64_t use = model_micro(m, micro) * (m->o.config.n_layer + 1) + layer;
+
+    return (struct dropout){ m->dropping ? m->o.config.lora.dropout : 0, m->o.dropout.seed,
+                             .site = (uint64_t)1 << 63 | use * ARCH_TENSORS };
+}

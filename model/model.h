@@ -98,6 +98,9 @@ enum model_place { PLACE_EMBED, PLACE_ATTN, PLACE_ATTN_PROJ, PLACE_MLP_PROJ, PLA
 struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
                              enum model_place place);
 
+/* The dropout mask of the input of a layer's adapters. That of tensor t has `site` + t. */
+struct dropout model_dropout_adapter(const struct model *m, size_t micro, size_t layer);
+
 /* Address of element `i` of an array of the model's dtype. */
 static inline void *model_at(const struct model *m, const void *base, size_t i)
 {

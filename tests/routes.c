@@ -31,3 +31,19 @@ struct route route_pieces(size_t pieces, size_t layers, size_t head)
     o.runs[STREAM_EVAL][3] = o.runs[STREAM_GENERATE][3] = logits;
     return o;
 }
+
+struct route route_adapters(size_t layers)
+{
+    enum { EMBEDS, BASE, ADAPTERS, NORM, WHOLE = ROUTE_READ | ROUTE_ADD | ROUTE_SEND };
+    const struct route_run embed = { EMBEDS, ROUTE_UP, ROUTE_READ },
+                           up = { BASE, ROUTE_UP, ROUTE_READ, ADAPTERS, ROUTE_READ },
+                           down = { BASE, ROUTE_DOWN, ROUTE_READ, ADAPTERS, WHOLE },
+                           norm = { NORM, ROUTE_UP, ROUTE_READ };
+
+    return (struct route){
+        .lanes = { { 1, { 1, 1 } }, { layers, { 0 } }, { layers, { 2, 2 } }, { 1, { 1, 1 } } },
+        .runs = { [STREAM_TRAIN] = { embed, up, norm, embed, down },
+                  [STREAM_EVAL] = { embed, up, norm, embed },
+                  [STREAM_GENERATE] = { embed, up, norm, embed } },
+    };
+}
