@@ -52,6 +52,8 @@ static void words_of_model(struct args *a, const struct model_opts *model, size_
 
     if (model->init)
         word(a, "--init=%s", model->init);
+    if (model->base)
+        word(a, "--base=%s", model->base);
     if (model->model)
         word(a, "--model=%s", model->model);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

@@ -33,8 +33,9 @@ static const struct opt_row rows[] = {
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "Run to continue from its last commit" },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder or run to start from. The head is kept if its number of "
-              "classes fits.", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder or run to start from, or folder of an adapter to go on with. "
+              "The head is kept if its number of classes fits.", .kept = OPT_SOURCE },
+    OPT_BASE_ROW(AT(base), OPT_SOURCE),
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder (default: --init's)", .kept = OPT_SOURCE },
     { "data", OPT_PATH, AT(data), .arg = "DIR",
@@ -48,6 +49,7 @@ static const struct opt_part parts[] = {
     { "Conversations", chat_opt_rows, AT(chat) },
     { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 static const struct opt_default defaults[] = { { "steps", NULL },        { "batch", "32" },
@@ -212,6 +214,17 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
     return t->steps / each + (t->steps % each != 0);
 }
 
+int finetune_open(struct model_folder *out, const struct finetune_opts *o,
+                  const struct events *events, struct err *err)
+{
+    int rc = model_folder_open(out, o->init, o->base, MODEL_LAST, NULL, events, err);
+
+    if (!rc && out->config.lora.rank && !out->adapter)
+        events_notice(events, "%s has adapters: they are merged into its model, with which "
+                      "training begins", o->init);
+    return rc || out->adapter ? rc : model_folder_merge(out, err);
+}
+
 /* A classifier to begin with keeps its head, its rows in the order of the task's classes; one for
  * another number of classes gets a new head. */
 static int take_head(struct material *m, struct err *err)
@@ -243,7 +256,7 @@ static int take_head(struct material *m, struct err *err)
 }
 
 /* Everything that can be refused, before anything is made. */
-static int gather(struct material *m, const struct opt_line *line, struct err *err)
+static int gather(struct material *m, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
     struct model_config    *g = &m->n.config;
@@ -253,14 +266,17 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
                         "it, and give that folder to all ranks", o->init);
     if (rc || (rc = find_task(m, err)) ||
-        (rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err)) ||
-        (rc = take_head(m, err)))
+        (rc = finetune_open(&m->init, o, m->n.events, err)) || (rc = take_head(m, err)))
         return rc;
     *g = m->init.config;
     g->n_labels = m->task->n_labels;
     g->headless = 0;
     if (opt_given(line, "dropout"))
         arch_drop(g, (float)o->train.dropout);
+    if ((rc = lora_opts_begin(g, line, &o->train.lora, m->init.adapter ? o->init : NULL, err)))
+        return rc;
+    m->n.base = m->init.hf ? m->init.base : NULL;
+    m->n.adapted = m->init.adapter != NULL;
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
     if ((rc = tune_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, TUNE_SEQ,
                        g->n_positions, m->n.tokenizer, err)) ||
@@ -274,7 +290,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.labels = &m->labels;
     m->n.source = &m->source;
     m->n.source_labels = m->init.config.n_labels;
-    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
+    m->n.pad = model_folder_pad(&m->init, NULL);
     m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }
@@ -334,7 +350,7 @@ static int check_resume(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
-    if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
+    if (o->data || o->init || o->base || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
         t->split > 0)

@@ -58,11 +58,11 @@ static int check_source(const struct opt_line *line, struct err *err)
 }
 
 /* The model without a classifier's head. */
-static int take_model(struct material *m, const struct opt_line *line, struct err *err)
+static int take_model(struct material *m, struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     struct model_config        *g = &m->n.config;
-    int rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err);
+    int rc = finetune_open(&m->init, o, m->n.events, err);
 
     if (rc)
         return rc;
@@ -80,14 +80,17 @@ static int take_model(struct material *m, const struct opt_line *line, struct er
     }
     if (opt_given(line, "dropout"))
         arch_drop(g, (float)o->train.dropout);
+    if ((rc = lora_opts_begin(g, line, &o->train.lora, m->init.adapter ? o->init : NULL, err)))
+        return rc;
     if (m->init.hf)
-        m->n.init = o->init;
-    else
+        m->n.init = m->n.base = m->init.base;
+    m->n.adapter = m->init.adapter ? o->init : NULL;
+    if (!m->init.hf)
         m->n.source = &m->init.source;
     m->n.source_labels = m->init.config.n_labels;
-    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
+    m->n.pad = model_folder_pad(&m->init, NULL);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
-    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, o->init, err);
+    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, err);
 }
 
 /* The tokenizer, the template and the files. */

@@ -90,6 +90,7 @@ static const struct opt_part parts[] = {
     { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 

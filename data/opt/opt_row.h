@@ -135,7 +135,7 @@ struct opt_command {
     const char *examples[2]; // command lines to paste; a backslash precedes each newline
 };
 
-enum { OPT_MAX_ROWS = 128 };
+enum { OPT_MAX_ROWS = 160 };
 
 /* Returns row i, counted over all parts, or NULL past the end. *offset gets its offset in the
  * options struct; `offset` may be NULL. */

@@ -131,16 +131,14 @@ static int keep(struct opt_line *line, const char *name, const char *text, int s
     return rc;
 }
 
-int lora_opts_keep(struct opt_line *line, const struct lora_opts *o, const struct model_config *g,
-                   const char *from, struct err *err)
+static int keep_all(struct opt_line *line, const struct lora_opts *o, const struct model_config *g,
+                    const char *from, struct err *err)
 {
     const struct arch_lora *l = &g->lora;
     char                    text[1024], number[32];
     uint64_t                targets = 0;
     int                     rc;
 
-    if (!l->rank)
-        return 0;
     if (!from)
         snprintf(text, sizeof text, "%s", o->targets ? o->targets : g->arch->adapted);
     else if ((rc = targets_name(text, sizeof text, g, from, err)) ||
@@ -151,10 +149,19 @@ int lora_opts_keep(struct opt_line *line, const struct lora_opts *o, const struc
     rc = rc ? rc : keep(line, "lora-rank", number, o->rank == l->rank, from, err);
     snprintf(number, sizeof number, "%.9g", (double)l->alpha);
     rc = rc ? rc : keep(line, "lora-alpha", number, (float)o->alpha == l->alpha, from, err);
-    if (!rc && l->rs)
-        rc = keep(line, "lora-rs", "1", 1, from, err);
-    if (!rc && !l->rs && o->rs)
-        rc = keep(line, "lora-rs", "no rsLoRA", 0, from, err);
+    if (!rc && (l->rs || o->rs))
+        rc = keep(line, "lora-rs", l->rs ? "1" : "no rsLoRA", l->rs, from, err);
     snprintf(number, sizeof number, "%.9g", (double)l->dropout);
     return rc || !from ? rc : keep(line, "lora-dropout", number, 1, from, err);
+}
+
+int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct lora_opts *o,
+                    const char *from, struct err *err)
+{
+    struct arch_lora lora = g->lora;
+
+    if (from && opt_given(line, "lora-dropout"))
+        lora.dropout = (float)o->dropout;
+    int rc = from ? lora_set(g, &lora, err) : lora_opts_set(g, o, err); // again: g's head may be new
+    return rc || !g->lora.rank ? rc : keep_all(line, o, g, from, err);
 }

@@ -15,6 +15,12 @@ struct lora_opts {
 
 extern const struct opt_row lora_rows[];
 
+/* The option row of commands that take an adapter folder. */
+#define OPT_BASE_ROW(at, how)                                                                      \
+    { "base", OPT_PATH, at, .arg = "HFDIR", .file = OPT_FILES_MODEL,                               \
+      .help = "Folder of the model that an adapter belongs to (default: the folder that its "      \
+              "adapter_config.json names)", .kept = how }
+
 /* Check options that depend on each other. Misuse: one of them without --lora-rank. */
 int lora_opts_check(const struct lora_opts *o, struct err *err);
 
@@ -22,8 +28,9 @@ int lora_opts_check(const struct lora_opts *o, struct err *err);
  * that the family lacks. */
 int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err *err);
 
-/* Store on the line what the adapters of g are, as if it had been given: those of the adapter folder
- * `from`, or, if it is NULL, what the options *o left to siTrain. Misuse: an option that was given
- * differs from the folder. Only the dropout may differ. */
-int lora_opts_keep(struct opt_line *line, const struct lora_opts *o, const struct model_config *g,
-                   const char *from, struct err *err);
+/* Give g, the configuration of a new run, its adapters, and store on the line what they are, as if
+ * it had been given. from: the adapter folder whose adapters g has already; NULL: those of the
+ * options *o. Misuse: an option that was given differs from the folder. Only the dropout may
+ * differ. */
+int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct lora_opts *o,
+                    const char *from, struct err *err);

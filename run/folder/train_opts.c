@@ -63,8 +63,9 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 
 const struct opt_row model_rows[] = {
     { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, "
-              "take a run, too.", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder of the model to start from, or of an adapter to go on with. "
+              "bench, and plan of a fine-tuning, take a run, too.", .kept = OPT_SOURCE },
+    OPT_BASE_ROW(offsetof(struct model_opts, base), OPT_SOURCE),
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,
       .help = "Size of a model to start from, with random parameters: %w. Size options override "
@@ -299,6 +300,7 @@ const struct opt_row train_rows[] = {
 };
 
 const struct opt_row read_rows[] = {
+    OPT_BASE_ROW(offsetof(struct read_opts, base), OPT_COMMAND),
     { "seq", OPT_UINT, offsetof(struct read_opts, seq), .max = 1048576,
       .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
               "for Llama, Qwen and Gemma)" },

@@ -35,7 +35,8 @@ enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1
 
 /* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
 struct model_opts {
-    const char *init;  // a Hugging Face folder; NULL: none
+    const char *init;  // a Hugging Face folder, or an adapter folder; NULL: none
+    const char *base;  // the folder of an adapter's model; NULL: as the adapter says
     const char *model; // gpt2, gpt2-medium, ...; NULL: none
     uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
     uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
@@ -138,6 +139,7 @@ enum { TUNE_SEQ = 128 }; // usual for labelled rows
 
 /* Options for reading a model: eval and generate. */
 struct read_opts {
+    const char *base;     // the folder of an adapter's model; NULL: as the adapter says
     uint64_t seq, batch;  // seq 0: the model's positions
     int      dtype;       // enum dtype: DT_F32 or DT_BF16; -1: the model's own
     uint64_t host_mem;    // memory limit, bytes; 0: none
