@@ -10,7 +10,7 @@
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
 #include "model/finite.h"
-#include "model/hf.h"
+#include "model/peft.h"
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
@@ -295,17 +295,19 @@ static int check_folder(struct check *c, struct err *err)
 {
     struct hf          *hf = NULL;
     struct safetensors *st = NULL;
+    int                 adapter = peft_is_folder(c->o->what);
     struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
-    int                 rc = hf_open(&hf, c->o->what, &w, err); // also verifies the files
+    int                 rc = adapter ? 0 : hf_open(&hf, c->o->what, &w, err); // also verifies
 
+    rc = rc ? rc : peft_files_open(&st, c->o->what, err);
+    rc = rc || !adapter ? rc : safetensors_verify(st, &w, err); // its base may be elsewhere
     work_end(&say_events);
-    rc = rc ? rc : safetensors_open(&st, c->o->what, err);
     if (!rc)
         check_line(c, "tensors", st->bytes, "%zu%s", st->n,
                    st->summed ? "" : ", without checksums of siTrain: their structure alone was "
                                      "checked");
     safetensors_close(st);
-    if (!rc) {
+    if (!rc && hf) {
         struct finite all = {hf_source(hf), hf_model(hf), c->o->what};
 
         w = work_begin(&say_events, "looking at the values of %s", c->o->what);
@@ -427,7 +429,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = check_run(&c, err);
     else if (file_is_denied(-errno))
         rc = err_set(err, -errno, "%s cannot be read: %s", o->what, strerror(errno));
-    else if (hf_is_folder(o->what))
+    else if (peft_is_folder(o->what) || hf_is_folder(o->what))
         rc = check_folder(&c, err);
     else if (!(rc = hf_refuse_other(o->what, err)))
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "

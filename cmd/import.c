@@ -4,7 +4,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
-#include "model/peft.h"
+#include "model/hf.h"
 #include "run/newrun.h"
 
 struct import_opts {
@@ -54,7 +54,7 @@ static int run(struct opt_line *line, struct err *err)
     int                 rc;
 
     progress_quiet(o->train.quiet);
-    if ((rc = train_opts_check(&o->train, err)) || (rc = peft_refuse(o->dir, err)) ||
+    if ((rc = train_opts_check(&o->train, err)) || (rc = hf_refuse_adapter(o->dir, err)) ||
         (rc = hf_config(&n.config, o->dir, err)) ||
         (rc = hf_labels(&labels, o->dir, err)) || (rc = newrun_create(&n, err)))
         goto out;

@@ -20,15 +20,6 @@ struct peft {
 
 int peft_is_folder(const char *dir) { return hf_has(dir, PEFT_CONFIG); }
 
-int peft_refuse(const char *dir, struct err *err)
-{
-    if (!peft_is_folder(dir))
-        return 0;
-    return err_misuse(err, "%.200s is an adapter (" PEFT_CONFIG "): siTrain finetune or pretrain "
-                      "--init %.200s goes on with it, and siTrain export %.200s HFDIR merges it "
-                      "into its base", dir, dir, dir);
-}
-
 /* Whether the folder has a model of its own. */
 static int has_model(const char *dir)
 {
@@ -251,9 +242,11 @@ static int open_file(struct safetensors **out, const char *dir, struct err *err)
 {
     const char *path = machine_python_path(dir);
 
-    if (hf_has(dir, PEFT_MODEL) || !hf_has(dir, "adapter_model.bin"))
+    if (hf_has(dir, PEFT_MODEL))
         return safetensors_open_file(out, dir, PEFT_MODEL, err);
     *out = NULL;
+    if (!hf_has(dir, "adapter_model.bin"))
+        return err_misuse(err, "%.200s has " PEFT_CONFIG ", but no " PEFT_MODEL, dir);
     return err_misuse(err, "%.200s has adapter_model.bin, but no " PEFT_MODEL ", which is read "
                       "here: python3 -c \"import torch; from safetensors.torch import save_file as "
                       "s; s({k: v.contiguous() for k, v in torch.load('%.100s/adapter_model.bin', "

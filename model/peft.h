@@ -13,8 +13,6 @@ struct peft; // an open adapter folder
 
 /* True if dir has an adapter_config.json. */
 int peft_is_folder(const char *dir);
-/* Refuses an adapter folder where only a model will do. Returns 0 or a misuse. */
-int peft_refuse(const char *dir, struct err *err);
 
 /* Opens the file of an adapter folder, or the files of a model's (safetensors.h). */
 int peft_files_open(struct safetensors **out, const char *dir, struct err *err);

@@ -3,6 +3,7 @@
 #include "report/format.h"
 
 #include "model/arch.h"
+#include "run/folder/lora_opts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -239,16 +240,37 @@ static struct model_config config_of(const json_t *report)
     return arch ? arch_config(arch, g) : g;
 }
 
+/* Gives the model the adapters of the run, if it has any. */
+static void add_adapters(struct model_config *g, const json_t *report)
+{
+    const char      *targets = report_setting_text(report, "option.lora-targets");
+    struct lora_opts o = { .rank = (uint64_t)report_setting(report, "option.lora-rank"),
+                           .targets = *targets ? targets : NULL };
+    struct err       unsaid;
+
+    lora_opts_set(g, &o, &unsaid);
+}
+
 const char *figure_model(char *buf, size_t size, const json_t *report)
 {
     struct model_config g = config_of(report);
     struct err          unsaid;
-    char                count[32];
+    char                count[32], trained[32];
+    double              all;
 
     *buf = '\0';
-    if (g.arch && !arch_check(&g, &unsaid))
-        snprintf(buf, size, "%zu layers of width %zu, %s parameters", g.n_layer, g.n_embd,
-                 figure_count(count, sizeof count, (double)arch_total(&g)));
+    if (!g.arch || arch_check(&g, &unsaid))
+        return buf;
+    all = (double)arch_total(&g);
+    figure_count(count, sizeof count, all);
+    add_adapters(&g, report);
+    double n = (double)lora_trained(&g);
+    if (g.lora.rank)
+        snprintf(buf, size, "%zu layers of width %zu, trains %s of %s parameters (%.2f%%)",
+                 g.n_layer, g.n_embd, figure_count(trained, sizeof trained, n), count,
+                 100 * n / all);
+    else
+        snprintf(buf, size, "%zu layers of width %zu, %s parameters", g.n_layer, g.n_embd, count);
     return buf;
 }
 

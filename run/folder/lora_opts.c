@@ -32,6 +32,15 @@ const struct opt_row lora_rows[] = {
     { 0 }
 };
 
+int lora_opts_has(const char *name)
+{
+    const struct opt_row *row = lora_rows;
+
+    while (row->name && strcmp(row->name, name))
+        row++;
+    return row->name != NULL;
+}
+
 int lora_opts_check(const struct lora_opts *o, struct err *err)
 {
     const char *given = o->alpha > 0     ? "alpha"

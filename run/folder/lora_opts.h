@@ -14,6 +14,7 @@ struct lora_opts {
 };
 
 extern const struct opt_row lora_rows[];
+int lora_opts_has(const char *name); // true if an option is one of these
 
 /* The option row of commands that take an adapter folder. */
 #define OPT_BASE_ROW(at, how)                                                                      \

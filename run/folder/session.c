@@ -131,7 +131,7 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
     struct storing *c = ctx;
 
     (void)given;
-    if (row->kept == OPT_COMMAND)
+    if (row->kept == OPT_COMMAND || (lora_opts_has(row->name) && !c->s->o.lora.rank))
         return 0;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
         strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
@@ -166,7 +166,7 @@ static int load_options(struct session *s, struct err *err)
     if (rc)
         return rc;
     s->has_opts = 1;
-    for (size_t i = 0; (row = opt_row_at(line.cmd, i, NULL)) && !rc; i++) {
+    for (size_t i = 0; (row = train_opts_row(i)) && !rc; i++) {
         // absent in a run of an older version: the default stays
         char *text = settings_get(s->log, "option.%s", row->name);
 

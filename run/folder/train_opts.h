@@ -189,6 +189,8 @@ int  train_opts_default(struct train_opts *o, struct err *err);
 void train_opts_release(struct train_opts *o);
 /* A command line without any given option, whose options are *o. */
 struct opt_line train_opts_line(struct train_opts *o);
+/* The i-th option that a run keeps, of train_rows and lora_rows; NULL past the last. */
+const struct opt_row *train_opts_row(size_t i);
 
 int read_opts_default(struct read_opts *o, struct err *err); // dtype is -1: the model's own
 
