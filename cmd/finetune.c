@@ -214,17 +214,6 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
     return t->steps / each + (t->steps % each != 0);
 }
 
-int finetune_open(struct model_folder *out, const struct finetune_opts *o,
-                  const struct events *events, struct err *err)
-{
-    int rc = model_folder_open(out, o->init, o->base, MODEL_LAST, NULL, events, err);
-
-    if (!rc && out->config.lora.rank && !out->adapter)
-        events_notice(events, "%s has adapters: they are merged into its model, with which "
-                      "training begins", o->init);
-    return rc || out->adapter ? rc : model_folder_merge(out, err);
-}
-
 /* A classifier to begin with keeps its head, its rows in the order of the task's classes; one for
  * another number of classes gets a new head. */
 static int take_head(struct material *m, struct err *err)
@@ -266,7 +255,8 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
         rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
                         "it, and give that folder to all ranks", o->init);
     if (rc || (rc = find_task(m, err)) ||
-        (rc = finetune_open(&m->init, o, m->n.events, err)) || (rc = take_head(m, err)))
+        (rc = model_folder_begin(&m->init, o->init, o->base, m->n.events, err)) ||
+        (rc = take_head(m, err)))
         return rc;
     *g = m->init.config;
     g->n_labels = m->task->n_labels;

@@ -16,12 +16,6 @@ struct finetune_opts {
     struct train_opts train;
 };
 
-/* Open --init. The adapters of a run are merged into its model; those of a folder are not. Must be
- * closed by model_folder_close, also after a failure. */
-struct model_folder;
-int finetune_open(struct model_folder *out, const struct finetune_opts *o,
-                  const struct events *events, struct err *err);
-
 /* Make a new run whose rows are conversations or preferences. */
 int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm, struct err *err);
 

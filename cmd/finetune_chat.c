@@ -62,7 +62,7 @@ static int take_model(struct material *m, struct opt_line *line, struct err *err
 {
     const struct finetune_opts *o = line->options;
     struct model_config        *g = &m->n.config;
-    int rc = finetune_open(&m->init, o, m->n.events, err);
+    int rc = model_folder_begin(&m->init, o->init, o->base, m->n.events, err);
 
     if (rc)
         return rc;

@@ -187,7 +187,8 @@ static int run(struct opt_line *line, struct err *err)
     o->train.quiet |= !job_speaks();
     progress_quiet(o->train.quiet);
     memory_baseline();
-    if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab || model_has_sizes(m)))
+    if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab ||
+                      model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
     rc = o->resume ? 0 : make_run(dir, line, comm, err);

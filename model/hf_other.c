@@ -63,9 +63,9 @@ int hf_refuse_adapter(const char *path, struct err *err)
 {
     if (!hf_has(path, "adapter_config.json"))
         return 0;
-    return err_misuse(err, "%.200s is an adapter (adapter_config.json): siTrain finetune or pretrain "
-                      "--init %.200s goes on with it, and siTrain export %.200s HFDIR merges it "
-                      "into its model", path, path, path);
+    return err_misuse(err, "%.200s is an adapter (adapter_config.json): siTrain finetune or "
+                      "pretrain --init %.200s goes on with it, and siTrain export %.200s HFDIR merges "
+                      "it into its model", path, path, path);
 }
 
 /* ---- quantized models ---- */
@@ -110,13 +110,14 @@ int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *er
     if (!hf_key_has(k, "quantization_config"))
         return 0;
     // the first files of bitsandbytes do not name it
-    if (!*method && (json_flag(settings, "load_in_4bit", 0) || json_flag(settings, "load_in_8bit", 0)))
+    if (!*method && (json_flag(settings, "load_in_4bit", 0) ||
+                     json_flag(settings, "load_in_8bit", 0)))
         method = "bitsandbytes";
     while (i < sizeof quantized / sizeof *quantized && strcmp(method, quantized[i].method))
         i++;
     const struct quantized *q = i < sizeof quantized / sizeof *quantized ? &quantized[i] : NULL;
     dequantize(end, sizeof end, q, dir);
-    return err_misuse(err, "%.200s: a model that is quantized with %.40s (\"quantization_config\"), "
-                      "which cannot be trained: %s", k->path,
+    return err_misuse(err, "%.200s: a model that is quantized with %.40s "
+                      "(\"quantization_config\"), which cannot be trained: %s", k->path,
                       q ? q->name : *method ? method : "an unknown method", end);
 }

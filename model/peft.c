@@ -80,7 +80,8 @@ static int settings_refuse(const struct hf_keys *k, struct err *err)
     return known ? 0
                  : err_misuse(err, "%s: \"init_lora_weights\" is \"%.60s\", which changes "
                               "the base, too: merge the adapter in Python "
-                              "(PeftModel.merge_and_unload), and begin with the merged folder", k->path, json_string_value(init));
+                              "(PeftModel.merge_and_unload), and begin with the merged folder",
+                              k->path, json_string_value(init));
 }
 
 /* Refuses modules that are trained whole, but for the head of a classifier. */

@@ -89,14 +89,14 @@ int runlog_new_rows(struct runlog *log, struct err *err)
     return schema_raise(&log->db, SCHEMA_ROWS, err);
 }
 
-int runlog_new_adapters(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_ADAPTERS, err);
-}
-
 int runlog_new_arithmetic(struct runlog *log, struct err *err)
 {
     return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);
+}
+
+int runlog_new_frozen(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_FROZEN, err);
 }
 
 int runlog_new_pairs(struct runlog *log, struct err *err)

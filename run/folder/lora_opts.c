@@ -171,6 +171,7 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
 
     if (from && opt_given(line, "lora-dropout"))
         lora.dropout = (float)o->dropout;
-    int rc = from ? lora_set(g, &lora, err) : lora_opts_set(g, o, err); // again: g's head may be new
+    // again: g may have another head now
+    int rc = from ? lora_set(g, &lora, err) : lora_opts_set(g, o, err);
     return rc || !g->lora.rank ? rc : keep_all(line, o, g, from, err);
 }

@@ -25,8 +25,8 @@ int lora_opts_has(const char *name); // true if an option is one of these
 /* Check options that depend on each other. Misuse: one of them without --lora-rank. */
 int lora_opts_check(const struct lora_opts *o, struct err *err);
 
-/* Give a model the adapters of the options. Misuse: a matrix that is smaller than the rank, a target
- * that the family lacks. */
+/* Give a model the adapters of the options. Misuse: a matrix that is smaller than the rank, a
+ * target that the family lacks. */
 int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err *err);
 
 /* Give g, the configuration of a new run, its adapters, and store on the line what they are, as if

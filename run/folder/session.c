@@ -152,8 +152,6 @@ int session_store_options(struct session *s, int places, struct err *err)
         return err_set(err, rc, "%s: out of memory for the options", s->dir);
     if (!rc && train_opts_newer(&s->o))
         rc = runlog_new_arithmetic(s->log, err);
-    if (!rc && s->o.lora.rank)
-        rc = runlog_new_adapters(s->log, err);
     return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 

@@ -104,8 +104,9 @@ int columns_check(const struct task_names *n, int own, struct err *err)
         return err_misuse(err, "--pair-column %s names the second text of a pair: give "
                           "--text-column NAME for the first, too", n->pair);
     if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
-        return err_misuse(err, "the column %s is named twice: the text, the second text and the "
-                          "label (label, if --label-column names no other) must be different columns",
+        return err_misuse(err, "the column %s is named twice: the text, the second text and "
+                          "the label (label, if --label-column names no other) must be different "
+                          "columns",
                           same(n->text, n->pair) ? n->text : label);
     return 0;
 }

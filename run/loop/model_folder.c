@@ -256,6 +256,17 @@ int model_folder_merge(struct model_folder *r, struct err *err)
     return 0;
 }
 
+int model_folder_begin(struct model_folder *r, const char *path, const char *base,
+                       const struct events *events, struct err *err)
+{
+    int rc = model_folder_open(r, path, base, MODEL_LAST, NULL, events, err);
+
+    if (!rc && r->config.lora.rank && !r->adapter)
+        events_notice(events, "%s has adapters: they are merged into its model, with which "
+                      "training begins", path);
+    return rc || r->adapter ? rc : model_folder_merge(r, err);
+}
+
 int model_folder_labels(struct hf_labels *out, const struct model_folder *r, const char *path,
                         struct err *err)
 {

@@ -38,8 +38,8 @@ struct model_folder {
 };
 
 /* Open the model at `path`: a run, a Hugging Face folder, or an adapter folder, whose model is in
- * the folder `base`, or, if it is NULL, where the adapter says. If the last model is read and a crash interrupted a step, the step is
- * completed first. If another process trains the run, that process writes the model for this one
+ * the folder `base`, or, if it is NULL, where the adapter says. If the last model is read and a
+ * crash interrupted a step, the step is completed first. If another process trains the run, that process writes the model for this one
  * after its step (live.h). A notice says which model is read, unless it is the usual one.
  * `which` and disk are for a run; disk NULL: the run's own. Must be closed by model_folder_close,
  * also after a failure. */
@@ -47,6 +47,10 @@ int  model_folder_open(struct model_folder *r, const char *path, const char *bas
                        enum model_which which, const char *disk, const struct events *events,
                        struct err *err);
 void model_folder_close(struct model_folder *r);
+/* Open the last model, to begin a training with it. The adapters of a run are merged into its
+ * model, with a notice; those of a folder are not, and r->adapter is set. */
+int  model_folder_begin(struct model_folder *r, const char *path, const char *base,
+                        const struct events *events, struct err *err);
 /* Merge adapters, if the model has any, into config and source. The evaluator still has them
  * apart. */
 int  model_folder_merge(struct model_folder *r, struct err *err);
