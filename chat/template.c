@@ -6,7 +6,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/utf8.h"
-#include "data/text/tokenizer.h"
+#include "data/text/tokenizer_gguf.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -138,7 +138,9 @@ static int read_optional(json_t **out, char **path, const char *dir, const char 
     *path = file_path(err, "%s/%s", dir, name);
     if (!*path)
         return -ENOMEM;
-    return access(*path, F_OK) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
+    if (tokenizer_gguf_is(dir))
+        return strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
+    return !file_may_be(*path) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
 }
 
 static int add_of_file(struct chat_template *t, const char *dir, const char *name,
@@ -157,7 +159,7 @@ static int add_of_file(struct chat_template *t, const char *dir, const char *nam
 static int add_folders_own(struct chat_template *t, const char *dir, struct err *err)
 {
     char *path = file_path(err, "%s/chat_template.jinja", dir);
-    int   rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : add_file(t, "default", path, err);
+    int   rc = !path ? -ENOMEM : !file_may_be(path) ? 0 : add_file(t, "default", path, err);
 
     free(path);
     rc = rc ? rc : add_folder(t, dir, err);
@@ -287,7 +289,7 @@ static int choose(struct chat_template *t, const char *dir, const char *name, st
         return 0;
     }
     names_list(t, names, sizeof names);
-    if (access(name, F_OK))
+    if (!file_may_be(name))
         return err_misuse(err, "%s is neither a file nor a chat template of %s, which has: %s",
                           name, dir, names);
     list_clear(t, NULL);
@@ -402,6 +404,16 @@ static const struct jinja *writer(const struct chat_template *t, const json_t *t
     const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
 
     return j ? j : t->n == 1 ? t->list[0].jinja : find(t, "default");
+}
+
+const char *chat_template_text(const struct chat_template *t)
+{
+    const struct jinja *j = writer(t, NULL);
+
+    for (size_t i = 0; i < t->n; i++)
+        if (t->list[i].jinja == j)
+            return t->list[i].text;
+    return t->n ? t->list[0].text : NULL;
 }
 
 int chat_template_marks(const struct chat_template *t, const json_t *tools)

@@ -21,6 +21,8 @@ void chat_template_close(struct chat_template *t); // NULL is fine
 int  chat_template_is_file(const struct chat_template *t);
 /* A checksum of their names and texts. */
 uint32_t chat_template_sum(const struct chat_template *t);
+/* The text of the one that writes a conversation without tools. */
+const char *chat_template_text(const struct chat_template *t);
 /* Makes these the templates of a folder that has copies of the tokenizer's files: one becomes its
  * chat_template.jinja, several a list in its tokenizer_config.json. A template that stood in
  * tokenizer_config.json is replaced there, too: programs that look there first, as llama.cpp's

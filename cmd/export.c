@@ -1,5 +1,6 @@
-/* export.c: a run's parameters as a Hugging Face folder. */
+/* export.c: a run's parameters as a Hugging Face folder, or as a GGUF file (export_gguf.c). */
 #include "cmd/cmd.h"
+#include "cmd/export_gguf.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "run/folder/exports.h"
@@ -10,7 +11,7 @@
 struct export_opts {
     const char *run, *dir;
     const char *base;
-    int         dtype, adapter;
+    int         dtype, gguf_type, adapter;
     uint64_t    shard; // bytes
     struct which_opts which;
 };
@@ -20,7 +21,9 @@ struct export_opts {
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run),
       .help = "Run to export, or Hugging Face or adapter folder to convert" },
-    { "HFDIR", OPT_ARG, AT(dir), .help = "Folder to write, new or empty" },
+    { "HFDIR", OPT_ARG, AT(dir),
+      .help = "Folder to write, new or empty. A name that ends in .gguf is that of a GGUF file "
+              "instead, for llama.cpp and Ollama." },
     { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "Precision of the tensors" },
     { "max-shard-size", OPT_SIZE, AT(shard), "5G",
       .help = "Largest size of the tensors in one file (0: one file). A larger model becomes "
@@ -29,6 +32,9 @@ static const struct opt_row rows[] = {
       .help = "Write the adapters alone, as a folder that `peft` loads (default: merged into their "
               "model)" },
     OPT_BASE_ROW(AT(base), OPT_COMMAND),
+    { "gguf-type", OPT_WORD, AT(gguf_type), "f16", gguf_type_word,
+      .help = "Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; "
+              "rows that are no multiple of 32 stay f16. Vectors are f32." },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -101,10 +107,14 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
     x.pad = model_folder_pad(r, tok);
     tokenizer_close(tok);
-    rc = rc ? rc : hf_export(o->dir, &x, err);
+    rc = rc                       ? rc
+         : export_is_gguf(o->dir) ? export_gguf(o->dir, &x, o->gguf_type, o->run, err)
+                                  : hf_export(o->dir, &x, err);
     work_end(&say_events);
-    if (!r->hf)
-        rc = rc ? session_explain(&r->run, rc, err) : record(r, o->dir, err);
+    if (!r->hf && rc)
+        rc = session_explain(&r->run, rc, err);
+    else if (!r->hf && !export_is_gguf(o->dir)) // a run does not go on from a GGUF file
+        rc = record(r, o->dir, err);
     if (!rc && *notice)
         fprintf(stderr, "siTrain: %s\n", notice);
     if (!rc && !x.tokenizer)
@@ -124,6 +134,9 @@ static int choose_form(struct model_folder *r, const struct export_opts *o, stru
     if (o->adapter && !r->config.lora.rank)
         return err_misuse(err, "--adapter: %.300s has no adapters: leave it out, and the model is "
                           "written", o->run);
+    if (o->adapter && export_is_gguf(o->dir))
+        return err_misuse(err, "--adapter writes a folder, and %.300s is the name of a GGUF file: "
+                          "leave --adapter out, and the merged model is written", o->dir);
     if (o->base && !r->hf && !o->adapter)
         return err_misuse(err, "--base is for adapters: give --adapter too, or leave it out");
     return o->adapter ? 0 : model_folder_merge(r, err);
@@ -133,17 +146,21 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
     struct model_folder r = { 0 };
-    const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
+    int                 gguf = export_is_gguf(o->dir);
+    const struct output out = { o->dir, gguf ? OUTPUT_GGUF : OUTPUT_MODEL, &o->run, 1 };
     enum model_which    which;
-    int rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
+    int rc = export_gguf_options(line, gguf, err);
 
+    if (!rc && !gguf)
+        rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
     rc = rc ? rc : output_check(&out, err);
-    rc = rc ? rc : hf_export_check(o->dir, err);
+    rc = rc || gguf ? rc : hf_export_check(o->dir, err);
     rc = rc ? rc : model_which(&which, &o->which, o->run, err);
     rc = rc ? rc : model_folder_open(&r, o->run, session_is_run(o->run) ? NULL : o->base, which,
                                      NULL, &say_events, err);
     rc = rc ? rc : choose_form(&r, o, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
+    rc = rc || !gguf ? rc : gguf_config_check(&r.config, err);
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
         say_line(stdout, "%s: %.4g million parameters%s", o->dir, written(&r, o) / 1e6,
@@ -154,13 +171,14 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR [--last] [--adapter] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
-    .summary = "write a folder that Hugging Face's transformers loads",
+    .usage = "RUN HFDIR|FILE.gguf [--last] [--adapter] [--dtype fp32|bf16|fp16] "
+             "[--max-shard-size SIZE] [--gguf-type f16|bf16|f32|q8_0]",
+    .summary = "write a folder that Hugging Face's transformers loads, or a GGUF file",
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
             "model after the last step. If another process trains the run, the model after the "
             "step that it is at. Adapters (LoRA) are merged into their model, unless --adapter is "
             "given. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
     .examples = { "siTrain export first first-hf",
-                  "siTrain export mine mine-hf --dtype bf16 --max-shard-size 2G" },
+                  "siTrain export mine mine.gguf --gguf-type q8_0" },
 };

@@ -5,9 +5,9 @@
 #include "model/acts.h"
 
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/matvec.h"
+#include "kernels/product/matvec.h"
 #include "model/products.h"
 
 #include <assert.h>

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "data/base/arena.h"
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 #include "model/products.h"
 #include "offload/layout/act_rule.h"
 

@@ -3,7 +3,7 @@
 #include "model/arch.h"
 
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/rng.h"
 
 #include <assert.h>

@@ -17,7 +17,7 @@
 
 #include "data/base/dtype.h"
 #include "data/base/err.h"
-#include "kernels/rope.h"
+#include "kernels/attention/rope.h"
 #include "model/hf_keys.h"
 #include "model/ways.h"
 

@@ -13,7 +13,7 @@
 #include "model/bert.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
+#include "kernels/rows/gelu.h"
 #include "model/layer.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "model/block.h"
 
 #include "data/base/clock.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "model/layer.h"
 
 #include <assert.h>

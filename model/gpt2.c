@@ -11,7 +11,7 @@
 #include "model/gpt2.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
+#include "kernels/rows/gelu.h"
 #include "model/layer.h"
 
 static const struct arch_param params[GPT2_TENSORS] = {

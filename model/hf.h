@@ -1,6 +1,7 @@
 /* hf.h: Hugging Face model folders: config.json and safetensors files. They are read as a source
- * of parameters, and written so that `transformers` loads them. Tensors are streamed: only a
- * piece of a tensor is in memory at a time. */
+ * of parameters, and written so that `transformers` loads them. A GGUF file may stand wherever a
+ * folder is read: it has the sizes, the parameters and the tokenizer, too. Tensors are streamed:
+ * only a piece of a tensor is in memory at a time. */
 #pragma once
 
 #include "data/base/json.h"
@@ -12,7 +13,7 @@ struct hf; // an open folder
 
 /* True if dir has an entry of this name. */
 int hf_has(const char *dir, const char *name);
-/* True if dir has a config.json. */
+/* True if dir is a GGUF file, has a config.json, or this user may not look: opening it says so. */
 int hf_is_folder(const char *dir);
 
 /* Returns out. If no file is called `name` and `name` may be a model of the Hub, out is the end
@@ -21,9 +22,9 @@ enum { HF_HINT = 640 };
 const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
 /* Refuse known inputs of other kinds, in hf_other.c; 0 or a misuse. hf_refuse_other: an adapter
- * folder (peft.h) without a config.json, or a GGUF file. hf_refuse_adapter: any adapter folder,
- * where only a model will do. hf_refuse_quantized: a model with quantized parameters; k: the
- * config.json in dir. */
+ * folder (peft.h) without a config.json, or a folder with a GGUF file alone. hf_refuse_adapter: any
+ * adapter folder, where only a model will do. hf_refuse_quantized: a model with quantized
+ * parameters; k: the config.json in dir. */
 int hf_refuse_other(const char *path, struct err *err);
 int hf_refuse_adapter(const char *path, struct err *err);
 int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err);

@@ -3,7 +3,7 @@
  * tokens of many texts (decode.c). Both use the family's one forward. */
 #pragma once
 
-#include "kernels/layernorm.h"
+#include "kernels/rows/layernorm.h"
 #include "model/adapter.h"
 #include "model/model.h"
 

@@ -16,8 +16,8 @@
 #include "model/llama.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/swiglu.h"
+#include "kernels/rows/rmsnorm.h"
+#include "kernels/rows/swiglu.h"
 #include "model/layer.h"
 #include "model/llama_config.h"
 

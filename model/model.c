@@ -4,7 +4,7 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/matvec.h"
+#include "kernels/product/matvec.h"
 
 #include <omp.h>
 

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "data/base/arena.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/dropout.h"
-#include "kernels/layernorm.h"
-#include "kernels/rmsnorm.h"
+#include "kernels/rows/layernorm.h"
+#include "kernels/rows/rmsnorm.h"
 #include "model/acts.h"
 #include "model/arch.h"
 #include "model/products.h"

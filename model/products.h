@@ -4,7 +4,7 @@
  * cut into powers of two, so a dozen classes serve every length. */
 #pragma once
 
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 #include "model/arch.h"
 #include "model/ways.h"
 

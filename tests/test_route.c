@@ -173,7 +173,7 @@ static void test_in_step(void **state)
     o.runs[STREAM_TRAIN][4].uses_with = ROUTE_READ; // and nothing is trained
     faulty(o, "nothing is trained");
     o = route_adapters(3);
-    o.runs[STREAM_TRAIN][4].uses |= ROUTE_ADD | ROUTE_SEND; // trained layers between trained adapters
+    o.runs[STREAM_TRAIN][4].uses |= ROUTE_ADD | ROUTE_SEND; // trained layers between adapters
     faulty(o, "numbered");
 }
 
@@ -268,14 +268,14 @@ static void test_faults(void **state)
     faulty(o, "after it was sent");
     o = route_gpt2(2);
     train[3].uses = ROUTE_READ;
-    train[4] = (struct route_run){ 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND };
+    train[4] = (struct route_run){ 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND, 0, 0 };
     train[6].uses = 0;
     assert_null(route_fault(&o)); // the final norm's is not, nor added to: it is frozen
     assert_false(route_trains(&o, 3));
     train[5].uses = ROUTE_READ | ROUTE_ADD; // but a layer's is added to
     faulty(o, "sent once");
     o = route_gpt2(2);
-    train[7] = (struct route_run){ 1, ROUTE_UP, ROUTE_READ };
+    train[7] = (struct route_run){ 1, ROUTE_UP, ROUTE_READ, 0, 0 };
     faulty(o, "read after its gradient");
     o = route_gpt2(2);
     o.runs[STREAM_EVAL][1].uses |= ROUTE_ADD;

@@ -386,9 +386,9 @@ int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
 
     if (!s || !one || !index) {
         rc = err_set(err, -ENOMEM, "no memory to open %s", dir);
-    } else if (access(one, F_OK) == 0) {
+    } else if (file_may_be(one)) {
         rc = st_open_one(s, dir, "model.safetensors", err);
-    } else if (access(index, F_OK) == 0) {
+    } else if (file_may_be(index)) {
         rc = st_open_index(s, dir, index, &root, err);
     } else {
         rc = err_misuse(err, "%s has neither model.safetensors nor model.safetensors.index.json",

@@ -7,6 +7,7 @@
  * again takes the flags of its last naming. Ids are not taken from the files: a token of the
  * vocabulary keeps its own, every other one gets the next. A file that says otherwise is refused,
  * because its model was trained with the ids in it. */
+#include "data/text/tokenizer_gguf.h"
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -250,9 +251,11 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 
 int companion_read(json_t **out, const char *dir, const char *name, struct err *err)
 {
+    if (tokenizer_gguf_is(dir)) // it has what this one file of a folder says
+        return strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
     char *path = file_path(err, "%s/%s", dir, name);
     int   rc = !path                 ? -ENOMEM
-               : access(path, F_OK) ? 0
+               : !file_may_be(path) ? 0
                                     : json_read_object(out, path, COMPANION_BYTES, err);
 
     free(path);

@@ -30,7 +30,7 @@ static const char *const kind_names[] = {
     "predictions of siTrain plan --json",
     "figures of siTrain bench --json",
     "machines of siTrain bench --save",
-    "plots of siTrain bench --plot",
+    "GGUF files of siTrain export",
 };
 
 /* How files begin that siTrain writes, and what else their first 4 KiB contain. If a kind has
@@ -51,6 +51,7 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
     { OUTPUT_FIGURES, "{\n  \"version\": \"", { "\",\n  \"machine\": {\n    \"cpu\": ",
                                                 "\n    \"grad_accum\": " } },
     { OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it;", { NULL } },
+    { OUTPUT_GGUF, "GGUF\3", { "sitrain.family" } },
 };
 
 /* Names in a Hugging Face model's folder. Any of the first TELLING names marks a folder as a
@@ -416,6 +417,9 @@ int output_check(const struct output *o, struct err *err)
     struct target p;
     int          rc = target_find(&p, o->path, err);
 
+    if (!rc && !strcmp(o->path, "-"))
+        rc = err_misuse(err, "-: the name of a file is expected, and this is not written to "
+                        "standard output; ./- is a file of that name");
     if (!rc && strlen(p.name) + FILE_NEW_TAIL > NAME_MAX) // now, not after the work
         rc = err_misuse(err, "%s: the name is too long: at most %d bytes, since the file is made "
                         "under a longer one", o->path, NAME_MAX - FILE_NEW_TAIL);
@@ -483,7 +487,7 @@ int output_put(const struct output *o, const void *bytes, size_t n, struct err *
 
 int output_check_folder_name(const char *dir, const char *it, struct err *err)
 {
-    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
+    static const char *const endings[] = { ".ggml", ".gguf", ".safetensors", ".bin", ".pt", ".pth",
                                            ".onnx", ".json", ".model", ".txt" };
     size_t                   n = strlen(dir);
 
@@ -493,8 +497,8 @@ int output_check_folder_name(const char *dir, const char *it, struct err *err)
         if (n > m && !strcasecmp(dir + n - m, endings[i]))
             return err_misuse(err, "%s: %s, and %s is the name of a file%s: give a folder's name",
                               dir, it, endings[i],
-                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
-                                      "folder" : "");
+                              i ? "" : ", which a llama.cpp of today no longer reads: one that ends "
+                                       "in .gguf makes a file that it reads");
     }
     return 0;
 }

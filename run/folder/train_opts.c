@@ -4,8 +4,8 @@
 
 #include "csd/csd.h"
 #include "data/base/round.h"
-#include "kernels/matmul.h"
-#include "kernels/optim.h"
+#include "kernels/product/matmul.h"
+#include "kernels/update/optim.h"
 #include "model/arch.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"

@@ -203,7 +203,7 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
 
     *r = (struct model_folder){ .events = events };
     memory_baseline();
-    if (session_is_run(path))
+    if (session_may_be_run(path))
         rc = base ? err_misuse(err, "--base is for adapter folders, and %.200s is a run: leave it "
                                "out", path)
                   : open_run(r, path, which, disk, err);
