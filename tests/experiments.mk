@@ -11,9 +11,9 @@
 VENV ?= $(BUILD)/venv
 
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids, continuations and rendered conversations as Hugging Face's libraries (VENV=, DATA=)
-	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl
+	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl peft
 	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py tests/hf/check_families.py tests/hf/check_encoders.py \
-	    tests/hf/check_chat.py
+	    tests/hf/check_chat.py tests/hf/check_peft.py
 
 # FUZZ_STRINGS=300: fewer; SEED=2: others. Texts of DATA/text too, where DATA is given.
 FUZZ_STRINGS ?= 3000
