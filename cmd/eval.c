@@ -336,7 +336,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 static int run_parts(const struct evaluation *v, struct err *err)
 {
-    long pad = model_folder_pad(v->r, v->e->model, v->tok);
+    long pad = model_folder_pad(v->r, v->tok);
     int  rc = 0;
 
     for (size_t i = 0; i < v->parts && !rc; i++) {
@@ -432,8 +432,8 @@ static int run(struct opt_line *line, struct err *err)
 
     int rc = predict_check_all(o, err);
     rc = rc ? rc : model_which(&which, &o->which, o->model, err);
-    rc = rc ? rc : model_folder_open(&r, o->model, which, disk_name((size_t)o->read.disk),
-                                     &say_events, err);
+    rc = rc ? rc : model_folder_open(&r, o->model, o->read.base, which,
+                                     disk_name((size_t)o->read.disk), &say_events, err);
     rc = rc ? rc : model_folder_given(&r, o->tokenizer, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;

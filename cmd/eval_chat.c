@@ -159,7 +159,7 @@ static int refer(struct chatting *c, struct err *err)
 {
     struct model_folder ref;
     struct evaluator    by = { 0 };
-    int rc = model_folder_open(&ref, c->e->reference, MODEL_LAST, NULL, &say_events, err);
+    int rc = model_folder_open(&ref, c->e->reference, NULL, MODEL_LAST, NULL, &say_events, err);
 
     if (!rc && ref.config.vocab != c->r->config.vocab)
         rc = err_misuse(err, "--reference %s has %zu words, and %s has %zu", c->e->reference,

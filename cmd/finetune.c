@@ -30,8 +30,9 @@ static const struct opt_row rows[] = {
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "Run to continue from its last commit" },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder or run to start from. The head is kept if its number of "
-              "classes fits.", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder or run to start from, or folder of an adapter to go on with. "
+              "The head is kept if its number of classes fits.", .kept = OPT_SOURCE },
+    OPT_BASE_ROW(AT(base), OPT_SOURCE),
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder (default: --init's)", .kept = OPT_SOURCE },
     { "data", OPT_PATH, AT(data), .arg = "DIR",
@@ -45,6 +46,7 @@ static const struct opt_part parts[] = {
     { "Conversations", chat_opt_rows, AT(chat) },
     { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 static const struct opt_default defaults[] = { { "steps", NULL },        { "batch", "32" },
@@ -226,7 +228,7 @@ static int take_head(struct material *m, struct err *err)
 }
 
 /* Everything that can be refused, before anything is made. */
-static int gather(struct material *m, const struct opt_line *line, struct err *err)
+static int gather(struct material *m, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
     struct model_config    *g = &m->n.config;
@@ -237,6 +239,10 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         return rc;
     g->n_labels = m->task->n_labels;
     g->headless = 0;
+    if ((rc = lora_opts_begin(g, line, &o->train.lora, m->init.adapter ? o->init : NULL, err)))
+        return rc;
+    m->n.base = m->init.hf ? m->init.base : NULL;
+    m->n.adapted = m->init.adapter != NULL;
     if ((rc = tune_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, TUNE_SEQ,
                        g->n_positions, m->n.tokenizer, err)) ||
         (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
@@ -307,7 +313,7 @@ static int check_resume(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
-    if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
+    if (o->data || o->init || o->base || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
         t->split > 0)

@@ -28,7 +28,7 @@ int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
     if (n->comm && session_is_run(o->init))
         return err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain "
                           "export it, and give that folder to all ranks", o->init);
-    int rc = model_folder_open(init, o->init, MODEL_LAST, NULL, n->events, err);
+    int rc = model_folder_begin(init, o->init, o->base, n->events, err);
 
     if (rc)
         return rc;
@@ -39,7 +39,7 @@ int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
     if (opt_given(n->line, "dropout"))
         arch_drop(&n->config, (float)o->train.dropout);
     n->source_labels = init->config.n_labels;
-    n->pad = model_folder_pad(init, o->init, NULL);
+    n->pad = model_folder_pad(init, NULL);
     n->tokenizer = o->tokenizer ? o->tokenizer : init->tokenizer;
     return 0;
 }

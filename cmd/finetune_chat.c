@@ -48,18 +48,24 @@ static int check_source(const struct opt_line *line, struct err *err)
     return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
 }
 
-static int take_model(struct material *m, const struct finetune_opts *o, struct err *err)
+/* The model without a classifier's head. */
+static int take_model(struct material *m, struct opt_line *line, struct err *err)
 {
+    const struct finetune_opts *o = line->options;
     int rc = finetune_init(&m->init, &m->n, err);
 
     rc = rc ? rc : train_without_head(&m->n.config, o->init, m->n.events, err);
     if (rc)
         return rc;
+    rc = lora_opts_begin(&m->n.config, line, &o->train.lora, m->init.adapter ? o->init : NULL, err);
+    if (rc)
+        return rc;
     if (m->init.hf)
-        m->n.init = o->init;
-    else
+        m->n.init = m->n.base = m->init.base;
+    m->n.adapter = m->init.adapter ? o->init : NULL;
+    if (!m->init.hf)
         m->n.source = &m->init.source;
-    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, o->init, err);
+    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, err);
 }
 
 /* The tokenizer, the template and the files. */
@@ -164,7 +170,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     rc = check_source(line, err);
     if (!rc && tune_pairs(&o->tune) && !opt_given(line, "lr"))
         rc = opt_set(line, "lr", PAIRS_LR, err);
-    if (rc || (rc = take_model(m, o, err)) || (rc = take_rows(m, line, err)) ||
+    if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
         (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;
     m->n.generation = m->generation;

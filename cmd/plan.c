@@ -5,6 +5,7 @@
 #include "cmd/plan_rows.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
+#include "model/peft.h"
 #include "offload/estimate/traffic.h"
 #include "plan/forecast.h"
 #include "plan/mem_choice.h"
@@ -90,6 +91,7 @@ static const struct opt_part parts[] = {
     { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 
@@ -98,10 +100,11 @@ static void print_model(const struct session *s)
     const struct model_config *g = &s->config;
     const struct train_opts *o = &s->o;
     double                   tokens = (double)(o->batch * o->seq * o->grad_accum);
+    char                     many[96];
 
-    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million "
-           "parameters (M = %.1f MiB)\n", g->n_layer, g->n_head, g->n_embd, g->vocab,
-           g->n_positions, (double)arch_total(g) / 1e6, 2.0 * (double)arch_total(g) / (1 << 20));
+    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %s (M = %.1f MiB)\n",
+           g->n_layer, g->n_head, g->n_embd, g->vocab, g->n_positions,
+           say_parameters(many, sizeof many, g), 2.0 * (double)arch_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
            o->batch, o->seq, training_varies(s) ? " at most" : "",
            tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
@@ -348,6 +351,16 @@ static void print_memory(const struct budget *b)
     printf("\nMemory\n%s", table);
 }
 
+/* The adapters of the options, or those of the folder in --init. */
+static int plan_adapters(struct model_config *g, struct opt_line *line, struct err *err)
+{
+    struct plan_opts *o = line->options;
+    const char       *adapter = o->model.init && peft_is_folder(o->model.init) ? o->model.init
+                                                                                : NULL;
+
+    return lora_opts_begin(g, line, &o->train.lora, adapter, err);
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct plan_opts *o = line->options;
@@ -369,6 +382,7 @@ static int run(struct opt_line *line, struct err *err)
                                  o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);
     rc = rc ? rc : plan_rows(&look, &s, &of_rows, line, &o->train, err);
+    rc = rc ? rc : plan_adapters(&s.config, line, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;

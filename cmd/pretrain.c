@@ -4,6 +4,8 @@
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
 #include "data/base/machine.h"
+#include "model/hf.h"
+#include "plan/memory.h"
 #include "run/folder/settings.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
@@ -52,6 +54,7 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 
@@ -61,6 +64,7 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init,
                         .corpus = &o->corpus, .line = line, .comm = comm,
                         .events = say_events_of_job() };
+    char          init[HF_PATH_BYTES];
     int           rc = train_opts_check(&o->train, err);
 
     if (rc)
@@ -74,6 +78,12 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     rc = model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     rc = rc ? rc : train_without_head(&n.config, o->model.init, n.events, err);
+    rc = rc ? rc : model_init(init, &n.adapter, &o->model, err);
+    rc = rc ? rc : lora_opts_begin(&n.config, line, &o->train.lora, n.adapter, err);
+    if (!rc && n.config.lora.rank && !n.init)
+        events_notice(n.events, "--lora-rank without --init: the model's random parameters stay as "
+                      "they are, and only adapters are trained");
+    n.init = n.base = n.init ? init : NULL;
     n.tokenizer = o->tokenizer;
     return rc ? rc : newrun_create(&n, err);
 }
@@ -156,7 +166,8 @@ static int run(struct opt_line *line, struct err *err)
 
     if (rc)
         return rc;
-    if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
+    if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab ||
+                      model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
     rc = o->resume ? 0 : make_run(dir, line, comm, err);

@@ -6,6 +6,7 @@
 
 #include "data/base/visible.h"
 #include "data/db/questions.h"
+#include "model/lora.h"
 #include "offload/estimate/traffic.h"
 #include "plan/wear.h"
 #include "report/format.h"
@@ -98,16 +99,20 @@ void report_tame(json_t *v)
 
 /* ---- what follows from the settings ---- */
 
-/* Adds the sizes of the model, if they are known. */
+/* Adds the sizes of the model, if they are known; with adapters, how much is trained. */
 static void add_model(json_t *report, const struct model_config *g)
 {
-    struct err unsaid;
+    const struct model_config base = lora_base(g);
+    struct err                unsaid;
+    json_t                   *model;
 
-    if (g->arch && !arch_check(g, &unsaid))
-        json_object_set_new(report, "model",
-                            json_pack("{s:I, s:I, s:I}", "layers", (json_int_t)g->n_layer, "width",
-                                      (json_int_t)g->n_embd, "parameters",
-                                      (json_int_t)arch_total(g)));
+    if (!g->arch || arch_check(g, &unsaid))
+        return;
+    model = json_pack("{s:I, s:I, s:I}", "layers", (json_int_t)g->n_layer, "width",
+                      (json_int_t)g->n_embd, "parameters", (json_int_t)arch_total(&base));
+    if (g->lora.rank)
+        json_object_set_new(model, "trained", json_integer((json_int_t)lora_trained(g)));
+    json_object_set_new(report, "model", model);
 }
 
 /* Adds the sources of a language model's rows, and how much of each was read. */

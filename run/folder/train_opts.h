@@ -9,6 +9,7 @@
 #include "model/adapt.h"
 #include "model/schedule.h"
 #include "offload/layout/config.h"
+#include "run/folder/lora_opts.h"
 
 /* Values of --mode: enum run_mode, and su+o+c, which means su+o with --compress. */
 enum { TRAIN_SU_O_C = RUN_SUO + 1 };
@@ -34,7 +35,8 @@ enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1
 
 /* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
 struct model_opts {
-    const char *init;  // a Hugging Face folder; NULL: none
+    const char *init;  // a Hugging Face folder, or an adapter folder; NULL: none
+    const char *base;  // the folder of an adapter's model; NULL: as the adapter says
     const char *model; // gpt2, gpt2-medium, ...; NULL: none
     uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
     uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
@@ -70,6 +72,7 @@ struct train_opts {
     double   label_smoothing;               // fraction of the loss spread over all classes
     double   neftune_alpha;                 // noise in the embeddings; 0: none
     double            dropout; // 0: none; default of a classifier: config.json's
+    struct lora_opts  lora;
     // devices
     int                mode; // enum run_mode, after train_opts_check
     int      csd;                           // as in csd_at
@@ -136,6 +139,7 @@ enum { TUNE_SEQ = 128 }; // usual for labelled rows
 
 /* Options for reading a model: eval and generate. */
 struct read_opts {
+    const char *base;     // the folder of an adapter's model; NULL: as the adapter says
     uint64_t seq, batch;  // seq 0: the model's positions
     int      dtype;       // enum dtype: DT_F32 or DT_BF16; -1: the model's own
     uint64_t host_mem;    // memory limit, bytes; 0: none
@@ -169,7 +173,7 @@ double train_opts_asked(const struct train_opts *o, const struct model_config *g
 struct topology_config train_opts_links(const struct train_opts *o);
 
 /* True if an option decides what is computed that programs of format 5 do not know
- * (data/db/schema.h). */
+ * (data/db/schema.h). Adapters have a format of their own. */
 int train_opts_newer(const struct train_opts *o);
 
 /* Steps of wsd's decay, of a schedule of `horizon` steps; 0 for other schedules. */
@@ -185,6 +189,8 @@ int  train_opts_default(struct train_opts *o, struct err *err);
 void train_opts_release(struct train_opts *o);
 /* A command line without any given option, whose options are *o. */
 struct opt_line train_opts_line(struct train_opts *o);
+/* The i-th option that a run keeps, of train_rows and lora_rows; NULL past the last. */
+const struct opt_row *train_opts_row(size_t i);
 
 int read_opts_default(struct read_opts *o, struct err *err); // dtype is -1: the model's own
 

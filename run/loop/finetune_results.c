@@ -234,7 +234,8 @@ static int predict(struct finetune_results *o, struct err *err)
     struct evaluator    e = { 0 };
     char               *text[TASK_SPLITS] = { NULL }, *path = NULL;
     size_t              n[TASK_SPLITS];
-    int                 rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
+    int                 rc = model_folder_open(&r, o->model, NULL, MODEL_LAST, NULL, o->events,
+                                                err);
 
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read,
                                             &(struct evaluated){ .n = o->test_rows }, err);

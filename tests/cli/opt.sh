@@ -76,7 +76,9 @@ refuse "there is no option --learning-rate: siTrain has --lr" --learning-rate=1
 refuse "there is no option --gpu: siTrain trains on the CPU; --threads N" --gpu 0
 refuse "there is no option --fp16: siTrain has --dtype; fp16 is no precision of computing here" --fp16
 refuse "there is no option --bf16: siTrain has --dtype" --bf16
-refuse "there is no option --lora-r: adapters (LoRA) are not in this version" --lora-r 8
+refuse "there is no option --lora-r: siTrain has --lora-rank" --lora-r 8
+refuse "there is no option --lora_target_modules: siTrain has --lora-targets" --lora_target_modules all
+expect 2 err "there is no option --lora_alpha: adapters (LoRA) are trained by pretrain and finetune" import x y --lora_alpha 8
 refuse "there is no option --num_train_epochs: siTrain has --steps; pretraining counts steps" --num_train_epochs 3
 refuse "there is no option --gradient_accumulation_steps: siTrain has --grad-accum" --gradient_accumulation_steps 3
 refuse "there is no option --per_device_train_batch_size: siTrain has --batch" --per_device_train_batch_size 3
