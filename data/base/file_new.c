@@ -295,7 +295,7 @@ static int file_new_name(const struct file_new *f, struct err *err)
                 ? rename(f->temp, f->path) ? errno : 0 : EEXIST;
     if (e == EEXIST && !f->folder)
         return err_set(err, -e, "%s was made or changed by another program meanwhile: it stays; "
-                       "choose another name, or try again", f->path);
+                       "move it elsewhere, or choose another name, and try again", f->path);
     if (f->folder && (e == ENOTEMPTY || e == EBUSY || e == EEXIST))
         return err_set(err, -e, "%s is no empty folder by now, or is mounted or a subvolume, which "
                        "no rename replaces: choose another name", f->path);

@@ -367,7 +367,8 @@ int db_open(struct db *db, int read_only, struct err *err)
                        "%s may not be written here: it is read-only, or another user's", db->path);
     db->read_only = read_only;
     if (!rc && stat(db->path, &db->st))
-        rc = SQLITE_CANTOPEN;
+        return err_set(err, -errno, "%s was removed or renamed while it was being opened: %s",
+                       db->path, strerror(errno));
     return rc ? db_fail(db, "opening", err) : 0;
 }
 

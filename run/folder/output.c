@@ -2,6 +2,7 @@
  * resolved; the last component must not be a link. */
 #include "run/folder/output.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "data/text/tokenizer.h"
@@ -346,11 +347,47 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
     return file_walk_end(&w, rc, err);
 }
 
-/* Exchange the new folder f->temp with the existing f->path. The old folder, now f->temp, is
- * checked again, because somebody may have added a file meanwhile. */
-static int exchange(const struct output *o, struct file_new *f, struct err *err)
+/* A checksum of which folder this is, and of its files' inodes, sizes and times, in any order. */
+static uint32_t folder_state(const char *path)
 {
-    int rc = 0;
+    struct stat    st;
+    struct dirent *e;
+    DIR           *d = opendir(path);
+    uint32_t       sum = d ? 1 : 0;
+
+    while (d && (e = readdir(d))) {
+        int is_up = !strcmp(e->d_name, ".."), is_here = !strcmp(e->d_name, ".");
+
+        if (is_up || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        const uint64_t of[] = { st.st_dev, st.st_ino, is_here ? 0 : (uint64_t)st.st_size,
+                                is_here ? 0 : file_ns(&st.st_mtim) };
+        sum += crc32c(crc32c(0, e->d_name, strlen(e->d_name)), of, sizeof of);
+    }
+    file_close_dir(d);
+    return sum;
+}
+
+/* The folder at `path` was, or is, o->path: refuse one that is not as it was at the beginning. */
+static int check_state(const struct output *o, const char *path, uint32_t was, struct err *err)
+{
+    int rc = check_tokenizer(o, path, err);
+
+    return rc || folder_state(path) == was
+               ? rc
+               : err_set(err, -EEXIST, "%s was made or changed by another program meanwhile: it "
+                         "stays; move it elsewhere, or choose another name, and try again",
+                         o->path);
+}
+
+/* Exchange the new folder f->temp with the existing f->path. The old folder, now f->temp, is
+ * checked again, because somebody may have added or changed a file meanwhile. */
+static int exchange(const struct output *o, struct file_new *f, uint32_t was, struct err *err)
+{
+    int rc = check_state(o, f->path, was, err);
+
+    if (rc)
+        return rc;
 
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return file_lacks_flags(errno) || errno == EXDEV // a lower layer of an overlay
@@ -358,9 +395,9 @@ static int exchange(const struct output *o, struct file_new *f, struct err *err)
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
                              strerror(errno));
-    if ((rc = check_tokenizer(o, f->temp, err)) &&
+    if ((rc = check_state(o, f->temp, was, err)) &&
         renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
-        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files, too: "
+        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files: "
                 "it is kept as %s", o->path, f->temp);
         *f = (struct file_new){ .fd = -1 }; // so that nobody removes it
     }
@@ -374,12 +411,13 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
 
     if (rc)
         return rc;
+    uint32_t was = folder_state(f.path);
     rc = tokenizer_save(tok, f.temp, err);
     file_new_like_folder(&f);
     rc = rc ? rc : output_check(o, err);
     if (!rc && rename(f.temp, f.path)) // replaces nothing or an empty folder
         rc = errno == ENOTEMPTY || errno == EEXIST
-                 ? exchange(o, &f, err)
+                 ? exchange(o, &f, was, err)
                  : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f.path, err);
     file_new_abort(&f); // removes the folder that does not have the name
