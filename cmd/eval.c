@@ -219,6 +219,7 @@ struct evaluation {
     struct evaluator           by;
     size_t                     seq, parts;
     struct part                part[2 * TASK_SPLITS];
+    struct row_list            own[2]; // own rows: to evaluate, to predict
 };
 
 /* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in
@@ -278,7 +279,7 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     struct part            *p = &v->part[v->parts++];
     char                    notice[768];
 
-    *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
+    *p = (struct part){ { .task = &v->task, .own = e->task ? NULL : &v->own[!labels], .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
     int rc = labelled_check(&p->rows, e->task ? folder_of(e) : NULL, file, err);
@@ -299,6 +300,9 @@ static int add_parts(struct evaluation *v, struct err *err)
 
     if (!v->r->hf)
         labelled_columns(&v->trained, &v->r->run);
+    struct opt_strings test = { (const char **)(uintptr_t)&e->test_file, e->test_file != NULL };
+    rc = row_list_open(&v->own[0], &e->eval_files, err);
+    rc = rc ? rc : row_list_open(&v->own[1], &test, err);
     v->columns = e->columns.text ? e->columns : v->trained;
     v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
     for (size_t i = 0; i < TASK_SPLITS && v->task.dev[i] && !rc; i++)
@@ -370,9 +374,6 @@ static int check(const struct eval_opts *e, const struct opt_line *line, struct 
     if (chat || pairs || e->reference)
         return err_misuse(err, "--%s is for conversations and preferences, and %s is a classifier: "
                           "leave it out", chat ? chat : pairs ? pairs : "reference", e->model);
-    if (e->eval_files.n > 1)
-        return err_misuse(err, "--eval-file was given %zu times: only conversations may come from "
-                          "several files", e->eval_files.n);
     int rc = columns_check(&e->columns, e->eval_files.n || e->test_file, err);
 
     if (rc)
@@ -427,6 +428,8 @@ out:
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
         task_names_free(&v.part[i].rows.read);
+    row_list_close(&v.own[0]);
+    row_list_close(&v.own[1]);
     task_names_free(&v.trained);
     classes_close(&v.classes);
     return rc;

@@ -12,7 +12,7 @@
 #include "run/folder/settings.h"
 #include "run/loop/model_folder.h"
 #include "run/newrun.h"
-#include "run/sources/chat_folder.h"
+#include "run/sources/row_sources.h"
 
 #include <math.h>
 
@@ -21,7 +21,6 @@ struct material {
     struct model_folder   init;
     struct chat_template *chat;
     struct chat_files     files;
-    struct text_list      list[2]; // their names
     struct newrun         n;
     json_t               *generation;
     char                  today[64];
@@ -52,6 +51,8 @@ static int check_source(const struct opt_line *line, struct err *err)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
+    if ((rc = row_sources_check(t, err)))
+        return rc;
     if (tune_pairs(t) && (rc = pairs_opts_check(&o->pairs, &o->chat, &o->train, err)))
         return rc;
     return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
@@ -106,13 +107,14 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
-    if ((rc = chat_folder_open(&m->list[0], &f->train, &o->tune.train_file, err)) ||
-        (rc = chat_folder_open(&m->list[1], &f->eval, &o->tune.eval_file, err)))
+    if ((rc = row_list_open(&f->train, &o->tune.train_file, err)) ||
+        (rc = row_list_open(&f->eval, &o->tune.eval_file, err)))
         return rc;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
     f->names = pairs_opts_names(f->pairs, &o->chat, &o->columns);
     f->chat = m->chat;
+    f->mix = o->tune.mix;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
     f->split = o->tune.split;
@@ -212,8 +214,8 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
 
     rc = rc ? rc : newrun_create(&m.n, err);
     chat_template_close(m.chat);
-    chat_folder_close(&m.list[0], &m.files.train);
-    chat_folder_close(&m.list[1], &m.files.eval);
+    row_list_close(&m.files.train);
+    row_list_close(&m.files.eval);
     model_folder_close(&m.init);
     json_decref(m.generation);
     return rc;

@@ -74,7 +74,7 @@ static const struct opt_row rows[] = {
       .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
               "refuses data that pretrain refuses by their beginning." },
     { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
-      .help = "Weights of several --data. The plan does not depend on them." },
+      .help = "Weights of several --data or --train-file. The plan does not depend on them." },
     { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Evaluation data, of which the same holds" },
     OPT_DATA_FORMAT_ROW(AT(corpus.format)),
@@ -365,6 +365,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
+    o->tune.mix = o->corpus.mix;
     struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs, first(&o->corpus.data),
                                  o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);

@@ -10,7 +10,7 @@
 #include "plan/wear.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
-#include "run/sources/corpus_open.h"
+#include "run/sources/source.h"
 
 #include <stdarg.h>
 
@@ -185,7 +185,7 @@ static void add_computed(json_t *all, struct runlog *log)
 
 /* ---- what was trained on ---- */
 
-/* Adds the sources of a language model's rows, and how much of each was read. A run that is damaged
+/* Adds the sources of the run's rows, and how much of each was read. A run that is damaged
  * or of an older version has none. */
 static int add_sources(json_t *report, struct runlog *log, struct err *err)
 {
@@ -199,8 +199,7 @@ static int add_sources(json_t *report, struct runlog *log, struct err *err)
     int                   rc = rows ? 0 : no_memory(err);
 
     if (!rc && json_num(steps, "steps") > 0 && !session_load(&s, &unsaid))
-        rc = corpus_sources(&all, &n, &s, (uint64_t)last + 1, &unsaid) == -ENOMEM ? no_memory(err)
-                                                                                   : 0;
+        rc = source_told(&all, &n, &s, (uint64_t)last + 1, &unsaid) == -ENOMEM ? no_memory(err) : 0;
     for (size_t i = 0; i < n && !rc; i++)
         if (json_array_append_new(rows, json_pack("{s:o, s:I, s:I, s:f, s:I, s:I, s:f}", "source",
                                                   report_string(all[i].name), "tokens",
@@ -208,12 +207,12 @@ static int add_sources(json_t *report, struct runlog *log, struct err *err)
                                                   (json_int_t)all[i].rows, "share", all[i].share,
                                                   "rows_read", (json_int_t)all[i].taken,
                                                   "tokens_read",
-                                                  (json_int_t)(all[i].taken * s.o.seq), "epochs",
+                                                  (json_int_t)all[i].tokens_taken, "epochs",
                                                   (double)all[i].taken / (double)all[i].rows)))
             rc = no_memory(err);
     if (!rc && n && json_object_set(report, "sources", rows))
         rc = no_memory(err);
-    corpus_sources_free(all, n);
+    source_told_free(all, n);
     json_decref(rows);
     s.log = NULL; // it is the caller's
     session_close(&s);

@@ -521,14 +521,17 @@ static int tell_begin(const struct training *t, struct err *err)
 {
     struct session        *s = t->s;
     struct training_begins told = { &s->o, &s->config, training_varies(s), &t->plan,
-                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0 };
+                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0,
+                                    s->o.batch * s->o.grad_accum /
+                                        (s->rows == SESSION_PAIRS ? 2 : 1),
+                                    settings_has(s->log, "task") };
     struct training_source  *sources;
-    int rc = corpus_sources(&sources, &told.n_sources, s, 0, err);
+    int rc = source_told(&sources, &told.n_sources, s, 0, err);
 
     told.sources = sources;
     if (!rc && s->events && s->events->training)
         s->events->training(s->events->ctx, &told);
-    corpus_sources_free(sources, told.n_sources);
+    source_told_free(sources, told.n_sources);
     return rc;
 }
 

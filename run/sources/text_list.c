@@ -137,7 +137,7 @@ int text_list_make(struct text_list *out, const char *const *names, size_t n,
     int    rc = 0;
 
     *out = (struct text_list){ 0 };
-    for (size_t i = 0; i < n && !rc; i++) {
+    for (size_t i = 0, first = 0; i < n && !rc; i++) {
         struct stat st;
 
         if (!strcmp(names[i], "-"))
@@ -149,6 +149,8 @@ int text_list_make(struct text_list *out, const char *const *names, size_t n,
             rc = add_folder(out, names[i], &st, written, err);
         else
             rc = add(out, names[i], &st, 0, err);
+        for (; first < out->n; first++)
+            out->file[first].of = i;
     }
     return rc;
 }
