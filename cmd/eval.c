@@ -279,7 +279,8 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     struct part            *p = &v->part[v->parts++];
     char                    notice[768];
 
-    *p = (struct part){ { .task = &v->task, .own = e->task ? NULL : &v->own[!labels], .asked = v->columns, .labels = labels,
+    *p = (struct part){ { .task = &v->task, .own = e->task ? NULL : &v->own[!labels],
+                          .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
     int rc = labelled_check(&p->rows, e->task ? folder_of(e) : NULL, file, err);

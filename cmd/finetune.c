@@ -10,6 +10,7 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "data/base/nan.h"
+#include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
 #include "plan/memory.h"
 #include "run/folder/run_files.h"
@@ -274,6 +275,9 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     if (!rc && m->n.comm && session_is_run(o->init))
         rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
                         "it, and give that folder to all ranks", o->init);
+    if (!rc)
+        rc = row_sources_spool(&o->tune, m->n.dir, m->n.comm ? m->n.comm->size : 1, m->n.events,
+                               err);
     if (rc || (rc = find_task(m, err)) ||
         (rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err)) ||
         (rc = take_head(m, err)))
@@ -452,6 +456,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = o->resume            ? check_resume(line, err)
          : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)
                                 : make_run(dir, line, comm, err);
+    stdin_spool_end();
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     if (!rc && job_speaks() && before < s.o.steps)

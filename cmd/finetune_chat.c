@@ -197,6 +197,9 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     if (!rc && m->n.comm && session_is_run(o->init))
         rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
                         "it, and give that folder to all ranks", o->init);
+    if (!rc)
+        rc = row_sources_spool(&o->tune, m->n.dir, m->n.comm ? m->n.comm->size : 1, m->n.events,
+                               err);
     if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
         (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;

@@ -66,12 +66,12 @@ int row_file_open(struct row_file *r, const char *path, enum row_kind kind, stru
     char           head[ROW_HEAD];
     size_t         n;
 
-    *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
+    *r = (struct row_file){ .path = unpack_shown(path), .kind = kind, .at = 1 };
     int rc = unpack_open(&f, &packed, path, err);
-    rc = rc ? rc : row_file_head(f, packed, path, FILE_FOR_ROWS, head, &n, err);
+    rc = rc ? rc : row_file_head(f, packed, r->path, FILE_FOR_ROWS, head, &n, err);
     if (rc && f)
         fclose(f);
-    return rc ? rc : row_file_open_stream(r, f, packed, path, kind, err);
+    return rc ? rc : row_file_open_stream(r, f, packed, r->path, kind, err);
 }
 
 int row_file_open_stream(struct row_file *r, FILE *f, struct unpack *packed, const char *path,

@@ -3,6 +3,7 @@
 #include "data/task/task.h"
 
 #include "data/base/json.h"
+#include "data/base/unpack.h"
 
 #include <strings.h>
 
@@ -323,7 +324,7 @@ int task_own(struct task **out, char *const *paths, size_t n, const struct task_
                             .whole = 1 };
     for (size_t i = 0; i < n && !rc; i++)
         rc = task_read_own(paths[i], i ? &o->read : names, 0, own_row, o, err);
-    rc = rc ? rc : own_settle(o, *paths, err);
+    rc = rc ? rc : own_settle(o, unpack_shown(*paths), err);
     if (rc)
         task_own_free(&o->task);
     else

@@ -1,5 +1,5 @@
-/* tune_opts.h: the options of a fine-tuning: its task, the files of its rows, and their columns. The
- * commands finetune and plan share them. */
+/* tune_opts.h: the options of a fine-tuning: its task, the files of its rows, and their columns.
+ * The commands finetune and plan share them. */
 #pragma once
 
 #include "data/opt/opt.h"

@@ -41,8 +41,8 @@ struct labelled_file {
 /* True if a row with this hash (hash.h) is in the part that is evaluated on. */
 int labelled_is_held(uint64_t hash, double split);
 
-/* Read every row and its label from DIR/FILE, or from e->own, and count the rows. Any error in a row
- * is misuse; the sentence names the file and line. A file without rows is misuse.
+/* Read every row and its label from DIR/FILE, or from e->own, and count the rows. Any error in a
+ * row is misuse; the sentence names the file and line. A file without rows is misuse.
  * The caller frees e->read by task_names_free, also after a failure. */
 int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err);
 

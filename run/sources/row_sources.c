@@ -3,21 +3,43 @@
 
 #include "data/base/permute.h"
 #include "data/base/round.h"
+#include "data/base/stdin_spool.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"
+
+static size_t inputs_of(const struct tune_opts *o)
+{
+    size_t n = o->test_file && !strcmp(o->test_file, "-");
+
+    for (size_t i = 0; i < o->train_file.n; i++)
+        n += !strcmp(o->train_file.item[i], "-");
+    for (size_t i = 0; i < o->eval_file.n; i++)
+        n += !strcmp(o->eval_file.item[i], "-");
+    return n;
+}
 
 int row_sources_check(const struct tune_opts *o, struct err *err)
 {
     uint64_t parts[MIX_MOST];
-    size_t   inputs = 0;
 
-    for (size_t i = 0; i < o->train_file.n; i++)
-        inputs += !strcmp(o->train_file.item[i], "-");
-    for (size_t i = 0; i < o->eval_file.n; i++)
-        inputs += !strcmp(o->eval_file.item[i], "-");
-    if (inputs > 1)
+    if (inputs_of(o) > 1)
         return err_misuse(err, "- (standard input) was given twice: it can be read once");
     return o->mix ? mix_weights_read(parts, o->mix, o->train_file.n, "train-file", err) : 0;
+}
+
+int row_sources_spool(const struct tune_opts *o, const char *run, size_t ranks,
+                      const struct events *events, struct err *err)
+{
+    if (!inputs_of(o))
+        return 0;
+    if (ranks > 1)
+        return err_misuse(err, "- (standard input) reaches one process alone, and %zu train: give "
+                          "a file", ranks);
+    struct watch w = work_begin(events, "reading standard input");
+    int          rc = stdin_spool(run, &w, err);
+
+    work_end(events);
+    return rc;
 }
 
 /* ---- storing ---- */

@@ -16,6 +16,10 @@
 
 /* Check --mix, and that standard input is named once. */
 int  row_sources_check(const struct tune_opts *o, struct err *err);
+/* If one of the files is standard input, keep it next to the new run's name until stdin_spool_end.
+ * Misuse: there are several ranks. */
+int  row_sources_spool(const struct tune_opts *o, const char *run, size_t ranks,
+                       const struct events *events, struct err *err);
 
 /* While rows are encoded: of each source the number of rows (of preferences: pairs) and of
  * tokens. */

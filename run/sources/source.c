@@ -1,8 +1,9 @@
 /* source.c: a language model's rows are those of token files, in the order of mixture.h, or
  * conversations (chat_source.h).
- * Labelled examples are permuted anew in each epoch, unless they have weights (row_sources.h), and
- * a step's number alone determines its rows. An epoch has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows,
- * or micro-batches without any. */
+ *
+ * Labelled examples are permuted anew in each epoch, unless they have weights (row_sources.h). A
+ * step's number alone determines its rows. An epoch has ceil(rows / (batch * grad-accum)) steps.
+ * Its last step may have fewer rows, or micro-batches without any. */
 #include "run/sources/source.h"
 
 #include "data/base/clock.h"

@@ -4,6 +4,7 @@
 #include "data/base/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
+#include "data/base/unpack.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -17,10 +18,7 @@ void text_list_free(struct text_list *l)
     *l = (struct text_list){ 0 };
 }
 
-const char *text_list_shown(const char *name)
-{
-    return strcmp(name, "-") ? name : "standard input";
-}
+const char *text_list_shown(const char *name) { return unpack_shown(name); }
 
 static int add(struct text_list *l, const char *path, const struct stat *st, int found,
                struct err *err)
