@@ -38,7 +38,8 @@ WARN     := -Wall -Wextra -Wshadow -Wconversion $(if $(DEV),-Werror)
 # stay scalar.
 KERNEL_CFLAGS ?= -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 # These follow CFLAGS, since results depend on them: the optimizer computes a written sequence of
-# operations (kernels/optim.h). Link-time optimization loses the symbols of .incbin and of --wrap.
+# operations (kernels/update/optim.h). Link-time optimization loses the symbols of .incbin and of
+# --wrap.
 MUST     := -ffp-contract=off -fno-strict-aliasing -fno-lto
 
 # Libraries as pkg-config knows them. Without its answer, the name of the package is the library's.
@@ -55,7 +56,7 @@ link      = $(Q)$(CC) $(COMPILE) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.
 
 # Optional libraries are looked for. `make ONEDNN=0 XRT=0 OPENCL=0 MPI=0` builds without them.
 compiles = $(shell $(1) $(CPPFLAGS) $(2) -fsyntax-only -x c /dev/null 2>/dev/null && echo 1 || echo 0)
-# kernels/matmul_onednn.c knows these major versions of oneDNN.
+# kernels/product/matmul_onednn.c knows these major versions of oneDNN.
 ONEDNN_KNOWN := 2 3
 ONEDNN  := $(or $(ONEDNN),$(shell echo 'int main(void) { return 0; }' | \
     $(CC) $(CPPFLAGS) -include oneapi/dnnl/dnnl.h -x c - $(LDFLAGS) -ldnnl -o /dev/null 2>/dev/null && \
@@ -90,10 +91,10 @@ endif
 
 # Everything but the commands is a library, which the tests and examples/ link. Weak symbols name the
 # optional parts, so that these objects are linked whole (WEAK_OBJ).
-ROOMS    ?= data/base data/opt data/db data/text data/tensors data/task comm kernels csd csd/* offload \
-            offload/* model chat/jinja chat run/folder run/sources run/ranks plan run/loop run
+ROOMS    ?= data/base data/opt data/db data/text data/tensors data/task comm kernels kernels/* csd csd/* \
+            offload offload/* model chat/jinja chat run/folder run/sources run/ranks plan run/loop run
 LIB      ?= $(BUILD)/libsitrain.a
-ABSENT   := $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \
+ABSENT   := $(if $(HAS_ONEDNN),,kernels/product/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \
             $(if $(HAS_OPENCL),,csd/engine/engine_opencl.c csd/engine/opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)
 LIB_SRC  := $(filter-out $(ABSENT),$(wildcard $(ROOMS:%=%/*.c)))
 CMD_SRC  := $(wildcard report/*.c bench/*.c cmd/*.c cmd/*/*.c)

@@ -1,24 +1,20 @@
 /* bench.c: parses the options of `siTrain bench` and runs its sections in a child process.
  *
- * The child measures; this process waits. Whatever ends the child, an error, a signal, a crash,
- * this process removes its folders. A signal to this process first ends the child and the child's
- * children. */
+ * The child measures; this process waits, and removes the folders of bench_places.c whatever ends
+ * the child: an error, a signal, a crash. A signal to this process first ends the child and the
+ * child's children. */
 #include "bench/bench.h"
 
 #include "cmd/terminal/command.h"
 #include "comm/comm.h"
-#include "csd/disk/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
 #include "offload/devices/devices.h"
 #include "plan/memory.h"
-#include "run/folder/settings.h"
 #include "run/model_opts.h"
 #include "run/sources/masking.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -210,139 +206,6 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     return rc;
 }
 
-/* ---- places ---- */
-
-int bench_is_block(const struct bench *b, size_t device)
-{
-    return b->n_devices && file_is_block(b->devices[device]);
-}
-
-char *bench_file(const struct bench *b, size_t device, const char *name)
-{
-    const char *in = b->n_devices ? b->devices[device] : b->scratch;
-
-    return bench_is_block(b, device) ? strdup(in) : file_path(NULL, "%s/%s", in, name);
-}
-
-/* The folders for files: --dir, then for each --device a folder in it, or the block device itself,
- * in which nothing is made. */
-struct places {
-    size_t           n;
-    const char     **path;
-    struct file_new *made;
-};
-
-/* Whether this folder has the run with this id, or a folder below has. If a run's maker was killed,
- * the run is in a folder of its own there. */
-static int holds_run(const char *dir, const char *id, int depth)
-{
-    DIR           *d = opendir(dir);
-    struct dirent *e;
-    int            found = 0;
-
-    while (d && !found && (e = readdir(d))) {
-        struct runlog *log = NULL;
-        char          *own = NULL, *path = NULL;
-
-        if (*e->d_name != '.')
-            path = file_path(NULL, "%s/%s", dir, e->d_name);
-        if (path && (!strcmp(e->d_name, "run.db") || !strcmp(e->d_name, "run.db.new"))) {
-            if (!runlog_open(&log, path, 1, 0, NULL))
-                own = settings_get(log, "id");
-            found = own && !strcmp(own, id);
-        } else if (path && depth) {
-            found = holds_run(path, id, depth - 1);
-        }
-        runlog_close(log);
-        free(own);
-        free(path);
-    }
-    file_close_dir(d);
-    return found;
-}
-
-/* Whether the first bytes of a device are of a run that bench made. */
-static int is_own(const char *page, const char *scratch)
-{
-    struct superblock s;
-
-    return !superblock_read(page, &s) && holds_run(scratch, s.id, 2);
-}
-
-int bench_device_ask(const struct bench *b, size_t device, struct err *err)
-{
-    const char *path = b->n_devices ? b->devices[device] : NULL;
-    char        page[SUPERBLOCK_BYTES];
-    int         fd, own;
-
-    if (!bench_is_block(b, device))
-        return 0;
-    if ((fd = file_open_device(path, O_RDONLY)) < 0)
-        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
-    own = !file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, b->scratch);
-    close(fd);
-    return own ? 0 : devices_empty_check(path, "--device", b->o->train.force_device, err);
-}
-
-/* Erases the states of a run that bench made, so that the next user of the drive needs no
- * --force-device. States of any other run stay, even if it came in between. */
-static void drive_clear(const char *path, const char *scratch)
-{
-    char page[SUPERBLOCK_BYTES];
-    int  fd;
-
-    if (disk_check_idle(path, NULL) || (fd = file_open_device(path, O_RDWR | O_EXCL)) < 0)
-        return;
-    if (!file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, scratch))
-        devices_erase(fd, path, NULL);
-    close(fd);
-}
-
-void bench_device_clear(const struct bench *b, size_t device)
-{
-    if (bench_is_block(b, device))
-        drive_clear(b->devices[device], b->scratch);
-}
-
-static int places_make(struct places *p, struct bench *b, struct err *err)
-{
-    const struct opt_strings *d = &b->o->train.device;
-    int                       rc = 0;
-
-    *p = (struct places){1 + d->n, calloc(1 + d->n, sizeof *p->path),
-                         calloc(1 + d->n, sizeof *p->made)};
-    if (!p->path || !p->made)
-        return err_set(err, -ENOMEM, "out of memory");
-    b->devices = d->n ? d->item : NULL;
-    b->n_devices = d->n;
-    for (size_t i = 0; i < p->n && !rc; i++) {
-        const char *dir = i ? d->item[i - 1] : b->o->dir;
-        int         block = i && bench_is_block(b, i - 1);
-        char       *path = block ? NULL : file_path(err, "%s/.siTrain-bench", dir);
-
-        if (path && (rc = file_new_scratch(&p->made[i], path, err)))
-            err_set(err, rc, "make a folder in %s: %s; one that can be written is expected", dir,
-                    strerror(-rc));
-        rc = path || block ? rc : -ENOMEM;
-        free(path);
-        p->path[i] = block ? dir : p->made[i].temp;
-    }
-    b->scratch = p->path[0];
-    b->devices = d->n ? p->path + 1 : NULL;
-    return rc;
-}
-
-static void places_remove(struct places *p)
-{
-    for (size_t i = p->made ? p->n : 0; i-- > 0;) { // the first has the runs: removed last
-        if (i && p->path[i] && !p->made[i].temp)
-            drive_clear(p->path[i], p->path[0]);
-        file_new_abort(&p->made[i]);
-    }
-    free(p->made);
-    free(p->path);
-}
-
 /* ---- measuring ---- */
 
 static void machine(struct bench *b)
@@ -424,9 +287,11 @@ static int report_write(const struct bench *b, struct err *err)
 
 /* What the child does. Returns its exit code. A rank that fails ends all ranks: the others would
  * wait for it forever. */
-static int measure(struct bench *b, struct err *err)
+static int measure(struct bench *b, void *unused)
 {
-    int rc = b->o->only == BENCH_NETWORK ? comm_open(&b->comm, err) : 0;
+    struct err why = { 0 }, *err = &why;
+    int        rc = b->o->only == BENCH_NETWORK ? comm_open(&b->comm, err) : 0;
+    (void)unused;
     int speaks = !b->comm || b->comm->rank == 0;
 
     b->print = speaks && (!b->o->json || strcmp(b->o->json, "-"));
@@ -449,33 +314,35 @@ static int measure(struct bench *b, struct err *err)
 
 /* Waits for the child. If a signal asks this process to end, ends the child and the child's
  * children. */
-static int wait_for(pid_t pid, const sigset_t *watched)
+static int wait_for(pid_t pid, const sigset_t *watched, const struct watch *watch, struct err *err)
 {
-    int status = 0, stopped = 0;
+    const struct timespec pause = { .tv_nsec = 100000000 };
+    struct err            unheard;
+    int                   status = 0, stopped = 0;
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        int sig = sigwaitinfo(watched, NULL);
+        int sig = sigtimedwait(watched, NULL, &pause);
+
+        watch_look(watch, 0, 0, &unheard); // it is not said how far it is
         if (sig < 0 || sig == SIGCHLD)
             continue;
         stopped = 1;
         kill(-pid, SIGKILL);
     }
-    if (stopped) {
-        fputs("siTrain: bench: stopped; nothing half-made is left\n", stderr);
-        return 130;
-    }
+    if (stopped)
+        return err_stopped(err, "stopped; nothing half-made is left");
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    fprintf(stderr, "siTrain: bench: the process that measures was ended by signal %d (%s)\n",
-            WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return 1;
+    return err_set(err, -EIO, "the process that measures was ended by signal %d (%s)",
+                   WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
-static int measure_apart(struct bench *b)
+int bench_apart(struct bench *b, int (*measures)(struct bench *b, void *ctx), void *ctx,
+                const struct watch *watch, struct err *err)
 {
-    sigset_t   watched, before;
-    struct err err = {0};
-    pid_t      pid, parent = getpid();
+    sigset_t watched, before;
+    pid_t    pid, parent = getpid();
+    int      rc;
 
     sigemptyset(&watched);
     for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, 0}; *s; s++)
@@ -491,29 +358,29 @@ static int measure_apart(struct bench *b)
         if (getppid() != parent)
             _exit(1);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        _exit(measure(b, &err));
+        _exit(measures(b, ctx));
     }
-    if (pid > 0)
+    if (pid > 0) {
         setpgid(pid, pid); // both processes do it, whichever is first
-    int code = pid > 0 ? wait_for(pid, &watched) : 1;
-    if (pid < 0)
-        perror("siTrain: bench: fork");
+        rc = wait_for(pid, &watched, watch, err);
+    } else {
+        rc = err_set(err, -errno, "start a process that measures: %s", strerror(errno));
+    }
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return code;
+    return rc;
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
-    struct bench_opts *o = line->options;
-    struct bench       b = { .o = o };
-    struct places      places = { 0 };
-    int                code = 0, rc = options_check(&b, line, err);
+    struct bench_opts  *o = line->options;
+    struct bench        b = { .o = o };
+    struct bench_places places = { 0 };
+    int                 rc = options_check(&b, line, err);
 
-    rc = rc ? rc : places_make(&places, &b, err);
-    if (!rc)
-        code = measure_apart(&b);
-    places_remove(&places);
-    return rc ? rc : code;
+    rc = rc ? rc : bench_places_make(&places, &b, err);
+    rc = rc ? rc : bench_apart(&b, measure, NULL, NULL, err);
+    bench_places_remove(&places);
+    return rc;
 }
 
 const struct opt_command bench_command = {

@@ -9,7 +9,9 @@
 #pragma once
 
 #include "data/base/arena.h"
+#include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/watch.h"
 #include "data/opt/opt.h"
 #include "offload/estimate/budget.h"
 #include "run/folder/output.h"
@@ -57,6 +59,19 @@ extern const struct bench_section bench_products, bench_memory, bench_kernels, b
  * first one reports. Ends with { 0 }. */
 extern const struct opt_default bench_network_defaults[];
 
+/* ---- bench_places.c: the folders and drives that are measured ---- */
+
+/* The folders for files: --dir, then for each --device a folder in it, or the block device itself,
+ * in which nothing is made. */
+struct bench_places {
+    size_t           n;
+    const char     **path;
+    struct file_new *made;
+};
+/* Makes them for b, and names them in it. They are to be removed also after a failure. */
+int  bench_places_make(struct bench_places *p, struct bench *b, struct err *err);
+void bench_places_remove(struct bench_places *p);
+
 int bench_is_block(const struct bench *b, size_t device); // whether a block device was given
 /* Returns the place where a device is measured, malloced: file `name` in its folder, or the block
  * device. */
@@ -68,6 +83,12 @@ char *bench_file(const struct bench *b, size_t device, const char *name);
 int bench_device_ask(const struct bench *b, size_t device, struct err *err);
 /* Erases a run of bench's own on this block device, so that the next one needs no force. */
 void bench_device_clear(const struct bench *b, size_t device);
+
+/* Calls `measures` in a child process, which ends with this one, and returns its exit code, or
+ * -errno and a sentence. A signal that asks this process to end has then ended the child. watch
+ * hears that it goes on; it may be NULL. */
+int bench_apart(struct bench *b, int (*measures)(struct bench *b, void *ctx), void *ctx,
+                const struct watch *watch, struct err *err);
 
 /* If the options name a file of this kind, calls output_check, or with a text output_put. */
 int bench_output(const struct bench_opts *o, enum output_kind kind, const char *text,
@@ -105,21 +126,22 @@ int    bench_beside_start(struct bench_beside *s, struct err *err);
 double bench_beside_stop(struct bench_beside *s, struct err *err);
 void   bench_beside_close(struct bench_beside *s);
 
-/* ---- bench_save_moves.c: figures of a machine file that no model computes ---- */
+/* ---- bench_save.c: the figures of a machine file; bench_save_moves.c: of which no model computes
+ * these ---- */
 
 struct machine_file;
+int bench_save_machine(struct machine_file *m, struct bench *b, struct err *err);
 int bench_save_passes(struct machine_file *m, const struct bench *b, struct err *err);
 int bench_save_drives(struct machine_file *m, const struct bench *b, struct err *err);
 
 /* ---- probe.c: this machine, for plan ---- */
 
 /* Measures the figures that a prediction of this run needs. s is a session whose plan is made,
- * `model` the options that chose its model, `dir` the folder that will contain RUN. It takes
- * seconds. Files in `dir` and in the folders of --device are removed again. `watch` hears that it
- * goes on. If it cannot be measured, the sentence says why. */
-int probe_machine(struct machine_file *out, const struct session *s,
-                  const struct model_opts *model, const char *dir, const struct watch *watch,
-                  struct err *err);
+ * `dir` the folder that will contain RUN. It takes seconds. Files in `dir` and in the folders of
+ * --device are removed again. `watch` hears that it goes on. If it cannot be measured, the sentence
+ * says why. */
+int probe_machine(struct machine_file *out, const struct session *s, const char *dir,
+                  const struct watch *watch, struct err *err);
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
@@ -157,8 +179,7 @@ struct bench_column {
 /* Prints a table; columns end with { 0 }. A row's "note" is printed below, after its `name`. */
 void bench_table(const json_t *rows, const struct bench_column *columns, const char *name);
 void bench_put(json_t *object, const char *key, double value);
-/* Return the row whose text under `key` is `text`, or whose figure is the largest, or NULL. */
-json_t       *bench_row(const json_t *rows, const char *key, const char *text);
+/* Returns the row whose figure is the largest, or NULL. */
 const json_t *bench_largest(const json_t *rows, const char *key);
 
 /* ---- bench_disk.c: the disk under the devices ---- */

@@ -9,13 +9,13 @@
 #include "bench/bench.h"
 #include "bench/bench_kernels.h"
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/rope.h"
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
 #include "kernels/rng.h"
-#include "kernels/rope.h"
-#include "kernels/softmax.h"
-#include "kernels/topk.h"
+#include "kernels/rows/softmax.h"
+#include "kernels/update/reduce.h"
+#include "kernels/update/topk.h"
 #include "model/products.h"
 
 #include <ctype.h>

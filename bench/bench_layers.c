@@ -5,7 +5,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "model/block.h"
 
 #include <omp.h>
@@ -200,7 +200,8 @@ static double backward_seconds(struct layers *l, size_t layer, double *again)
     start_ns = clock_ns();
     model_grad_begin(&l->m, layer, l->grad, 1);
     products_begin(l->m.products);
-    block_backward(&l->m, layer, 0, l->wire, l->grad, 1, &err); // without offloading: cannot fail
+    block_backward(&l->m, layer, 0, &(struct block_wires){ l->wire, NULL },
+                   &(struct block_grads){ l->grad, NULL, 1 }, &err); // without offloading: cannot fail
     *again = (double)(again_ns(&l->m) - before_ns) * 1e-9;
     return part_since(&start_ns) - *again;
 }
@@ -213,7 +214,7 @@ double layers_forward(struct layers *l, size_t calls)
     for (size_t i = 0; i < calls; i++)
         for (size_t layer = 1; layer <= LAYERS; layer++) {
             products_begin(l->m.products);
-            block_forward(&l->m, layer, 0, l->wire, &err);
+            block_forward(&l->m, layer, 0, &(struct block_wires){ l->wire, NULL }, &err);
         }
     return part_since(&start_ns);
 }

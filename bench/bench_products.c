@@ -269,7 +269,7 @@ int bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *
     l->bench = b;
     l->memory.align = ARENA_IO;
     for (size_t k = 0; k < ENGINES && !l->engine.products; k++)
-        if (json_num(bench_row(engines, "name", kinds[k].title), BENCH_BEST) >= best)
+        if (json_num(json_where(engines, "name", kinds[k].title), BENCH_BEST) >= best)
             engine_open(&l->engine, b, &kinds[k], l->runs);
     if (!l->engine.products)
         return err_set(err, -EIO, "no engine of products is left: %s", l->engine.why.text);

@@ -328,14 +328,11 @@ static void name_set(struct machine_file *m, const struct bench *b)
              fmin(m->threads, 9999), beside);
 }
 
-static int save_run(struct bench *b, json_t *lines, struct err *err)
+int bench_save_machine(struct machine_file *m, struct bench *b, struct err *err)
 {
-    struct machine_file *m = calloc(1, sizeof *m);
     static const enum dtype dts[] = { DT_BF16, DT_F32 };
-    int                  rc = 0;
+    int                     rc = 0;
 
-    if (!m)
-        return err_set(err, -ENOMEM, "out of memory");
     m->threads = (double)b->o->train.threads;
     name_set(m, b);
     for (size_t i = 0; i < 2 && !rc; i++) {
@@ -351,7 +348,14 @@ static int save_run(struct bench *b, json_t *lines, struct err *err)
     rc = rc ? rc : serial_measure(m, b, err);
     rc = rc ? rc : bench_save_passes(m, b, err);
     rc = rc ? rc : bench_save_drives(m, b, err);
-    rc = rc ? rc : beside_measure(m, b, err);
+    return rc ? rc : beside_measure(m, b, err);
+}
+
+static int save_run(struct bench *b, json_t *lines, struct err *err)
+{
+    struct machine_file *m = calloc(1, sizeof *m);
+    int rc = m ? bench_save_machine(m, b, err) : err_set(err, -ENOMEM, "out of memory");
+
     rc = rc ? rc : machine_file_each(m, line_add, lines);
     char *text = !rc && b->o->save ? machine_file_text(m, err) : NULL;
     if (!rc && b->o->save)

@@ -7,10 +7,10 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/optim.h"
-#include "kernels/reduce.h"
 #include "kernels/rng.h"
-#include "kernels/topk.h"
+#include "kernels/update/optim.h"
+#include "kernels/update/reduce.h"
+#include "kernels/update/topk.h"
 #include "plan/machine_file.h"
 
 #include <omp.h>

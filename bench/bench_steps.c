@@ -192,15 +192,15 @@ static double bench_bound(const struct bench_figures *f, int speculate)
 /* Takes the figures from the runs that were made. */
 static struct bench_figures figures_of(const struct bench *b, const json_t *runs, double arithmetic)
 {
-    const json_t *computing = bench_row(runs, "run", "computing"),
-                 *apart = bench_row(runs, "run", "moving, apart");
-    const json_t *mem = bench_row(runs, "run", "mem"), *c = computing ? computing : mem;
+    const json_t *computing = json_where(runs, "run", "computing"),
+                 *apart = json_where(runs, "run", "moving, apart");
+    const json_t *mem = json_where(runs, "run", "mem"), *c = computing ? computing : mem;
 
     return (struct bench_figures){
         .F = json_num(c, "forward"),
         .B = json_num(c, "loss") + json_num(c, "backward") + json_num(c, "gradient"),
         .h = json_num(c, "head"), .U = json_num(apart ? apart : mem, "update"),
-        .u0 = json_num(apart, "u0"), .w0 = json_num(bench_row(runs, "run", "both"), "w0"),
+        .u0 = json_num(apart, "u0"), .w0 = json_num(json_where(runs, "run", "both"), "w0"),
         .W = json_num(apart, "moving"),
         .A = arithmetic * (double)arch_total(&b->config) / (double)b->o->train.threads,
     };
@@ -219,16 +219,16 @@ static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_fi
 
     none.A = 0;
     const struct { const char *run, *formula; double least; } all[] = {
-        {"mem", "model's FLOPs at the products' rate", at_rate(bench_row(runs, "run", "mem"))},
+        {"mem", "model's FLOPs at the products' rate", at_rate(json_where(runs, "run", "mem"))},
         {"computing", "model's FLOPs at the products' rate",
-         at_rate(bench_row(runs, "run", "computing"))},
+         at_rate(json_where(runs, "run", "computing"))},
         {"both", "u0 + max(F, U - u0) + max(B + w0, W)", bench_bound(&none, 0)},
         {"both", "u0 + max(F + A, U - u0) + max(B + w0, W)", bench_bound(f, 0)},
         {"both, --speculate", "max(F + B + w0 + u0, U + W + h)", bench_bound(&none, 1)},
         {"both, --speculate", "max(F + B + A + w0 + u0, U + W + h)", bench_bound(f, 1)},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        double seconds = json_num(bench_row(runs, "run", all[i].run), "seconds");
+        double seconds = json_num(json_where(runs, "run", all[i].run), "seconds");
 
         if (seconds > 0 && all[i].least > 0)
             json_array_append_new(
@@ -310,8 +310,8 @@ static void steps_print(const json_t *section)
         {"share", "share", "%.0f %%", 100}, {0}};
     const json_t *rows = json_object_get(section, "runs"),
                  *least = json_object_get(section, "bounds"),
-                 *both = bench_row(least, "run", "both");
-    double share = json_num(bench_row(rows, "run", "mem"), "share_of_products");
+                 *both = json_where(least, "run", "both");
+    double share = json_num(json_where(rows, "run", "mem"), "share_of_products");
     const char *letter;
     json_t     *value;
     int         n = 0;

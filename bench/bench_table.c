@@ -9,17 +9,6 @@ void bench_put(json_t *object, const char *key, double value)
     json_object_set_new(object, key, json_real(value));
 }
 
-json_t *bench_row(const json_t *rows, const char *key, const char *text)
-{
-    json_t *row;
-    size_t  i;
-
-    json_array_foreach(rows, i, row)
-        if (!strcmp(json_str(row, key), text))
-            return row;
-    return NULL;
-}
-
 const json_t *bench_largest(const json_t *rows, const char *key)
 {
     const json_t *best = NULL, *row;

@@ -138,7 +138,7 @@ static int read_optional(json_t **out, char **path, const char *dir, const char 
     *path = file_path(err, "%s/%s", dir, name);
     if (!*path)
         return -ENOMEM;
-    return access(*path, F_OK) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
+    return !file_may_be(*path) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
 }
 
 static int add_of_file(struct chat_template *t, const char *dir, const char *name,
@@ -157,7 +157,7 @@ static int add_of_file(struct chat_template *t, const char *dir, const char *nam
 static int add_folders_own(struct chat_template *t, const char *dir, struct err *err)
 {
     char *path = file_path(err, "%s/chat_template.jinja", dir);
-    int   rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : add_file(t, "default", path, err);
+    int   rc = !path ? -ENOMEM : !file_may_be(path) ? 0 : add_file(t, "default", path, err);
 
     free(path);
     rc = rc ? rc : add_folder(t, dir, err);
@@ -287,7 +287,7 @@ static int choose(struct chat_template *t, const char *dir, const char *name, st
         return 0;
     }
     names_list(t, names, sizeof names);
-    if (access(name, F_OK))
+    if (!file_may_be(name))
         return err_misuse(err, "%s is neither a file nor a chat template of %s, which has: %s",
                           name, dir, names);
     list_clear(t, NULL);

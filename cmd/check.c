@@ -171,6 +171,7 @@ static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_
     check_line(c, ours ? "results" : "not checked", ours ? bytes : 0, "%s/%s%s", c->s.dir, name,
                ours                     ? ""
                : state == RESULT_OTHERS ? ": this run did not write it, or it was changed"
+               : state == RESULT_UNREAD ? ": this user may not read it"
                                         : ": run.db has no checksum of it");
 }
 
@@ -366,19 +367,19 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
 
     job_run_dir(dir, first->o->what, rank);
     o.what = dir;
-    if (!session_is_run(dir) && file_is_denied(-errno)) {
-        check_remark("it cannot be read: %s: %s", dir, strerror(errno));
-        first->others_damaged = 1;
-        return 0;
-    }
-    if (!session_is_run(dir)) {
+    if (!session_may_be_run(dir)) {
         check_remark("%s is missing: the run %s has %zu ranks, and all their folders are expected "
                      "next to each other", dir, first->o->what, first->s.ranks.size);
         first->others_damaged = 1;
         return 0;
     }
     int rc = check_run(&c, err);
-    if (!rc) {
+    if (file_is_denied(rc)) {
+        check_remark("%s", err->text);
+        first->others_damaged = 1;
+        *err = (struct err){ 0 };
+        rc = 0;
+    } else if (!rc) {
         compare_rank(&c, first, rank);
         say_verdict(&c);
         first->others_damaged |= c.damaged > c.mended || c.denied;
@@ -423,10 +424,8 @@ static int run(struct opt_line *line, struct err *err)
     int                rc;
 
     progress_quiet(o->quiet);
-    if (session_is_run(o->what))
+    if (session_may_be_run(o->what))
         rc = check_run(&c, err);
-    else if (file_is_denied(-errno))
-        rc = err_set(err, -errno, "%s cannot be read: %s", o->what, strerror(errno));
     else if (hf_is_folder(o->what))
         rc = check_folder(&c, err);
     else if (!(rc = hf_refuse_other(o->what, err)))

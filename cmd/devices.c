@@ -10,7 +10,7 @@
 #include "csd/pairing.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 
 #include <dirent.h>
 #include <sys/resource.h>

@@ -7,7 +7,7 @@
 #include "cmd/terminal/stop.h"
 #include "data/base/version.h"
 #include "data/db/db_wait.h"
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 
 #include <fcntl.h>
 #include <limits.h>

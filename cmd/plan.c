@@ -186,9 +186,13 @@ static int machine_find(struct machine_file *m, const struct session *s, const s
         return machine_file_read(m, o->machine, err);
     copy = strdup(o->run ? o->run : "RUN");
     struct watch w = work_begin(&say_events, "measuring how fast this machine is");
-    int rc = copy ? probe_machine(m, s, &o->model, dirname(copy), &w, &why) : -ENOMEM;
+    int rc = copy ? probe_machine(m, s, dirname(copy), &w, &why) : -ENOMEM;
     work_end(&say_events);
     free(copy);
+    if (why.stopped) {
+        *err = why;
+        return rc;
+    }
     if (rc)
         printf("Time: not measured: %s\n", why.text);
     return !!rc;

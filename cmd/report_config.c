@@ -5,7 +5,7 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "data/opt/opt_file.h"
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 #include "model/arch.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"

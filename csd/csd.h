@@ -17,9 +17,9 @@
 #include "data/base/bell.h"
 #include "data/base/dtype.h"
 #include "data/base/err.h"
-#include "kernels/bounds.h"
-#include "kernels/optim.h"
-#include "kernels/topk.h"
+#include "kernels/update/bounds.h"
+#include "kernels/update/optim.h"
+#include "kernels/update/topk.h"
 
 /* Ranges of parameters on a device start and end at multiples of this: 4 KiB even in bf16. */
 enum { CSD_ALIGN_PARAMS = 2048 };

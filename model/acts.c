@@ -5,8 +5,9 @@
 #include "model/acts.h"
 
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/elementwise.h"
+#include "kernels/product/matvec.h"
 #include "model/products.h"
 
 #include <assert.h>
@@ -61,6 +62,50 @@ void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T)
         rope_table(w->rope_local, &local, T);
 }
 
+/* Columns of the adapters' widest input or output, and of their widest output that is a part of a
+ * product's. */
+struct widths { size_t any, part; };
+
+static struct widths adapter_widths(const struct model_config *g)
+{
+    struct widths w = { 0, 0 };
+
+    for (size_t m = 0; m < g->arch->n_matrices; m++) {
+        struct arch_matrix of = arch_matrix(g, m);
+
+        for (size_t t = of.weight; t < of.weight + of.n; t++) {
+            size_t out = arch_size(g, arch_b(t)) ? arch_rows(g, arch_b(t)) : 0,
+                   in = out ? arch_cols(g, arch_a(t)) : 0;
+
+            w.any = size_max(w.any, size_max(out, in));
+            w.part = size_max(w.part, of.n > 1 ? out : 0);
+        }
+    }
+    return w;
+}
+
+void acts_lay_adapter(struct arena *a, struct acts_work *w, const struct model_options *o, size_t R)
+{
+    const struct arch_lora *lora = &o->config.lora;
+    struct widths           widths = adapter_widths(&o->config);
+    size_t                  e = dtype_bytes(o->dtype);
+
+    if (!lora->rank)
+        return;
+    w->adapter.wide = arena_take(a, R * widths.any * sizeof(float));
+    w->adapter.sums = arena_take(a, R * lora->rank * sizeof(float));
+    w->adapter.narrow = o->dtype == DT_F32 ? NULL : arena_take(a, R * lora->rank * e);
+    if (o->training && lora->dropout > 0)
+        w->adapter.in = arena_take(a, R * widths.any * e);
+    if (o->training && widths.part)
+        w->adapter.part = arena_take(a, R * widths.part * e);
+}
+
+size_t acts_adapter_matvec(const struct model_config *g, size_t rows)
+{
+    return matvec_scratch(rows, adapter_widths(g).any, g->lora.rank);
+}
+
 static void lay_work(struct arena *a, struct acts_work *w, const struct model_options *o)
 {
     const struct model_config *g = &o->config;
@@ -89,6 +134,7 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
                                   : attention_scratch_forward(o->seq, heads, g->n_head,
                                                               o->threads));
     acts_lay_rope(a, w, g, o->seq);
+    acts_lay_adapter(a, w, o, R);
     if (o->packed) {
         w->begin = arena_take(a, o->grad_accum * N * sizeof(int32_t));
         w->at    = arena_take(a, o->grad_accum * N * sizeof(int32_t));

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "data/base/arena.h"
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 #include "model/products.h"
 #include "offload/layout/act_rule.h"
 
@@ -60,12 +60,27 @@ struct acts_work {
     float   *rope;      // (seq, head_dim): rope_table, if the model has RoPE
     float   *rope_local; // the table of layers with a window, if there are two kinds
     float   *matvec;    // scratch of model_matvec, for generation
+    /* With adapters (adapter.h). r: their rank. W: columns of their widest input or output. O: of
+     * their widest output that is a part of a product's. */
+    struct acts_adapter {
+        void  *in;      // (R, W) dt: input behind dropout; only in training
+        float *wide;    // (R, W)
+        float *sums;    // (R, r)
+        void  *narrow;  // (R, r) dt, in bf16
+        void  *part;    // (R, O) dt; only in training
+    } adapter;
 };
 
 /* The RoPE tables of positions 0..T-1: acts_lay_rope allocates them, acts_fill_rope computes
  * them. */
 void acts_lay_rope(struct arena *a, struct acts_work *w, const struct model_config *g, size_t T);
 void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T);
+
+/* acts_lay_adapter allocates the workspaces of adapters for R rows. acts_adapter_matvec: the floats
+ * that their products of `rows` single tokens need in `matvec`. */
+void   acts_lay_adapter(struct arena *a, struct acts_work *w, const struct model_options *o,
+                        size_t R);
+size_t acts_adapter_matvec(const struct model_config *g, size_t rows);
 
 /* Arrays of one chunk of the head (products_head_rows). A chunk has at most R = HEAD_ROWS tokens
  * and P = LOGIT_ROWS rows of logits. For a classifier R = P = B, and V is n_labels. */

@@ -1,29 +1,13 @@
 /* arch.c: computes everything that follows from a family's table of parameters alone: sizes,
- * offsets, initial values, ranges of weight decay. It also lists the families and finds them by
- * name. A block is a flat range without gaps. */
+ * offsets, initial values, ranges of weight decay. A block is a flat range without gaps. */
 #include "model/arch.h"
 
 #include "data/base/round.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/rng.h"
 
 #include <assert.h>
 #include <math.h>
-
-#define ROW(name) &name##_arch,
-static const struct arch *const families[] = { ARCH_FAMILIES(ROW) };
-#undef ROW
-enum { FAMILIES = sizeof families / sizeof *families };
-
-const struct arch *arch_at(size_t i) { return i < FAMILIES ? families[i] : NULL; }
-
-const struct arch *arch_named(const char *name)
-{
-    for (size_t i = 0; i < FAMILIES; i++)
-        if (!strcmp(name, families[i]->name))
-            return families[i];
-    return NULL;
-}
 
 struct model_config arch_config(const struct arch *arch, struct model_config sizes)
 {
@@ -36,9 +20,9 @@ enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block)
 {
     if (arch_layer(g, block) == 0)
         return ARCH_EMBEDDINGS;
-    return block < arch_final_block(g)    ? ARCH_LAYER
-           : block == arch_final_block(g) ? ARCH_FINAL
-                                          : ARCH_OWN_HEAD;
+    if (block < arch_final_block(g))
+        return block - arch_pieces(g) < g->n_layer ? ARCH_LAYER : ARCH_ADAPTER;
+    return block == arch_final_block(g) ? ARCH_FINAL : ARCH_OWN_HEAD;
 }
 
 /* ---- pieces of words ---- */
@@ -112,7 +96,9 @@ size_t arch_layer(const struct model_config *g, size_t block)
     size_t pieces = arch_pieces(g);
 
     assert(block < arch_blocks(g));
-    return block < pieces ? 0 : size_min(block - pieces, g->n_layer) + 1;
+    if (block < pieces || block >= arch_final_block(g))
+        return block < pieces ? 0 : g->n_layer + 1;
+    return (block - pieces) % g->n_layer + 1;
 }
 
 /* ---- sizes ---- */
@@ -139,6 +125,8 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim)
     case DIM_NORMED_KEYS:  return g->qk_norm ? g->n_kv_head : 0;
     case DIM_POST:         return g->arch->post_norms ? g->n_embd : 0;
     case DIM_POST_ONE:     return g->arch->post_norms ? 1 : 0;
+    case DIM_RANK:         return g->lora.rank;
+    case DIM_TARGET_IN: case DIM_TARGET_OUT: break;
     }
     return 0;
 }
@@ -257,25 +245,51 @@ size_t arch_widest(const struct model_config *g)
     return widest;
 }
 
+static const struct arch_param adapter[2] = { // A and B of any tensor
+    { "lora_A.weight", ARCH_ADAPTER, DIM_RANK, DIM_TARGET_IN, ARCH_INIT_UNIFORM, .decay = 1 },
+    { "lora_B.weight", ARCH_ADAPTER, DIM_TARGET_OUT, DIM_RANK, ARCH_INIT_ZERO, .decay = 1 },
+};
+
 const struct arch_param *arch_param(const struct model_config *g, size_t t)
 {
+    if (t >= ARCH_TENSORS)
+        return &adapter[t % 2];
     assert(t < g->arch->n_params);
     return &g->arch->params[t];
 }
 
+/* A dimension of tensor t. What goes into the target of an adapter is its columns if it is (out,
+ * in), otherwise its rows. */
+static size_t dim_of(const struct model_config *g, size_t t, enum arch_dim dim)
+{
+    if (dim != DIM_TARGET_IN && dim != DIM_TARGET_OUT)
+        return arch_dim(g, dim);
+
+    const struct arch_param *of = arch_param(g, arch_target(t));
+
+    return arch_dim(g, (dim == DIM_TARGET_IN) == g->arch->linear ? of->cols : of->rows);
+}
+
 size_t arch_rows(const struct model_config *g, size_t t)
 {
-    return arch_dim(g, arch_param(g, t)->rows);
+    return dim_of(g, t, arch_param(g, t)->rows);
 }
 
 size_t arch_cols(const struct model_config *g, size_t t)
 {
-    return arch_dim(g, arch_param(g, t)->cols);
+    return dim_of(g, t, arch_param(g, t)->cols);
+}
+
+static int has(const struct model_config *g, size_t t)
+{
+    if (t >= ARCH_TENSORS)
+        return g->lora.rank && (g->lora.targets >> arch_target(t) & 1);
+    return !g->arch->has || g->arch->has(g, t);
 }
 
 size_t arch_size(const struct model_config *g, size_t t)
 {
-    return g->arch->has && !g->arch->has(g, t) ? 0 : arch_rows(g, t) * arch_cols(g, t);
+    return has(g, t) ? arch_rows(g, t) * arch_cols(g, t) : 0;
 }
 
 int arch_is_vector(const struct model_config *g, size_t t)
@@ -287,7 +301,7 @@ size_t arch_offset(const struct model_config *g, size_t t)
 {
     size_t offset = 0;
 
-    for (size_t i = 0; i < t; i++)
+    for (size_t i = t < ARCH_TENSORS ? 0 : ARCH_TENSORS; i < t; i++)
         if (arch_param(g, i)->block == arch_param(g, t)->block)
             offset += arch_size(g, i);
     return offset;
@@ -297,6 +311,11 @@ void arch_block_tensors(const struct model_config *g, size_t block, size_t *firs
 {
     enum arch_block_kind kind = arch_block_kind(g, block);
 
+    if (kind == ARCH_ADAPTER) {
+        *first = arch_a(0);
+        *end = arch_a(g->arch->n_params);
+        return;
+    }
     for (*first = 0; arch_param(g, *first)->block != kind;)
         ++*first;
     for (*end = *first; *end < g->arch->n_params && arch_param(g, *end)->block == kind;)
@@ -339,13 +358,18 @@ void arch_tensor_name(const struct model_config *g, char *out, size_t size, cons
                       size_t block, size_t t)
 {
     const struct arch_param *p = arch_param(g, t);
+    size_t                   layer = arch_layer(g, block) - 1;
+    const char              *of;
 
     if (p->outside)
         prefix = "";
     if (p->block == ARCH_LAYER)
-        snprintf(out, size, "%s%s.%zu.%s", prefix, g->arch->layers,
-                 arch_layer(g, block) - 1, p->name);
-    else
+        snprintf(out, size, "%s%s.%zu.%s", prefix, g->arch->layers, layer, p->name);
+    else if (p->block == ARCH_ADAPTER) {
+        of = arch_param(g, arch_target(t))->name;
+        snprintf(out, size, "%s%s.%zu.%.*s%s", prefix, g->arch->layers, layer,
+                 (int)(strlen(of) - strlen("weight")), of, p->name);
+    } else
         snprintf(out, size, "%s%s", prefix, p->name);
 }
 
@@ -364,7 +388,8 @@ size_t arch_total(const struct model_config *g)
     size_t sum = 0;
 
     for (size_t t = 0; t < g->arch->n_params; t++)
-        sum += arch_size(g, t) * (arch_param(g, t)->block == ARCH_LAYER ? g->n_layer : 1);
+        sum += (arch_size(g, t) + arch_size(g, arch_a(t)) + arch_size(g, arch_b(t))) *
+               (arch_param(g, t)->block == ARCH_LAYER ? g->n_layer : 1);
     return sum;
 }
 
@@ -381,37 +406,6 @@ size_t arch_embeddings(const struct model_config *g)
 size_t arch_usual_seq(const struct model_config *g)
 {
     return g->rope.D ? size_min(g->n_positions, 1024) : g->n_positions;
-}
-
-static const struct arch_preset *preset_at(size_t i, const struct arch **of)
-{
-    for (size_t f = 0; f < FAMILIES; i -= families[f++]->n_presets)
-        if (i < families[f]->n_presets) {
-            *of = families[f];
-            return &families[f]->presets[i];
-        }
-    return NULL;
-}
-
-const char *arch_preset_name(size_t i)
-{
-    const struct arch        *of;
-    const struct arch_preset *preset = preset_at(i, &of);
-
-    return preset ? preset->name : NULL;
-}
-
-int arch_preset(struct model_config *g, const char *name)
-{
-    const struct arch        *of;
-    const struct arch_preset *preset;
-
-    for (size_t i = 0; (preset = preset_at(i, &of)); i++)
-        if (!strcmp(name, preset->name)) {
-            *g = arch_config(of, preset->sizes);
-            return 0;
-        }
-    return -1;
 }
 
 void arch_drop(struct model_config *g, float p)
@@ -480,6 +474,14 @@ double arch_flops_per_token(const struct model_config *g, size_t seq, double hea
     return 6 * (layers + head * words) + 12 * (double)arch_dim(g, DIM_HEADS) * seen;
 }
 
+/* out[i] = number first + i of the uniform distribution over [-reach, reach). */
+static void uniform_values(float *out, size_t n, float reach, uint64_t seed, uint64_t stream,
+                           size_t first)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (2 * rng_uniform(seed, stream, first + i) - 1) * reach;
+}
+
 void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,
                       size_t n, uint64_t seed)
 {
@@ -488,8 +490,15 @@ void arch_init_values(float *out, const struct model_config *g, size_t block, si
         struct arch_place place = arch_place(g, block, first + at);
         enum arch_init    init = arch_param(g, place.t)->init;
         double           fan = init == ARCH_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
+        uint64_t         adapters = (uint64_t)1 << 62; // streams of their own
 
         count = size_min(place.left, n - at);
+        if (init == ARCH_INIT_UNIFORM) {
+            uniform_values(out + at, count, (float)(1 / sqrt((double)arch_cols(g, place.t))), seed,
+                           adapters + (uint64_t)arch_layer(g, block) * 256 + (uint64_t)place.t,
+                           place.in);
+            continue;
+        }
         if (init == ARCH_INIT_NORMAL || init == ARCH_INIT_RESIDUAL)
             rng_normal(out + at, count, (float)(0.02 / sqrt(fan)), seed,
                        (uint64_t)arch_layer(g, block) * 64 + (uint64_t)place.t, place.in);

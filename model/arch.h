@@ -4,7 +4,8 @@
  * over this table.
  *
  * A model's parameters are divided into blocks. The blocks are the embeddings, n_layer layers,
- * the final norm with a classifier's head, and an untied language model head. The embeddings and
+ * n_layer adapters if the model has them (lora.h), the final norm with a classifier's head, and an
+ * untied language model head. The embeddings and
  * an untied head are one block each, or several pieces that each have some rows of the words'
  * tensor (arch_pieces). With pieces, no frame needs to hold the whole tensor.
  *
@@ -16,7 +17,7 @@
 
 #include "data/base/dtype.h"
 #include "data/base/err.h"
-#include "kernels/rope.h"
+#include "kernels/attention/rope.h"
 #include "model/hf_keys.h"
 #include "model/ways.h"
 
@@ -25,6 +26,11 @@
  * table, in every block. layers: all parameters of the first `layers` layers are frozen. The
  * tensors of one product are frozen together, and so are their biases. */
 struct arch_frozen { uint64_t tensors; size_t layers; };
+
+/* Adapters (LoRA, lora.h). rank 0: there are none. targets: bit t gives tensor t of the family's
+ * table, a matrix of a layer, an adapter in every layer. alpha and rs: the scale (lora_scale).
+ * dropout: of the adapters' input, in training. */
+struct arch_lora { size_t rank; float alpha, dropout; int rs; uint64_t targets; };
 
 struct model_config {
     const struct arch *arch;
@@ -51,10 +57,14 @@ struct model_config {
     float  norm_eps;
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
     struct arch_frozen frozen;
+    struct arch_lora   lora; // lora_set sets it
 };
 
-enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_FINAL, ARCH_OWN_HEAD };
-enum arch_init { ARCH_INIT_NORMAL, ARCH_INIT_RESIDUAL, ARCH_INIT_ZERO, ARCH_INIT_ONE };
+enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_ADAPTER, ARCH_FINAL, ARCH_OWN_HEAD };
+/* ARCH_INIT_UNIFORM: uniform in [-1/sqrt(columns), 1/sqrt(columns)), as torch's Linear. */
+enum arch_init {
+    ARCH_INIT_NORMAL, ARCH_INIT_RESIDUAL, ARCH_INIT_ZERO, ARCH_INIT_ONE, ARCH_INIT_UNIFORM
+};
 
 /* A dimension of an array, computed from the model's sizes by arch_dim. */
 enum arch_dim {
@@ -68,8 +78,19 @@ enum arch_dim {
     DIM_GATED, // 2 x n_inner
     DIM_TYPES,
     DIM_NORMED_QKV, DIM_NORMED_HEADS, DIM_NORMED_KEYS, // with qk_norm: columns, heads; otherwise 0
-    DIM_POST, DIM_POST_ONE // with post_norms: the width, 1; otherwise 0
+    DIM_POST, DIM_POST_ONE, // with post_norms: the width, 1; otherwise 0
+    DIM_RANK,               // of the adapters
+    DIM_TARGET_IN, DIM_TARGET_OUT // of an adapter's target; arch_rows and arch_cols know them
 };
+
+/* The tensors of an adapter are numbered behind those of the table: tensor t has A and B of numbers
+ * arch_a(t) and arch_b(t). A tensor without an adapter has A and B of size 0. A is (rank, in), B is
+ * (out, rank), for either layout of the tensor itself. arch_target: the tensor to which A or B
+ * belongs. */
+enum { ARCH_TENSORS = 64 }; // the most tensors of a family's table
+static inline size_t arch_a(size_t t) { return ARCH_TENSORS + 2 * t; }
+static inline size_t arch_b(size_t t) { return ARCH_TENSORS + 2 * t + 1; }
+static inline size_t arch_target(size_t t) { return (t - ARCH_TENSORS) / 2; }
 
 struct arch_param {
     const char *name; // Hugging Face's name, without the family's prefix and the layer's
@@ -170,6 +191,7 @@ struct arch {
      * output of the MLP. */
     const struct arch_matrix *matrices;
     size_t                    n_matrices, fc;
+    const char *adapted; // names of the modules that PEFT adapts if none are given (lora.h)
     struct arch_array arrays[ACTS_PARTS][ARCH_ARRAYS]; // arrays of ACTS_ATTN and ACTS_MLP
     void (*settle)(struct model_config *g); // sets the sizes that follow from others
     int  (*check)(const struct model_config *g, struct err *err); // the family's own checks
@@ -269,15 +291,20 @@ size_t arch_pieces(const struct model_config *g);
 struct arch_words { size_t first, n; };
 struct arch_words arch_words(const struct model_config *g, size_t piece);
 
-/* arch_layer_block: the block of a layer, 1..n_layer. arch_final_block: the block of the final
- * norm, which follows the layers. */
+/* arch_layer_block: the block of a layer, 1..n_layer. arch_adapter_block: the block of a layer's
+ * adapter, in a model that has adapters. arch_final_block: the block of the final norm, which
+ * follows the layers and adapters. */
 static inline size_t arch_layer_block(const struct model_config *g, size_t layer)
 {
     return arch_pieces(g) + layer - 1;
 }
+static inline size_t arch_adapter_block(const struct model_config *g, size_t layer)
+{
+    return arch_pieces(g) + g->n_layer + layer - 1;
+}
 static inline size_t arch_final_block(const struct model_config *g)
 {
-    return arch_pieces(g) + g->n_layer;
+    return arch_pieces(g) + (g->lora.rank ? 2 : 1) * g->n_layer;
 }
 /* arch_head_blocks: the number of blocks of an untied head. arch_head_block: the first block of
  * a language model's head, tied or not. */
@@ -287,7 +314,8 @@ static inline size_t arch_blocks(const struct model_config *g)
 {
     return arch_final_block(g) + 1 + arch_head_blocks(g);
 }
-/* The layer of a block; 0: embeddings; n_layer + 1: a block behind the layers. */
+/* The layer of a block, or of an adapter's block; 0: embeddings; n_layer + 1: a block behind these.
+ */
 size_t arch_layer(const struct model_config *g, size_t block);
 enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block);
 /* The table's row of tensor t. A tensor that the model lacks, such as the score of a language
@@ -357,7 +385,7 @@ void arch_init_values(float *out, const struct model_config *g, size_t block, si
  * of a block is trained. */
 static inline int arch_is_frozen(const struct model_config *g, size_t t)
 {
-    return (int)(g->frozen.tensors >> t & 1);
+    return t < ARCH_TENSORS && (g->frozen.tensors >> t & 1);
 }
 int arch_trains(const struct model_config *g, size_t block);
 /* Checks that these parameters can be frozen, and that some are left to train. */

@@ -13,7 +13,7 @@
 #include "model/bert.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
+#include "kernels/rows/gelu.h"
 #include "model/layer.h"
 
 #include <string.h>
@@ -278,7 +278,7 @@ static void qkv_backward(const struct layer *l)
     .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_MASKED_NORM_W,                        \
     .score = BERT_SCORE_W, .encoder = 1, .pool = BERT_POOL_W, .masked = BERT_MASKED_W,           \
     .drops = 1, .linear = 1, .ends_normed = 1, .embeds_normed = 1,                               \
-    .matrices = matrices, .n_matrices = MATRICES, .fc = FC,                                      \
+    .matrices = matrices, .n_matrices = MATRICES, .fc = FC, .adapted = "query,value",            \
     .arrays = {                                                                                  \
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 } },                                    \

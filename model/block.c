@@ -8,7 +8,7 @@
 #include "model/block.h"
 
 #include "data/base/clock.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "model/layer.h"
 
 #include <assert.h>
@@ -88,8 +88,8 @@ struct turn {
     struct dropout     drop_attn;
 };
 
-static struct turn turn_of(struct model *m, size_t layer, size_t micro, const void *wire,
-                           float *grad, int fresh)
+static struct turn turn_of(struct model *m, size_t layer, size_t micro,
+                           const struct block_wires *wires, const struct block_grads *grads)
 {
     const struct acts_work *w = &m->acts.work;
     struct acts_shape       shape = model_shape(m, micro);
@@ -97,7 +97,9 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
         .m = m, .arch = m->o.config.arch, .layer = layer, .micro = micro, .rows = shape.rows,
         .seq = shape.seq, .N = shape.rows * shape.seq,
         .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
-        .all = { .m = m, .wire = wire, .grad = grad, .fresh = fresh, .w = w,
+        .all = { .m = m, .wire = wires->layer, .grad = grads->layer, .fresh = grads->fresh, .w = w,
+                 .adapter = { wires->adapter, grads->adapter,
+                              model_dropout_adapter(m, micro, layer) },
                  .local = arch_is_local(&m->o.config, layer),
                  .x = acts_input(&m->acts, layer, micro),
                  .x_out = acts_input(&m->acts, layer + 1, micro),
@@ -242,9 +244,10 @@ static int chunk_forward(const struct turn *t, struct layer *l, struct err *err)
     return 0;
 }
 
-int block_forward(struct model *m, size_t layer, size_t micro, const void *wire, struct err *err)
+int block_forward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
+                  struct err *err)
 {
-    struct turn  t = turn_of(m, layer, micro, wire, NULL, 0);
+    struct turn  t = turn_of(m, layer, micro, wires, &(struct block_grads){ 0 });
     struct layer l;
     int          rc = 0;
 
@@ -341,10 +344,10 @@ static int chunk_backward(const struct turn *t, struct layer *l, struct err *err
     return 0;
 }
 
-int block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
-                   int fresh, struct err *err)
+int block_backward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
+                   const struct block_grads *grads, struct err *err)
 {
-    struct turn      t = turn_of(m, layer, micro, wire, grad, fresh);
+    struct turn      t = turn_of(m, layer, micro, wires, grads);
     struct attention attention = attention_of(&t);
     struct layer     l;
     int              rc;

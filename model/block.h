@@ -18,12 +18,15 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
 /* Forward of layer `layer`, 1..n_layer. Call products_begin before the layer's first
  * micro-batch, in forward and in backward. It pushes pieces to m->records, or pops them, which
  * may block, and may fail. */
-int block_forward(struct model *m, size_t layer, size_t micro, const void *wire, struct err *err);
+struct block_wires { const void *layer, *adapter; }; // adapter NULL: the model has none
+int block_forward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
+                  struct err *err);
 /* Backward of a layer. dx is the gradient of the layer's output on entry, and of its input on
  * return. It recomputes activations that were neither kept nor offloaded. fresh: this is the
- * first micro-batch since model_grad_begin, so products write the gradient's matrices instead of
- * adding. */
-int block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
-                   int fresh, struct err *err);
+ * first micro-batch since model_grad_begin, so products write the matrices of the layer's gradient
+ * instead of adding. */
+struct block_grads { float *layer, *adapter; int fresh; }; // NULL: frozen, or no adapter
+int block_backward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
+                   const struct block_grads *grads, struct err *err);
 /* The number of pieces that block_forward pushes for a layer's micro-batch. */
 size_t block_pieces(const struct model *m, size_t layer, size_t micro);

@@ -8,8 +8,8 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/attention.h"
-#include "kernels/matvec.h"
+#include "kernels/attention/attention.h"
+#include "kernels/product/matvec.h"
 #include "model/layer.h"
 #include "model/norm.h"
 
@@ -75,7 +75,9 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->last   = arena_take(a, B * C * sizeof(float));
     u->logits = arena_take(a, B * g->vocab * sizeof(float));
     u->piece  = arch_pieces(g) > 1 ? arena_take(a, B * arch_words(g, 0).n * sizeof(float)) : NULL;
-    u->work.matvec    = arena_take(a, B * arch_widest(g) * sizeof(float));
+    u->work.matvec    = arena_take(a, size_max(B * arch_widest(g), acts_adapter_matvec(g, B)) *
+                                          sizeof(float));
+    acts_lay_adapter(a, &u->work, &model, chunk);
     u->work.attention = arena_take(a, attention_scratch_forward(o->positions,
                                                                 arch_dim(g, DIM_HEADS),
                                                                 g->n_head, threads));
@@ -162,6 +164,9 @@ void decode_close(struct decode *d)
 
 /* ---- a layer ---- */
 
+/* The parameters of a layer, or of embeddings; and of a layer's adapter, if the model has them. */
+struct wires { const void *layer, *adapter; };
+
 /* Where position t of sequence b begins in layer `layer`'s part of a cache. */
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
 {
@@ -210,10 +215,11 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
 }
 
 /* Rows [row, row + n) of the pass in a layer. x is updated in place. */
-static struct layer rows_at(struct decode *d, size_t layer, const void *wire, float *x, size_t row,
-                            size_t n)
+static struct layer rows_at(struct decode *d, size_t layer, const struct wires *wires, float *x,
+                            size_t row, size_t n)
 {
-    struct layer l = { .m = &d->model, .wire = wire, .n = n, .first = row, .x = x, .x_out = x,
+    struct layer l = { .m = &d->model, .wire = wires->layer, .adapter = { wires->adapter, NULL,
+                                                                          { 0 } }, .n = n, .first = row, .x = x, .x_out = x,
                        .local = arch_is_local(&d->o.config, layer),
                        .attn = d->buf.attn, .mlp = d->buf.mlp, .w = &d->buf.work };
 
@@ -229,10 +235,10 @@ static void after_attention(const struct arch *arch, const struct layer *l)
     arch->out(l);
 }
 
-static void single_layer(struct decode *d, size_t layer, const void *wire)
+static void single_layer(struct decode *d, size_t layer, const struct wires *wires)
 {
     const struct arch *arch = d->o.config.arch;
-    struct layer       l = rows_at(d, layer, wire, d->buf.last, 0, d->n_single);
+    struct layer       l = rows_at(d, layer, wires, d->buf.last, 0, d->n_single);
 
     l.at = d->buf.at;
     arch->qkv(&l);
@@ -249,11 +255,12 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
 }
 
 /* The chunk of a sequence's pass that begins at row i. */
-static struct layer chunk(struct decode *d, size_t layer, size_t b, size_t i, const void *wire)
+static struct layer chunk(struct decode *d, size_t layer, size_t b, size_t i,
+                          const struct wires *wires)
 {
     size_t left = d->buf.now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
     float       *x = d->buf.x + (b * d->o.piece + i) * d->o.config.n_embd;
-    struct layer l = rows_at(d, layer, wire, x, i, size_min(left, padded));
+    struct layer l = rows_at(d, layer, wires, x, i, size_min(left, padded));
 
     l.padded = padded;
     l.from = d->buf.length[b];
@@ -261,7 +268,7 @@ static struct layer chunk(struct decode *d, size_t layer, size_t b, size_t i, co
     return l;
 }
 
-static void sequence_layer(struct decode *d, size_t layer, size_t b, const void *wire)
+static void sequence_layer(struct decode *d, size_t layer, size_t b, const struct wires *wires)
 {
     const struct arch *arch = d->o.config.arch;
     struct buffers    *u = &d->buf;
@@ -269,7 +276,7 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     size_t             n = d->buf.now[b], window = arch_window(&d->o.config, layer);
 
     for (size_t i = 0; i < n; i += l.n) {
-        l = chunk(d, layer, b, i, wire);
+        l = chunk(d, layer, b, i, wires);
         arch->qkv(&l);
     }
     cache_put(d, layer, 0, n, b);
@@ -283,7 +290,7 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     for (size_t i = 0; d->buf.length[b] > 0 && i < n; i++)
         attend(d, layer, b, 1, i, d->buf.length[b] + i + 1);
     for (size_t i = 0; i < n; i += l.n) {
-        l = chunk(d, layer, b, i, wire);
+        l = chunk(d, layer, b, i, wires);
         after_attention(arch, &l);
     }
 }
@@ -311,21 +318,27 @@ static void embed(struct decode *d, size_t block, const void *wire)
 
 static int layers(struct decode *d, struct err *err)
 {
-    for (size_t block = 0; block < arch_final_block(&d->o.config); block++) {
-        size_t      layer = arch_layer(&d->o.config, block);
-        const void *wire;
-        int         rc = stream_acquire(d->stream, block, &wire, err);
+    const struct model_config *g = &d->o.config;
 
+    for (size_t block = 0; block < arch_pieces(g) + g->n_layer; block++) {
+        size_t       layer = arch_layer(g, block),
+               adapter = layer && g->lora.rank ? arch_adapter_block(g, layer) : 0;
+        struct wires w = { NULL, NULL };
+        int          rc = stream_acquire(d->stream, block, &w.layer, err);
+
+        rc = rc || !adapter ? rc : stream_acquire(d->stream, adapter, &w.adapter, err);
         if (rc)
             return rc;
         if (layer == 0)
-            embed(d, block, wire);
+            embed(d, block, w.layer);
         if (layer > 0 && d->n_single)
-            single_layer(d, layer, wire);
+            single_layer(d, layer, &w);
         for (size_t b = 0; layer > 0 && b < d->o.batch; b++)
             if (d->buf.now[b] > 1)
-                sequence_layer(d, layer, b, wire);
+                sequence_layer(d, layer, b, &w);
         stream_release(d->stream, block);
+        if (adapter)
+            stream_release(d->stream, adapter);
     }
     return 0;
 }

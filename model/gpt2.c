@@ -11,7 +11,7 @@
 #include "model/gpt2.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
+#include "kernels/rows/gelu.h"
 #include "model/layer.h"
 
 static const struct arch_param params[GPT2_TENSORS] = {
@@ -262,7 +262,7 @@ const struct arch gpt2_arch = {
     .params = params, .n_params = GPT2_TENSORS,
     .presets = presets, .n_presets = sizeof presets / sizeof *presets,
     .tokens = GPT2_WTE, .norm = GPT2_LNF_W, .score = GPT2_SCORE_W,
-    .matrices = matrices, .n_matrices = MATRICES, .fc = FC,
+    .matrices = matrices, .n_matrices = MATRICES, .fc = FC, .adapted = "c_attn",
     .arrays = {
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 },

@@ -8,8 +8,8 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
-#include "kernels/softmax.h"
+#include "kernels/rows/gelu.h"
+#include "kernels/rows/softmax.h"
 #include "model/norm.h"
 #include "model/pool.h"
 

@@ -6,7 +6,7 @@
 #include "model/head.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 #include "model/norm.h"
 
 /* Rows [at, at + n) of a micro-batch, which are computed together. */

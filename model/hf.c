@@ -30,7 +30,13 @@ int hf_path(char *out, const char *dir, const char *name, struct err *err)
     return 0;
 }
 
-int hf_is_folder(const char *dir) { return hf_has(dir, "config.json"); }
+int hf_is_folder(const char *dir)
+{
+    char path[HF_PATH_BYTES];
+
+    return snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path &&
+           file_may_be(path);
+}
 
 /* ---- folders that cannot be read ---- */
 

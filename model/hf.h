@@ -12,7 +12,7 @@ struct hf; // an open folder
 
 /* True if dir has an entry of this name. */
 int hf_has(const char *dir, const char *name);
-/* True if dir has a config.json. */
+/* True if dir has a config.json, or this user may not look: opening it says so. */
 int hf_is_folder(const char *dir);
 
 /* Returns out. If no file is called `name` and `name` may be a model of the Hub, out is the end

@@ -27,7 +27,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
 
         if ((rc = hf_path(src, from, name, err)) || (rc = hf_path(dst, to, name, err)))
             return rc;
-        if (access(src, F_OK))
+        if (!file_may_be(src))
             continue;
         rc = file_check_own(src, 0, err);
         rc = rc ? rc : file_copy(src, dst, TOKENIZER_FILE_MAX, err);
@@ -46,7 +46,7 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
 
     if (rc)
         return rc;
-    if (!access(path, F_OK))
+    if (file_may_be(path))
         rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
     else if (make)
         file = json_object();
@@ -74,7 +74,7 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
         json_t *file = NULL;
 
         rc = hf_path(path, dir, files[i], err);
-        if (!rc && !access(path, F_OK))
+        if (!rc && file_may_be(path))
             rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
         const char *said = tokenizer_role_name(file, "eos_token");
         if (said && snprintf(name, size, "%s", said) >= (int)size)

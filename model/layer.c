@@ -63,12 +63,21 @@ void layer_embed_backward(float *grad, const float *dout, const struct embed *e,
         embedding_piece_backward(dwpe, dout, all_of(e, positions), e->positions, N, C);
 }
 
+static struct adapter_rows adapter_of(const struct layer *l)
+{
+    return (struct adapter_rows){ .m = l->m, .of = l->adapter, .w = l->w, .n = l->n,
+                                  .padded = l->padded, .first = l->first };
+}
+
 void layer_product(const struct layer *l, size_t which, void *out, const void *in)
 {
+    struct adapter_rows adapter = adapter_of(l);
+
     if (l->padded)
         model_product(l->m, which, PRODUCT_FORWARD, l->padded, out, in, l->wire);
     else
         model_matvec(l->m, which, l->n, out, in, l->wire, l->w->matvec);
+    adapter_forward(&adapter, which, out, in);
 }
 
 void layer_fc(const struct layer *l)
@@ -78,12 +87,18 @@ void layer_fc(const struct layer *l)
 
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout)
 {
+    struct adapter_rows adapter = adapter_of(l);
+
     model_product(l->m, which, PRODUCT_BACK, l->n, din, dout, l->wire);
+    adapter_back(&adapter, which, din, dout);
 }
 
 void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout)
 {
+    struct adapter_rows adapter = adapter_of(l);
+
     model_gradient(l->m, which, l->n, l->grad, in, dout, l->fresh && l->first == 0);
+    adapter_gradient(&adapter, which, in, dout);
 }
 
 void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_rows *))

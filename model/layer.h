@@ -3,7 +3,8 @@
  * tokens of many texts (decode.c). Both use the family's one forward. */
 #pragma once
 
-#include "kernels/layernorm.h"
+#include "kernels/rows/layernorm.h"
+#include "model/adapter.h"
 #include "model/model.h"
 
 struct layer {
@@ -11,6 +12,7 @@ struct layer {
     const void   *wire;    // the layer's parameters
     float        *grad;    // backward only: their gradient; NULL: frozen
     int           fresh;   // the gradient's matrices are written, not added to
+    struct adapter adapter; // the layer's; wire NULL: none
     size_t        n;       // rows
     int           local;   // the layer has a window, in a model with two kinds of layers
     size_t        padded;  // rows of the products, all allocated; 0: single tokens, whose bits do
@@ -56,7 +58,8 @@ void layer_embed(float *out, const struct embed *e, size_t words, size_t positio
 void layer_embed_backward(float *grad, const float *dout, const struct embed *e, size_t words,
                           size_t positions);
 
-/* out (n, columns) = in W + b, for the family's matrix `which`. */
+/* out (n, columns) = in W + b, for the family's matrix `which`, with the adapters of its
+ * tensors. So are the products below. */
 void layer_product(const struct layer *l, size_t which, void *out, const void *in);
 /* Computes MLP_FC from the rows that `mid` computed. */
 void layer_fc(const struct layer *l);

@@ -16,8 +16,8 @@
 #include "model/llama.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/swiglu.h"
+#include "kernels/rows/rmsnorm.h"
+#include "kernels/rows/swiglu.h"
 #include "model/layer.h"
 #include "model/llama_config.h"
 
@@ -310,6 +310,7 @@ static void qkv_backward(const struct layer *l)
     .params = table, .n_params = LLAMA_TENSORS, .has = has,                                      \
     .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
     .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES, .fc = GATE_UP,          \
+    .adapted = "q_proj,v_proj",                                                                  \
     .arrays = {                                                                                  \
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 }, [RSTD_1] = { DIM_ONE, 1 },           \

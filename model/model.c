@@ -4,7 +4,7 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/matvec.h"
+#include "kernels/product/matvec.h"
 
 #include <omp.h>
 
@@ -194,4 +194,13 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
     uint64_t use = model_micro(m, micro) * (m->o.config.n_layer + 2) + layer;
 
     return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
+}
+
+/* Sites of adapters have the highest bit, which no other site has. */
+struct dropout model_dropout_adapter(const struct model *m, size_t micro, size_t layer)
+{
+    uint64_t use = model_micro(m, micro) * (m->o.config.n_layer + 1) + layer;
+
+    return (struct dropout){ m->dropping ? m->o.config.lora.dropout : 0, m->o.dropout.seed,
+                             .site = (uint64_t)1 << 63 | use * ARCH_TENSORS };
 }

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "data/base/arena.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/dropout.h"
-#include "kernels/layernorm.h"
-#include "kernels/rmsnorm.h"
+#include "kernels/rows/layernorm.h"
+#include "kernels/rows/rmsnorm.h"
 #include "model/acts.h"
 #include "model/arch.h"
 #include "model/products.h"
@@ -97,6 +97,9 @@ static inline uint64_t model_micro(const struct model *m, size_t micro)
 enum model_place { PLACE_EMBED, PLACE_ATTN, PLACE_ATTN_PROJ, PLACE_MLP_PROJ, PLACES };
 struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
                              enum model_place place);
+
+/* The dropout mask of the input of a layer's adapters. That of tensor t has `site` + t. */
+struct dropout model_dropout_adapter(const struct model *m, size_t micro, size_t layer);
 
 /* Address of element `i` of an array of the model's dtype. */
 static inline void *model_at(const struct model *m, const void *base, size_t i)

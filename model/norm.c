@@ -1,8 +1,8 @@
 /* norm.c: calls the kernel of the family's norm, layernorm or RMSNorm. */
 #include "model/norm.h"
 
-#include "kernels/layernorm.h"
-#include "kernels/rmsnorm.h"
+#include "kernels/rows/layernorm.h"
+#include "kernels/rows/rmsnorm.h"
 
 static struct rmsnorm rms_of(const struct norm *n)
 {

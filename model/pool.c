@@ -3,7 +3,7 @@
 #include "model/pool.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 
 static struct score score_of(const struct pool *p)
 {

@@ -84,6 +84,33 @@ static struct matmul_shape shape_of(const struct model_options *o, size_t which,
     return s;
 }
 
+/* The shape of a product of tensor t's adapter. */
+static struct matmul_shape adapter_shape(const struct model_options *o, size_t t,
+                                         enum adapter_product kind, size_t rows)
+{
+    const struct model_config *g = &o->config;
+    size_t rank = g->lora.rank, in = arch_cols(g, arch_a(t)), out = arch_rows(g, arch_b(t));
+    struct matmul_shape s = { .form = MATMUL_NN, .m = rows, .n = rank, .k = rank,
+                              .ab_dt = o->dtype, .c_dt = DT_F32 };
+
+    if (kind == ADAPTER_DOWN || kind == ADAPTER_UP)
+        s.form = MATMUL_NT;
+    if (kind == ADAPTER_DA || kind == ADAPTER_DB) {
+        s.form = MATMUL_TN;
+        s.accumulate = 1;
+        s.k = rows;
+    }
+    switch (kind) {
+    case ADAPTER_DOWN:      s.k = in; break;
+    case ADAPTER_UP:        s.n = out; break;
+    case ADAPTER_BACK_UP:   s.k = out; break;
+    case ADAPTER_BACK_DOWN: s.n = in; break;
+    case ADAPTER_DA:        s.m = rank; s.n = in; break;
+    default:                s.m = out; break;
+    }
+    return s;
+}
+
 static void announce(struct products *p, size_t which, size_t rows, struct matmul_shape shape)
 {
     assert(p->n < MAX_SHAPES);
@@ -128,6 +155,26 @@ static void add_chunked(struct products *p, const struct model_options *o, size_
         add(p, o, which, of.rows % chunk);
 }
 
+/* Adds an adapter's products for all numbers of rows that a chunk of a layer may have. */
+static void add_adapter(struct products *p, const struct model_options *o, size_t t)
+{
+    struct through      of = through(o, 0);
+    enum adapter_product kinds = o->training ? ADAPTER_KINDS : ADAPTER_UP + 1;
+
+    for (enum adapter_product kind = 0; kind < kinds; kind++) {
+        size_t which = products_adapter(t, kind);
+
+        if (of.rows >= CHUNK_ROWS)
+            announce(p, which, CHUNK_ROWS, adapter_shape(o, t, kind, CHUNK_ROWS));
+        for (size_t rows = CHUNK_ROWS / 2; of.unit && rows >= of.unit; rows /= 2)
+            if (rows <= of.rows)
+                announce(p, which, rows, adapter_shape(o, t, kind, rows));
+        if (!of.unit && of.rows % CHUNK_ROWS)
+            announce(p, which, of.rows % CHUNK_ROWS,
+                     adapter_shape(o, t, kind, of.rows % CHUNK_ROWS));
+    }
+}
+
 /* If the words are in pieces, the last piece may have another size and is a head of its own. */
 static int has_head(const struct model_options *o, size_t head)
 {
@@ -146,6 +193,9 @@ static void add_all(struct products *p, const struct model_options *o)
     for (enum product_kind kind = PRODUCT_BACK; o->training && kind < PRODUCT_KINDS; kind++)
         for (size_t matrix = n; matrix-- > 0;)
             add_chunked(p, o, products_of(matrix, kind));
+    for (size_t t = 0; t < o->config.arch->n_params; t++)
+        if (arch_size(&o->config, arch_a(t)))
+            add_adapter(p, o, t);
     for (size_t head = ARCH_HEAD; head <= ARCH_TRANSFORM; head++)
         for (enum product_kind kind = 0; kind < PRODUCT_KINDS; kind++)
             if (has_head(o, head) && (o->training || !kind))
@@ -159,7 +209,7 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
 
     for (size_t i = 0; i < p->n; i++) {
         out[i] = p->shape[i];
-        if (products_is_logits(p->key[i].which))
+        if (products_is_logits(p->key[i].which)) // no adapter is
             out[i].n = products_split(out[i].n, out[i].ab_dt);
         if (out[i].n == p->shape[i].n)
             continue;

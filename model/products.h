@@ -4,7 +4,7 @@
  * cut into powers of two, so a dozen classes serve every length. */
 #pragma once
 
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 #include "model/arch.h"
 #include "model/ways.h"
 
@@ -49,9 +49,22 @@ enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 enum product_kind { PRODUCT_FORWARD, PRODUCT_BACK, PRODUCT_GRADIENT, PRODUCT_KINDS };
 enum { PRODUCTS = (ARCH_TRANSFORM + 1) * PRODUCT_KINDS };
 
+/* The products of an adapter (adapter.h), with the rows of a chunk: h = x A', y = h B', and of
+ * backward dh = dy B, dx = dh A, and the gradients dA = dh' x and dB = dy' h, which are added. */
+enum adapter_product {
+    ADAPTER_DOWN, ADAPTER_UP, ADAPTER_BACK_UP, ADAPTER_BACK_DOWN, ADAPTER_DA, ADAPTER_DB,
+    ADAPTER_KINDS
+};
+/* The most tensors with an adapter. */
+enum { ADAPTED = 8 };
+
 static inline size_t products_of(size_t matrix, enum product_kind kind)
 {
     return matrix * PRODUCT_KINDS + kind;
+}
+static inline size_t products_adapter(size_t t, enum adapter_product kind)
+{
+    return PRODUCTS + t * ADAPTER_KINDS + kind;
 }
 static inline size_t products_matrix(size_t which) { return which / PRODUCT_KINDS; }
 static inline enum product_kind products_kind(size_t which)
@@ -112,7 +125,8 @@ static inline const char *products_name(const struct model_config *g, size_t whi
     return arch_matrix(g, products_matrix(which)).names[products_kind(which)];
 }
 
-enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
+enum { ROW_CLASSES = 11 }; // 1, 2, 4, ..., CHUNK_ROWS
+enum { MAX_SHAPES = (2 * PRODUCTS + ADAPTED * ADAPTER_KINDS) * ROW_CLASSES };
 
 struct products {
     struct matmul *matmul;

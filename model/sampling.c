@@ -2,8 +2,8 @@
  * most likely tokens one after the other, without sorting the vocabulary. */
 #include "model/sampling.h"
 
-#include "kernels/reduce.h"
 #include "kernels/rng.h"
+#include "kernels/update/reduce.h"
 
 #include <math.h>
 #include <string.h>

@@ -51,6 +51,27 @@ static void records_begin(struct trainer *t, struct pass *p)
                                          .step = p->step, .start_ns = &p->start_ns };
 }
 
+/* The block of a layer's adapter. */
+static size_t adapter_of(const struct trainer *t, size_t b) { return b - t->n.layer + t->n.adapter; }
+
+/* Acquires a block, waiting for its update and its read, and the adapter of a layer. */
+static int block_acquire(struct trainer *t, size_t b, struct block_wires *w, struct err *err)
+{
+    int rc = stream_acquire(t->stream, b, &w->layer, err);
+
+    w->adapter = NULL;
+    return rc || b < t->n.layer || !t->n.adapter
+               ? rc
+               : stream_acquire(t->stream, adapter_of(t, b), &w->adapter, err);
+}
+
+static void block_release(struct trainer *t, size_t b, const struct block_wires *w)
+{
+    stream_release(t->stream, b);
+    if (w->adapter)
+        stream_release(t->stream, adapter_of(t, b));
+}
+
 /* Begins a block when its parameters are there: products pack them anew, and waits for offloading
  * get the block's phase. Returns the layer's number, or 0 for the embeddings. */
 static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b)
@@ -64,10 +85,10 @@ static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b)
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     records_begin(t, p);
-    for (size_t b = 0; b < t->n.final; b++) {
-        const void *wire;
-        uint64_t    asked_ns = clock_ns();
-        int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and read
+    for (size_t b = 0; b < t->n.behind; b++) {
+        struct block_wires w;
+        uint64_t           asked_ns = clock_ns();
+        int                rc = block_acquire(t, b, &w, err); // waits for b's update and read
 
         if (rc)
             return rc;
@@ -78,43 +99,56 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
             if (pass_is_empty(t, a))
                 continue;
             if (layer == 0)
-                embed_forward(&t->model, a, b, wire);
+                embed_forward(&t->model, a, b, w.layer);
             else
-                rc = block_forward(&t->model, layer, a, wire, err);
+                rc = block_forward(&t->model, layer, a, &w, err);
         }
         if (rc)
             return rc;
         pass_span(t, p, PHASE_FORWARD, b);
-        stream_release(t->stream, b);
+        block_release(t, b, &w);
     }
     return 0;
 }
 
 /* ---- backward: layers L..1 ---- */
 
+/* The gradients of a layer and of its adapter to which a micro-batch adds. */
+static int block_grad(struct trainer *t, struct pass *p, size_t b, size_t micro,
+                      struct block_grads *g, struct err *err)
+{
+    int begun = 0, rc = pass_grad(t, p, b, micro, &g->layer, &g->fresh, err);
+
+    g->adapter = NULL;
+    return rc || !t->n.adapter ? rc
+                               : pass_grad(t, p, adapter_of(t, b), micro, &g->adapter, &begun, err);
+}
+
 static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    for (size_t b = t->n.final; b-- > t->n.lowest;) {
-        const void *wire;
-        float      *grad;
-        int fresh = 0, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
+    for (size_t b = t->n.behind; b-- > t->n.lowest;) {
+        struct block_wires w;
+        struct block_grads grads = { 0 };
+        int                rc = block_acquire(t, b, &w, err); // waits for b, asks for b - 1
 
         if (rc)
             return rc;
         p->start_ns = clock_ns();
         size_t layer = block_begin(t, PHASE_BACKWARD, b);
         for (size_t a = p->micros; !rc && a-- > 0;) { // the last one's arrays are there
-            rc = pass_grad(t, p, b, a, &grad, &fresh, err);
+            rc = block_grad(t, p, b, a, &grads, err);
             if (rc || pass_is_empty(t, a))
                 continue;
-            rc = block_backward(&t->model, layer, a, wire, grad, fresh, err);
-            fresh = 0;
+            rc = block_backward(&t->model, layer, a, &w, &grads, err);
+            grads.fresh = 0;
         }
         if (rc)
             return rc;
         pass_span(t, p, PHASE_BACKWARD, b);
-        stream_release(t->stream, b);
+        block_release(t, b, &w);
         rc = pass_send(t, p, b, err); // norm, Top-K, write
+        if (!rc && t->n.adapter)
+            rc = pass_send(t, p, adapter_of(t, b), err);
         if (rc)
             return rc;
     }

@@ -74,7 +74,9 @@ static size_t lowest_of(const struct model_config *g)
 {
     size_t b = arch_layer_block(g, 1);
 
-    while (!arch_trains(g, 0) && b < arch_final_block(g) && !arch_trains(g, b))
+    if (g->lora.rank || arch_trains(g, 0)) // all do
+        return b;
+    while (b < arch_final_block(g) && !arch_trains(g, b))
         b++;
     return b;
 }
@@ -85,7 +87,9 @@ static struct trainer_sizes sizes_of(const struct trainer_options *o)
     int                        classifies = arch_classifies(g);
 
     return (struct trainer_sizes){
-        .layer = arch_layer_block(g, 1), .final = arch_final_block(g), .head = arch_head_block(g),
+        .layer = arch_layer_block(g, 1), .behind = arch_layer_block(g, g->n_layer + 1),
+        .adapter = g->lora.rank ? arch_adapter_block(g, 1) : 0, .final = arch_final_block(g),
+        .head = arch_head_block(g),
         .blocks = arch_blocks(g), .pieces = arch_pieces(g),
         .group = o->model.grad_accum / o->groups,
         .each = o->model.batch * (classifies ? arch_logits(g) : o->model.seq),

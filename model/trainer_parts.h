@@ -4,9 +4,11 @@
 #include "model/trainer.h"
 
 /* Sizes of a step, computed once from the options. Blocks are numbered from 0: the embeddings'
- * pieces, the layers, the final norm with a classifier's head, an untied head. */
+ * pieces, the layers, their adapters, the final norm with a classifier's head, an untied head. */
 struct trainer_sizes {
-    size_t layer, final; // the first layer's block; the block behind the last layer
+    size_t layer, behind; // the first layer's block; the block behind the last layer
+    size_t adapter;      // the first layer's adapter; 0: there are none
+    size_t final;        // the final norm's block
     size_t head, blocks; // the first block of a language model's head; the number of blocks
     size_t pieces;       // of the embeddings, and of an untied head
     size_t group;        // micro-batches in a gradient group
@@ -14,7 +16,7 @@ struct trainer_sizes {
     int    classifies;   // 0: a language model
     int    tied;         // the head's words are the embeddings
     int    cut;          // the head's words are in several pieces
-    size_t lowest;       // lowest block of a layer with a backward; final: none has
+    size_t lowest;       // lowest block of a layer with a backward; behind: none has
 };
 
 struct trainer {

@@ -58,6 +58,12 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
 
 int run_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
 {
+    int rc = 0;
+
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
+        rc = run_trains(cfg, b) ? 0 : runlog_new_frozen(cfg->log, err);
+    if (rc)
+        return rc;
     return cfg->mode == RUN_MEM ? image_format(cfg, init, err) : csd_format(cfg, init, err);
 }
 

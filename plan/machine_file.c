@@ -179,8 +179,11 @@ static int line_take(struct machine_file *m, const struct line *l, const char *v
     return rc;
 }
 
-int machine_file_take(struct machine_file *m, const char *name, const char *value, struct err *err)
+/* Reads one line into the machine ctx, which begins as { 0 }. */
+static int machine_take(void *ctx, const char *name, const char *value, struct err *err)
 {
+    struct machine_file *m = ctx;
+
     if (!value)
         return err_misuse(err, "%s stands alone: %s = value is expected", name, name);
     if (!strcmp(name, "name"))
@@ -203,15 +206,10 @@ int machine_file_check(const struct machine_file *m, const char *what, struct er
                       "layer, attention and head, as siTrain bench --save measures them", what);
 }
 
-static int each_line(void *ctx, const char *name, const char *value, struct err *err)
-{
-    return machine_file_take(ctx, name, value, err);
-}
-
 int machine_file_read(struct machine_file *out, const char *path, struct err *err)
 {
     *out = (struct machine_file){ 0 };
-    int rc = opt_file_each(path, each_line, out, err);
+    int rc = opt_file_each(path, machine_take, out, err);
 
     return rc ? rc : machine_file_check(out, path, err);
 }

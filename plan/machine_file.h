@@ -65,9 +65,8 @@ struct machine_file {
  * name that is not text; or it has neither `flops` nor a layer, an attention and a head. */
 int machine_file_read(struct machine_file *out, const char *path, struct err *err);
 
-/* machine_file_take reads one line into *m, which begins as { 0 }. machine_file_check refuses a
- * machine without the lines that a prediction needs; its sentence begins with `what`. */
-int machine_file_take(struct machine_file *m, const char *name, const char *value, struct err *err);
+/* Refuses a machine without the figures that a prediction needs; its sentence begins with
+ * `what`. */
 int machine_file_check(const struct machine_file *m, const char *what, struct err *err);
 
 /* Calls `each` for all lines of *m in order. comment: what the line says, at the first line of a

@@ -10,7 +10,7 @@
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
-#include "kernels/matmul.h"
+#include "kernels/product/matmul.h"
 #include "offload/estimate/step_work.h"
 #include "offload/stream/stream_open.h"
 #include "run/sources/evaluate.h"

@@ -127,8 +127,6 @@ struct curve {
     size_t      with, place, of; // first that it lies on; its place; their number
 };
 
-struct axes { const char *name, *label, *along; figure_of *figure; double height; int from_zero; };
-
 static int widen(const double *v, size_t n, double *low, double *high, int any)
 {
     for (size_t i = 0; i < n; i++) {
@@ -223,7 +221,9 @@ static void find_equal(const struct svg *s, struct curve *c, size_t n)
     }
 }
 
-static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
+/* Draws curves in one picture, whose axes are as `a` says; along: what is counted below. */
+static int draw(FILE *out, const char *name, const char *along, const struct along *a,
+                struct curve *c, size_t n)
 {
     struct svg s = { .out = out, .width = WIDTH, .height = a->height, .left = 62, .right = 16,
                      .top = 28, .bottom = 38 };
@@ -243,9 +243,9 @@ static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
     svg_round_range(&s.y0, &s.y1);
     find_equal(&s, c, n);
     legend_of(out, c, n);
-    svg_open(&s, a->name);
+    svg_open(&s, name);
     svg_axis_y(&s, a->label, a->figure);
-    svg_axis_x(&s, a->along, figure_count);
+    svg_axis_x(&s, along, figure_count);
     for (size_t i = 0; i < n; i++)
         draw_behind(&s, c, i);
     for (size_t i = 0; i < n; i++)
@@ -319,8 +319,7 @@ static int draw_along(FILE *out, struct curve *c, const struct along *a)
 {
     c->colour = a->colour;
     c->name = a->label;
-    return draw(out, &(struct axes){ a->label, a->label, "step", a->figure, a->height,
-                                     a->from_zero }, c, 1);
+    return draw(out, a->label, "step", a, c, 1);
 }
 
 int chart_along(FILE *out, const json_t *report, const struct along *a)
@@ -407,17 +406,17 @@ int chart_losses(FILE *out, const json_t *reports)
     struct curve *c = calloc(n + 1, sizeof *c);
     const json_t *r;
     int           drawn = 0;
+    static const struct along loss = { "loss", "loss", NULL, svg_plain, HEIGHT,
+                                       .smooth = "loss_smooth", .points = "loss" };
 
     json_array_foreach(reports, i, r)
         if (c) {
             c[i].colour = chart_colour(i);
             c[i].name = report_label(r);
-            curve_along(&c[i], r, &(struct along){ "loss", .smooth = "loss_smooth",
-                                                   .points = "loss" });
+            curve_along(&c[i], r, &loss);
         }
     if (c)
-        drawn = draw(out, &(struct axes){ "losses of the runs", "loss", "step", svg_plain, HEIGHT,
-                                          0 }, c, n);
+        drawn = draw(out, "losses of the runs", "step", &loss, c, n);
     free(c);
     return drawn;
 }
@@ -425,72 +424,69 @@ int chart_losses(FILE *out, const json_t *reports)
 /* Whether the runs differ only in mode and number of devices. */
 static int only_devices(const json_t *reports)
 {
-    static const char may[] = " mode compress error-feedback devices drives ";
-    const json_t     *r, *d;
-    size_t            i, k;
-    char              word[TIP];
+    const json_t *r, *d;
+    size_t        i, k;
 
     json_array_foreach(reports, i, r)
-        json_array_foreach(json_object_get(r, "differs"), k, d) {
-            snprintf(word, sizeof word, " %s ", json_str(d, "setting"));
-            if (!strstr(may, word))
+        json_array_foreach(json_object_get(r, "differs"), k, d)
+            if (!is_word_of(json_str(d, "setting"),
+                            " mode compress error-feedback devices drives "))
                 return 0;
-        }
     return 1;
 }
 
-/* Adds a point in the order of the number of devices. Of several runs with the same number, the
- * fastest counts. */
-static void add_speed(struct curve *c, double devices, double speed)
+/* A run's speed; 0 if it is of another mode (figure_mode), or has another number of devices. */
+static double speed_of(const json_t *report, const char *mode, double devices)
 {
-    size_t i = 0;
+    char its[FIGURE];
 
-    while (i < c->points && c->at[i] < devices)
-        i++;
-    if (i < c->points && c->at[i] == devices) {
-        c->point[i] = fmax(c->point[i], speed);
-        return;
+    return !strcmp(figure_mode(its, sizeof its, report), mode) &&
+                   report_setting(report, "option.devices") == devices
+               ? json_num(json_object_get(report, "times"), "tokens_per_second") : 0;
+}
+
+/* Of several runs with the same number of devices, the fastest counts. */
+static void curve_of_mode(struct curve *c, const json_t *reports)
+{
+    const json_t *r;
+    size_t        i;
+
+    for (double devices = 1; c->points < PIECES && devices <= PIECES; devices++) {
+        double most = 0;
+
+        json_array_foreach(reports, i, r)
+            most = fmax(most, speed_of(r, c->name, devices));
+        c->at[c->points] = devices;
+        c->point[c->points] = most;
+        c->points += most > 0;
     }
-    if (c->points == PIECES)
-        return;
-    memmove(c->at + i + 1, c->at + i, (c->points - i) * sizeof *c->at);
-    memmove(c->point + i + 1, c->point + i, (c->points - i) * sizeof *c->point);
-    c->at[i] = devices;
-    c->point[i] = speed;
-    c->points++;
+    line_through_points(c);
 }
 
 /* Runs in mode mem have no devices. Runs without a steady step have no speed. */
 int chart_devices(FILE *out, const json_t *reports)
 {
+    static const struct along speed = { .label = "tokens a second", .figure = svg_plain,
+                                        .height = 300, .from_zero = 1 };
     struct curve *c = calloc(CHART_COLOURS, sizeof *c);
-    char          modes[CHART_COLOURS][FIGURE], mode[FIGURE];
+    char          modes[CHART_COLOURS][FIGURE];
     const json_t *r;
     size_t        i, at, n = 0;
     int           drawn = 0;
 
     json_array_foreach(reports, i, r) {
-        double speed = json_num(json_object_get(r, "times"), "tokens_per_second");
-
-        if (!c || !(speed > 0) || !strcmp(json_str(r, "mode"), "mem"))
+        if (!c || n == CHART_COLOURS || !strcmp(json_str(r, "mode"), "mem"))
             continue;
-        figure_mode(mode, sizeof mode, r);
-        for (at = 0; at < n && strcmp(modes[at], mode); at++)
+        figure_mode(modes[n], FIGURE, r);
+        for (at = 0; strcmp(modes[at], modes[n]); at++)
             ;
-        if (at == CHART_COLOURS)
+        if (at < n || !(speed_of(r, modes[n], report_setting(r, "option.devices")) > 0))
             continue;
-        if (at == n) {
-            c[n].colour = chart_colour(n);
-            c[n].name = strcpy(modes[n], mode);
-            n++;
-        }
-        add_speed(&c[at], report_setting(r, "option.devices"), speed);
+        c[n] = (struct curve){ .name = modes[n], .colour = chart_colour(n) };
+        curve_of_mode(&c[n++], reports);
     }
-    for (i = 0; i < n; i++)
-        line_through_points(&c[i]);
     if (c && only_devices(reports))
-        drawn = draw(out, &(struct axes){ "speed against devices", "tokens a second", "devices",
-                                          svg_plain, 300, 1 }, c, n);
+        drawn = draw(out, "speed against devices", "devices", &speed, c, n);
     free(c);
     return drawn;
 }

@@ -153,8 +153,9 @@ int report_compare(json_t *reports, const char *by, struct err *err)
     if (!runs)
         return err_set(err, -ENOMEM, "out of memory while comparing the runs");
     for (size_t i = 0; i < n; i++)
-        runs[i] = (struct compared){ json_incref(json_array_get(reports, i)),
-                                     compare_settings(json_array_get(reports, i)), i };
+        runs[i] = (struct compared){ .report = json_incref(json_array_get(reports, i)),
+                                     .settings = compare_settings(json_array_get(reports, i)),
+                                     .given = i };
     if (by)
         rc = sweep_sort(runs, n, by, err);
     if (!rc && n > 1)

@@ -9,6 +9,11 @@ struct compared {
     json_t *report;
     json_t *settings; // an object: each setting that is compared, and its text; "": it has none
     size_t  given;    // its place on the command line
+    struct sweep_key {
+        enum { SWEEP_NUMBER, SWEEP_TEXT, SWEEP_NAN, SWEEP_NONE } kind;
+        double      number; // the smaller is better
+        const char *text;
+    } key; // what it is sorted by
 };
 
 /* The settings of a report that are compared. Caller json_decref()s. */

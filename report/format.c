@@ -2,8 +2,6 @@
  * report. */
 #include "report/format.h"
 
-#include "model/arch.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +124,14 @@ int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_secon
     return *busy_seconds > 0;
 }
 
+int is_word_of(const char *text, const char *words)
+{
+    char looked[66];
+
+    return snprintf(looked, sizeof looked, " %s ", text) < (int)sizeof looked &&
+           strstr(words, looked);
+}
+
 static const struct named { const char *phase, *words, *colour; } phases[] = {
     { "step", "step", "other" },
     { "data", "getting the batch", "other" },
@@ -219,36 +225,16 @@ double report_setting(const json_t *report, const char *key)
     return strtod(report_setting_text(report, key), NULL);
 }
 
-/* The sizes from which parameters are counted. */
-static struct model_config config_of(const json_t *report)
-{
-    static const struct { const char *key; size_t offset; } keys[] = {
-#define KEY(name) { "config." #name, offsetof(struct model_config, name) }
-        KEY(n_layer), KEY(n_head), KEY(n_embd), KEY(vocab), KEY(n_positions), KEY(n_labels),
-        KEY(n_kv_head), KEY(head_dim), KEY(n_inner), KEY(untied), KEY(qkv_bias), KEY(qk_norm),
-#undef KEY
-    };
-    const char         *name = report_setting_text(report, "config.arch");
-    const struct arch  *arch = *name ? arch_named(name) : arch_at(0);
-    struct model_config g = { .norm_eps = (float)report_setting(report, "config.norm_eps"),
-                              .rope.theta = report_setting(report, "config.rope.theta") };
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        *(size_t *)((char *)&g + keys[i].offset) =
-            strtoul(report_setting_text(report, keys[i].key), NULL, 10);
-    return arch ? arch_config(arch, g) : g;
-}
-
 const char *figure_model(char *buf, size_t size, const json_t *report)
 {
-    struct model_config g = config_of(report);
-    struct err          unsaid;
-    char                count[32];
+    const json_t *model = json_object_get(report, "model");
+    char          count[32];
 
     *buf = '\0';
-    if (g.arch && !arch_check(&g, &unsaid))
-        snprintf(buf, size, "%zu layers of width %zu, %s parameters", g.n_layer, g.n_embd,
-                 figure_count(count, sizeof count, (double)arch_total(&g)));
+    if (model)
+        snprintf(buf, size, "%.0f layers of width %.0f, %s parameters", json_num(model, "layers"),
+                 json_num(model, "width"),
+                 figure_count(count, sizeof count, json_num(model, "parameters")));
     return buf;
 }
 

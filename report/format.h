@@ -30,6 +30,9 @@ double      report_arenas(const json_t *report); // bytes
  * where others that are missing were not measured. */
 int figure_of_model(const char *name);
 
+/* Whether the text is one of the words, which have a blank before and behind each. */
+int is_word_of(const char *text, const char *words);
+
 /* Words for a phase of run.db: "reads of parameters" for param_read. One that is not known is
  * itself. */
 const char *phase_words(const char *phase);

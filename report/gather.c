@@ -1,7 +1,7 @@
 /* gather.c: reads a run's database into one JSON value: the answers to all questions of
- * data/db/sql, and what follows from them, namely the traffic that the run's settings require
- * (offload/estimate/traffic.h) and the life of the drives. A figure that is not in the database is
- * missing in it. */
+ * data/db/sql, and what follows from them, namely the model's size, the traffic that the run's
+ * settings require (offload/estimate/traffic.h) and the life of the drives. A figure that is not in
+ * the database is missing in it. */
 #include "report/report.h"
 
 #include "data/base/visible.h"
@@ -104,7 +104,47 @@ void report_tame(json_t *v)
     free(text);
 }
 
-/* ---- expected traffic ---- */
+/* ---- what follows from the settings ---- */
+
+/* Adds the sizes of the model, if they are known. */
+static void add_model(json_t *report, const struct model_config *g)
+{
+    struct err unsaid;
+
+    if (g->arch && !arch_check(g, &unsaid))
+        json_object_set_new(report, "model",
+                            json_pack("{s:I, s:I, s:I}", "layers", (json_int_t)g->n_layer, "width",
+                                      (json_int_t)g->n_embd, "parameters",
+                                      (json_int_t)arch_total(g)));
+}
+
+/* Adds the sources of the run's rows, and how much of each was read. */
+static int add_sources(json_t *report, struct session *s, struct err *err)
+{
+    struct training_source *all = NULL;
+    struct err              unsaid = { 0 };
+    const json_t           *steps = json_object_get(report, "steps");
+    size_t                  n = 0;
+    json_t                 *rows = json_array();
+    int                     rc = 0;
+
+    if (json_num(steps, "steps") > 0 &&
+        source_told(&all, &n, s, (uint64_t)json_num(steps, "last") + 1, &unsaid) == -ENOMEM)
+        rc = no_memory(err);
+    for (const struct training_source *one = all; one < all + n && !rc; one++)
+        json_array_append_new(rows, json_pack("{s:o, s:I, s:I, s:f, s:I, s:I, s:f}", "source",
+                                              report_string(one->name), "tokens",
+                                              (json_int_t)one->tokens, "rows",
+                                              (json_int_t)one->rows, "share", one->share,
+                                              "rows_read", (json_int_t)one->taken, "tokens_read",
+                                              (json_int_t)one->tokens_taken, "epochs",
+                                              (double)one->taken / (double)one->rows));
+    if (n)
+        json_object_set(report, "sources", rows);
+    json_decref(rows);
+    source_told_free(all, n);
+    return rc;
+}
 
 /* Reads how many bytes of activations cross links. Runs of older versions have offloaded none, or
  * all records except as many as there are buffers. */
@@ -117,28 +157,6 @@ static void acts_moved(struct runlog *log, struct run_acts *a)
         settings_scan(log, "%" SCNu64, &a->read, "acts_read"))
         return;
     a->written = a->read = a->n > a->buffers ? (uint64_t)(a->n - a->buffers) * a->bytes : 0;
-}
-
-/* Computes the traffic that the run's settings require. Returns 0 if settings are missing, or if
- * the folder is no run. also: whether reads of parameters are known, and whether the exact number
- * of gradients' bytes is, not only the most. */
-struct known { int reads, gradients; };
-static int computed_traffic(struct runlog *log, struct link_meter *out, struct known *also)
-{
-    struct session s = { .log = log };
-    struct err     unsaid = { 0 };
-    int            known = !session_load(&s, &unsaid);
-
-    // choices of the plan
-    also->reads = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
-    also->gradients = !run_pair_sums(&s.run);
-    settings_scan(log, "%d", &s.run.residual_in_ram, "residual_in_ram");
-    acts_moved(log, &s.run.acts);
-    if (known)
-        traffic_computed(out, &s.run);
-    s.log = NULL; // it is the caller's
-    session_close(&s);
-    return known;
 }
 
 static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
@@ -157,22 +175,24 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
     return row;
 }
 
-/* Adds the computed traffic to the measured rows. */
-static void add_computed(json_t *all, struct runlog *log)
+/* Adds to the measured rows the traffic that the settings require. Reads of parameters may not be
+ * known, and of gradients that are summed in pairs only the most. */
+static void add_computed(json_t *all, struct session *s)
 {
     struct link_meter m;
-    struct known      also;
+    int reads = settings_scan(s->log, "%zu", &s->run.frames, "frames") || s->run.mode == RUN_MEM;
 
-    if (!json_array_size(all) || !computed_traffic(log, &m, &also))
-        return;
+    settings_scan(s->log, "%d", &s->run.residual_in_ram, "residual_in_ram");
+    acts_moved(s->log, &s->run.acts);
+    traffic_computed(&m, &s->run);
     for (int k = 0; k < LINK_KINDS; k++)
         for (int c = 0; c < LINK_CLASSES; c++)
             for (int d = 0; d < LINK_DIRS; d++) {
                 int by_frames = k == LINK_HOST && d == LINK_READ &&
                                 (c == CLASS_WIRE || c == CLASS_RESIDUAL);
 
-                if (!m.bytes[k][c][d] || (by_frames && !also.reads) ||
-                    (c == CLASS_GRADIENT && !also.gradients))
+                if (!m.bytes[k][c][d] || (by_frames && !reads) ||
+                    (c == CLASS_GRADIENT && run_pair_sums(&s->run)))
                     continue;
                 json_t *row =
                     traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
@@ -183,37 +203,19 @@ static void add_computed(json_t *all, struct runlog *log)
             }
 }
 
-/* ---- what was trained on ---- */
-
-/* Adds the sources of the run's rows, and how much of each was read. A run that is damaged
- * or of an older version has none. */
-static int add_sources(json_t *report, struct runlog *log, struct err *err)
+/* A run that is damaged or of an older version lacks settings, and then the report lacks these. */
+static int add_computable(json_t *report, struct runlog *log, struct err *err)
 {
-    struct session        s = { .log = log };
-    struct training_source *all = NULL;
-    struct err            unsaid = { 0 };
-    const json_t         *steps = json_object_get(report, "steps");
-    double                last = json_num(steps, "last");
-    size_t                n = 0;
-    json_t               *rows = json_array();
-    int                   rc = rows ? 0 : no_memory(err);
+    struct session s = { .log = log };
+    struct err     unsaid = { 0 };
+    json_t        *traffic = json_object_get(report, "traffic");
+    int            known = !session_load(&s, &unsaid), rc = 0;
 
-    if (!rc && json_num(steps, "steps") > 0 && !session_load(&s, &unsaid))
-        rc = source_told(&all, &n, &s, (uint64_t)last + 1, &unsaid) == -ENOMEM ? no_memory(err) : 0;
-    for (size_t i = 0; i < n && !rc; i++)
-        if (json_array_append_new(rows, json_pack("{s:o, s:I, s:I, s:f, s:I, s:I, s:f}", "source",
-                                                  report_string(all[i].name), "tokens",
-                                                  (json_int_t)all[i].tokens, "rows",
-                                                  (json_int_t)all[i].rows, "share", all[i].share,
-                                                  "rows_read", (json_int_t)all[i].taken,
-                                                  "tokens_read",
-                                                  (json_int_t)all[i].tokens_taken, "epochs",
-                                                  (double)all[i].taken / (double)all[i].rows)))
-            rc = no_memory(err);
-    if (!rc && n && json_object_set(report, "sources", rows))
-        rc = no_memory(err);
-    source_told_free(all, n);
-    json_decref(rows);
+    add_model(report, &s.config);
+    if (known)
+        rc = add_sources(report, &s, err);
+    if (known && json_array_size(traffic))
+        add_computed(traffic, &s);
     s.log = NULL; // it is the caller's
     session_close(&s);
     return rc;
@@ -323,11 +325,9 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
         rc = add_answer(report, log, q, err);
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
-    rc = rc ? rc : add_sources(report, log, err);
-    if (!rc) {
-        add_computed(json_object_get(report, "traffic"), log);
+    rc = rc ? rc : add_computable(report, log, err);
+    if (!rc)
         add_wear(report);
-    }
     *out = report;
     return rc ? rc : runlog_unread(log, err);
 }

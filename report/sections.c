@@ -5,6 +5,8 @@
 #include "report/svg.h"
 #include "run/folder/train_opts.h"
 
+#include <stdarg.h>
+
 enum { FIGURE = 64 };
 #define FIGURE_TEXT(f, value) f((char[FIGURE]){ 0 }, FIGURE, value)
 
@@ -22,10 +24,21 @@ json_t *section_made(const struct section *s, const json_t *report)
 
 /* ---- lists ---- */
 
-static void say(json_t *list, json_t *what, json_t *value, json_t *more)
+/* Adds a line to a list. fmt: its value and, behind a |, what else there is to say. */
+__attribute__((format(printf, 3, 4)))
+static void say(json_t *list, const char *what, const char *fmt, ...)
 {
-    json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "what", what, "value", value, "more",
-                                          more));
+    char    text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    char *more = text + strcspn(text, "|");
+    int   n = (int)(more - text);
+    json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "what", what, "value",
+                                          json_sprintf("%.*s", n, text), "more",
+                                          more + (*more == '|')));
 }
 
 /* Adds the measures of the evaluation that counts for the run and, if it is another one, those of
@@ -39,17 +52,17 @@ static void say_evals(json_t *list, const json_t *report)
 
     json_array_foreach(json_object_get(report, "results"), i, r) {
         const char *measure = json_str(r, "measure");
-        char        later[FIGURE] = "";
+        char        what[128], later[FIGURE] = "";
 
         if (!json_is_number(json_object_get(r, "step")) || shown++ >= MOST)
             continue;
         if (json_num(r, "step") != json_num(r, "last_step"))
             snprintf(later, sizeof later, "; %.4f after step %.0f", json_figure(r, "last_value"),
                      json_num(r, "last_step") + 1);
-        say(list, json_sprintf("%s%s", measure, strncmp(measure, "loss", 4) ? "" : " evaluated"),
-            json_sprintf("%.4f", json_figure(r, "value")),
-            json_sprintf("after step %.0f%s%s", json_num(r, "step") + 1, best ? ", the best" : "",
-                         later));
+        snprintf(what, sizeof what, "%.100s%s", measure,
+                 strncmp(measure, "loss", 4) ? "" : " evaluated");
+        say(list, what, "%.4f|after step %.0f%s%s", json_figure(r, "value"),
+            json_num(r, "step") + 1, best ? ", the best" : "", later);
     }
 }
 
@@ -67,9 +80,8 @@ static void say_loss(json_t *list, const json_t *s)
     if (finite < json_num(s, "steps"))
         snprintf(numbers, sizeof numbers, "; a number in %.0f of %.0f steps%s", finite,
                  json_num(s, "steps"), ends);
-    say(list, json_string("Loss"), json_sprintf("%.4f", json_figure(s, "last_loss")),
-        json_sprintf("at step %.0f; %.4f at step %.0f%s", json_num(s, "last") + 1,
-                     json_figure(s, "first_loss"), json_num(s, "first") + 1, numbers));
+    say(list, "Loss", "%.4f|at step %.0f; %.4f at step %.0f%s", json_figure(s, "last_loss"),
+        json_num(s, "last") + 1, json_figure(s, "first_loss"), json_num(s, "first") + 1, numbers);
 }
 
 static json_t *list_lead(const json_t *report)
@@ -81,35 +93,32 @@ static json_t *list_lead(const json_t *report)
     say_evals(list, report);
     say_loss(list, s);
     if (q) {
-        say(list, json_string("Steady step, median"),
-            json_string(FIGURE_TEXT(figure_seconds, json_num(q, "median"))),
-            json_sprintf("of %.0f; quartiles %s and %s", json_num(q, "steady"),
-                         FIGURE_TEXT(figure_seconds, json_num(q, "lower_quartile")),
-                         FIGURE_TEXT(figure_seconds, json_num(q, "upper_quartile"))));
-        say(list, json_string("Tokens"), json_sprintf("%.1f/s", json_num(q, "tokens_per_second")),
-            json_string("at the median"));
+        say(list, "Steady step, median", "%s|of %.0f; quartiles %s and %s",
+            FIGURE_TEXT(figure_seconds, json_num(q, "median")), json_num(q, "steady"),
+            FIGURE_TEXT(figure_seconds, json_num(q, "lower_quartile")),
+            FIGURE_TEXT(figure_seconds, json_num(q, "upper_quartile")));
+        say(list, "Tokens", "%.1f/s|at the median", json_num(q, "tokens_per_second"));
     }
     if (json_num(s, "seconds_per_step") > 0)
-        say(list, json_string("Mean of all steps"),
-            json_string(FIGURE_TEXT(figure_seconds, json_num(s, "seconds_per_step"))),
-            json_sprintf("%.1f tokens/s", json_num(s, "tokens_per_second")));
+        say(list, "Mean of all steps", "%s|%.1f tokens/s",
+            FIGURE_TEXT(figure_seconds, json_num(s, "seconds_per_step")),
+            json_num(s, "tokens_per_second"));
     if (overlap_sum(report, &busy, &hidden))
-        say(list, json_string("Overlap"), json_sprintf("%.1f %% hidden", 100 * hidden / busy),
-            json_sprintf("devices were busy for %s, nobody waited for %s of it",
-                         FIGURE_TEXT(figure_seconds, busy), FIGURE_TEXT(figure_seconds, hidden)));
+        say(list, "Overlap", "%.1f %% hidden|devices were busy for %s, nobody waited for %s of it",
+            100 * hidden / busy, FIGURE_TEXT(figure_seconds, busy),
+            FIGURE_TEXT(figure_seconds, hidden));
     if (json_num(s, "peak_rss") > 0)
-        say(list, json_string("Peak resident memory"),
-            json_string(figure_peak((char[FIGURE]){ 0 }, FIGURE, report)), json_string(""));
-    say(list, json_string("Steps"), json_sprintf("%.0f", json_num(s, "steps")),
-        json_sprintf("%.0f skipped, %.0f clipped, %.0f tokens", json_num(s, "skipped"),
-                     json_num(s, "clipped"), json_num(s, "tokens")));
+        say(list, "Peak resident memory", "%s", FIGURE_TEXT(figure_peak, report));
+    say(list, "Steps", "%.0f|%.0f skipped, %.0f clipped, %.0f tokens", json_num(s, "steps"),
+        json_num(s, "skipped"), json_num(s, "clipped"), json_num(s, "tokens"));
     return list;
 }
 
 static void say_setting(json_t *list, const char *name, const char *text)
 {
     if (*text)
-        say(list, json_string(name), json_string(text), json_string(""));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "what", name, "value", text,
+                                              "more", ""));
 }
 
 /* Lists options, whether they come from the command line, a file of options, or a default. */
@@ -340,42 +349,6 @@ static void memory_bar(json_t *row, const json_t *item)
             json_num(item, "bytes") / (1 << 20));
 }
 
-/* A path may be longer than a line: its end tells sources apart. */
-static json_t *sources_rows(const json_t *report)
-{
-    enum { ROOM = 24 };
-    json_t *rows = json_deep_copy(json_object_get(report, "sources")), *row;
-    size_t  i;
-
-    json_array_foreach(rows, i, row) {
-        const char *path = json_str(row, "source");
-        size_t      length = strlen(path);
-        const char *name = path + (length > ROOM ? length - ROOM + 1 : 0);
-
-        while ((*name & 0xC0) == 0x80) // not within a character
-            name++;
-        json_object_set_new(row, "name", json_sprintf("%s%s", name > path ? "…" : "", name));
-    }
-    return rows;
-}
-
-static json_t *choices_rows(const json_t *report)
-{
-    static const char *const parts[] = { "inputs", "attentions", "mlps" };
-    json_t *rows = json_deep_copy(json_object_get(report, "choices")), *row;
-    char    kept[FIGURE], offloaded[FIGURE];
-    size_t  i;
-
-    json_array_foreach(rows, i, row)
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
-            snprintf(kept, sizeof kept, "%s_kept", parts[k]);
-            snprintf(offloaded, sizeof offloaded, "%s_offloaded", parts[k]);
-            json_object_set_new(row, parts[k], json_sprintf("%.0f + %.0f", json_num(row, kept),
-                                                            json_num(row, offloaded)));
-        }
-    return rows;
-}
-
 /* ---- the sections ---- */
 
 const struct section sections_of_one[] = {
@@ -396,8 +369,8 @@ const struct section sections_of_one[] = {
                   { "rewards_accuracies", "accuracy", "update", svg_plain, .height = 140,
                     .from_zero = 1 } } },
     { "Sources", "What the run was trained on until its last step: rows and tokens of each source, "
-      "and how often it was read.", .make_rows = sources_rows,
-      .columns = { { "source", "name", NULL }, { "#tokens", "tokens", figure_count },
+      "and how often it was read.", .rows = "sources",
+      .columns = { { "source", "source", .most = 24 }, { "#tokens", "tokens", figure_count },
                    { "#share", "share", figure_share }, { "#rows read", "rows_read", figure_whole },
                    { "#tokens read", "tokens_read", figure_count },
                    { "#epochs", "epochs", figure_exact } } },
@@ -463,10 +436,12 @@ const struct section sections_of_one[] = {
       .columns = { { "part", "part", NULL }, { "#bytes", "bytes", figure_memory } } },
     { "Activations, kept + offloaded", "Of how many layers each part was kept and offloaded; what "
       "a step took when that was chosen, what was expected, and the median since.",
-      .make_rows = choices_rows,
+      .rows = "choices",
       .columns = { { "#from step", "step", figure_step }, { "#layers", "layers", figure_whole },
-                   { "#inputs", "inputs", NULL }, { "#attentions", "attentions", NULL },
-                   { "#MLPs", "mlps", NULL }, { "#a step took", "step_seconds", figure_seconds },
+                   { "#inputs", "inputs_kept", figure_whole, "inputs_offloaded" },
+                   { "#attentions", "attentions_kept", figure_whole, "attentions_offloaded" },
+                   { "#MLPs", "mlps_kept", figure_whole, "mlps_offloaded" },
+                   { "#a step took", "step_seconds", figure_seconds },
                    { "#expected", "expected_seconds", figure_seconds },
                    { "#since", "after_seconds", figure_seconds } } },
     { "Skipped steps, whose gradient was not finite", .rows = "skipped",

@@ -126,13 +126,9 @@ static json_t *seeds_rows(const json_t *reports)
 /* A run's value of a setting. If it does not differ, that is the first run's. */
 static const char *setting_of(const json_t *report, const char *name, const char *first)
 {
-    const json_t *d;
-    size_t        i;
+    const json_t *d = json_where(json_object_get(report, "differs"), "setting", name);
 
-    json_array_foreach(json_object_get(report, "differs"), i, d)
-        if (!strcmp(json_str(d, "setting"), name))
-            return json_str(d, "value");
-    return first;
+    return d ? json_str(d, "value") : first;
 }
 
 static json_t *differs(const json_t *reports)

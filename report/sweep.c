@@ -12,12 +12,6 @@
 
 /* ---- what a run is sorted by ---- */
 
-struct key {
-    enum { KEY_NUMBER, KEY_TEXT, KEY_NAN, KEY_NONE } kind;
-    double      number; // the smaller is better
-    const char *text;
-};
-
 /* Figures next to evaluations and settings. */
 static const struct figure { const char *name, *section, *field; int larger; } figures[] = {
     { "train_loss", "steps", "last_loss", 0 },
@@ -27,46 +21,41 @@ enum { FIGURES = sizeof figures / sizeof *figures };
 
 static const char eval_[] = "eval_"; // as Hugging Face calls measures; it may be left out
 
-/* of: where the value is, or is null; NULL: there is none. */
-static struct key key_number(const json_t *value, int larger)
+/* value: where it is, or is null; NULL: there is none. */
+static struct sweep_key key_number(const json_t *value, int larger)
 {
     double v = json_number_value(value);
 
     if (!json_is_number(value))
-        return (struct key){ .kind = value ? KEY_NAN : KEY_NONE };
-    return (struct key){ .number = larger ? -v : v };
+        return (struct sweep_key){ .kind = value ? SWEEP_NAN : SWEEP_NONE };
+    return (struct sweep_key){ .number = larger ? -v : v };
 }
 
-static int key_evaluation(struct key *key, const json_t *report, const char *by)
+static int key_evaluation(struct sweep_key *key, const json_t *report, const char *by)
 {
     const char   *measure = strncmp(by, eval_, strlen(eval_)) ? by : by + strlen(eval_);
-    const json_t *r;
-    size_t        i;
+    const json_t *r = json_where(json_object_get(report, "results"), "measure", measure);
 
-    json_array_foreach(json_object_get(report, "results"), i, r)
-        if (!strcmp(json_str(r, "measure"), measure)) {
-            int there = json_is_number(json_object_get(r, "step"));
-
-            *key = key_number(there ? json_object_get(r, "value") : NULL,
-                              !strcmp(json_str(r, "better"), "larger"));
-            return 1;
-        }
-    return 0;
+    if (r)
+        *key = key_number(json_is_number(json_object_get(r, "step")) ? json_object_get(r, "value")
+                                                                     : NULL,
+                          !strcmp(json_str(r, "better"), "larger"));
+    return r != NULL;
 }
 
-static int key_figure(struct key *key, const json_t *report, const char *by)
+static int key_figure(struct sweep_key *key, const json_t *report, const char *by)
 {
-    for (size_t i = 0; i < FIGURES; i++)
-        if (!strcmp(figures[i].name, by)) {
-            *key = key_number(json_object_get(json_object_get(report, figures[i].section),
-                                              figures[i].field), figures[i].larger);
-            return key->kind != KEY_NONE;
+    for (const struct figure *f = figures; f < figures + FIGURES; f++)
+        if (!strcmp(f->name, by)) {
+            *key = key_number(json_object_get(json_object_get(report, f->section), f->field),
+                              f->larger);
+            return key->kind != SWEEP_NONE;
         }
     return 0;
 }
 
 /* An option is sorted by its value as it is stored, which for a size is its bytes. */
-static int key_setting(struct key *key, const struct compared *run, const char *by)
+static int key_setting(struct sweep_key *key, const struct compared *run, const char *by)
 {
     const char *name, *stored;
     json_t     *v;
@@ -80,27 +69,32 @@ static int key_setting(struct key *key, const struct compared *run, const char *
         stored = report_setting_text(run->report, option);
         key->text = *stored ? stored : json_string_value(v);
         key->number = strtod(key->text, &end);
-        key->kind = !*key->text ? KEY_NONE : *end || isnan(key->number) ? KEY_TEXT : KEY_NUMBER;
+        key->kind = *end || isnan(key->number) ? SWEEP_TEXT : SWEEP_NUMBER;
+        if (!*key->text)
+            key->kind = SWEEP_NONE;
         return 1;
     }
     return 0;
 }
 
 /* 0: the run knows nothing of this name. */
-static int key_of(struct key *key, const struct compared *run, const char *by)
+static int key_find(struct compared *run, const char *by)
 {
-    *key = (struct key){ .kind = KEY_NONE };
-    return key_evaluation(key, run->report, by) || key_figure(key, run->report, by) ||
-           key_setting(key, run, by);
+    run->key = (struct sweep_key){ .kind = SWEEP_NONE };
+    return key_evaluation(&run->key, run->report, by) ||
+           key_figure(&run->key, run->report, by) || key_setting(&run->key, run, by);
 }
 
-static int compare_keys(const struct key *a, const struct key *b)
+static int compare_runs(const void *one, const void *other)
 {
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    if (a->kind == KEY_TEXT)
-        return strcmp(a->text, b->text);
-    return a->number < b->number ? -1 : a->number > b->number;
+    const struct compared  *x = one, *y = other;
+    const struct sweep_key *a = &x->key, *b = &y->key;
+    int                     c = (a->kind > b->kind) - (a->kind < b->kind);
+
+    if (!c)
+        c = a->kind == SWEEP_TEXT ? strcmp(a->text, b->text)
+                                  : (a->number > b->number) - (a->number < b->number);
+    return c ? c : x->given < y->given ? -1 : 1;
 }
 
 /* ---- a name that no run has ---- */
@@ -108,13 +102,13 @@ static int compare_keys(const struct key *a, const struct key *b)
 /* The names that would sort the runs: all measures and figures, and the settings that differ. */
 static json_t *known_names(const struct compared *runs, size_t n)
 {
-    json_t    *all = json_object(), *differ = compare_names(runs, n), *v;
-    struct key key;
-    size_t     k;
+    json_t          *all = json_object(), *differ = compare_names(runs, n), *r;
+    struct sweep_key key;
+    size_t           k;
 
     for (size_t i = 0; i < n; i++)
-        json_array_foreach(json_object_get(runs[i].report, "results"), k, v) {
-            json_t *name = json_sprintf("%s%s", eval_, json_str(v, "measure"));
+        json_array_foreach(json_object_get(runs[i].report, "results"), k, r) {
+            json_t *name = json_sprintf("%s%s", eval_, json_str(r, "measure"));
 
             json_object_set_new(all, json_string_value(name), json_true());
             json_decref(name);
@@ -128,15 +122,16 @@ static json_t *known_names(const struct compared *runs, size_t n)
     return all;
 }
 
-/* Joins the names, with `between` between two of them and `end` before the last one. */
-static void join(char *buf, size_t size, json_t *names, const char *between, const char *end)
+/* Joins an object's keys, with `between` between two of them and `end` before the last one. */
+static void join(char *buf, size_t size, json_t *keys, const char *between, const char *end)
 {
-    size_t      at = 0, left = json_object_size(names);
-    const char *name;
+    size_t      at = 0, left = json_object_size(keys);
+    const char *key;
     json_t     *v;
 
-    json_object_foreach(names, name, v) {
-        char *tamed = report_tamed(name);
+    *buf = '\0';
+    json_object_foreach(keys, key, v) {
+        char *tamed = report_tamed(key);
 
         if (tamed && at + strlen(tamed) + strlen(end) + 1 < size)
             at += (size_t)snprintf(buf + at, size - at, "%s%s",
@@ -149,7 +144,7 @@ static void join(char *buf, size_t size, json_t *names, const char *between, con
 static int refuse(const struct compared *runs, size_t n, const char *by, struct err *err)
 {
     json_t *names = known_names(runs, n);
-    char    words[600] = "", listed[600] = "";
+    char    words[600], listed[600];
 
     join(words, sizeof words, names, " ", " ");
     join(listed, sizeof listed, names, ", ", " or ");
@@ -160,148 +155,104 @@ static int refuse(const struct compared *runs, size_t n, const char *by, struct 
                       near ? "?)" : "");
 }
 
-/* ---- sorting ---- */
-
-struct sorted { struct key key; struct compared run; };
-
-static int compare_sorted(const void *a, const void *b)
-{
-    const struct sorted *x = a, *y = b;
-    int                  c = compare_keys(&x->key, &y->key);
-
-    return c ? c : x->run.given < y->run.given ? -1 : 1;
-}
-
 int sweep_sort(struct compared *runs, size_t n, const char *by, struct err *err)
 {
-    struct sorted *all = calloc(n + 1, sizeof *all);
-    int            known = 0;
+    int known = 0;
 
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory while sorting the runs");
-    for (size_t i = 0; i < n; i++) {
-        known |= key_of(&all[i].key, &runs[i], by);
-        all[i].run = runs[i];
-    }
-    qsort(all, n, sizeof *all, compare_sorted);
     for (size_t i = 0; i < n; i++)
-        runs[i] = all[i].run;
-    free(all);
+        known |= key_find(&runs[i], by);
+    qsort(runs, n, sizeof *runs, compare_runs);
     return known ? 0 : refuse(runs, n, by, err);
 }
 
-/* ---- seeds ---- */
+/* ---- seeds: a group is an object, the number of a run (from 0) by its seed ---- */
 
-/* Whether two runs differ in the seed and in nothing else, but for the machine. */
-static int only_seed(const struct compared *a, const struct compared *b)
+/* What the runs of a group have in common: all settings but the seed and the machine's. */
+static json_t *without_seed(json_t *settings)
 {
-    json_t *differs = compare_differences(a->settings, b->settings), *d;
-    size_t  i;
-    int     seed = 0, other = 0;
+    json_t     *all = json_copy(settings), *v;
+    const char *name;
 
-    json_array_foreach(differs, i, d) {
-        int is_seed = !strcmp(json_str(d, "setting"), "seed");
-
-        seed += is_seed;
-        other += !is_seed && !compare_is_machine(json_str(d, "setting"));
-    }
-    json_decref(differs);
-    return seed && !other;
-}
-
-/* Adds how many values are numbers, their mean, and of two or more their standard deviation (of a
- * sample: divided by n - 1). */
-static void add_moments(json_t *row, const char *which, const double *v, size_t n)
-{
-    double sum = 0, squares = 0;
-    size_t numbers = 0;
-    char   name[64];
-
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(v[i])) {
-            sum += v[i];
-            numbers++;
-        }
-    double mean = numbers ? sum / (double)numbers : (double)NAN;
-    for (size_t i = 0; i < n; i++)
-        squares += isfinite(v[i]) ? (v[i] - mean) * (v[i] - mean) : 0;
-    snprintf(name, sizeof name, "%s_n", which);
-    json_object_set_new(row, name, json_integer((json_int_t)numbers));
-    snprintf(name, sizeof name, "%s_mean", which);
-    json_object_set_new(row, name, isfinite(mean) ? json_real(mean) : json_null());
-    snprintf(name, sizeof name, "%s_deviation", which);
-    if (numbers > 1 && isfinite(squares))
-        json_object_set_new(row, name, json_real(sqrt(squares / (double)(numbers - 1))));
-}
-
-/* A value of each member; one that it does not have is NaN. */
-static void values_of(double *out, const struct compared *const *members, size_t n,
-                      const char *measure, const char *field)
-{
-    const json_t *r;
-    size_t        k;
-
-    for (size_t i = 0; i < n; i++) {
-        out[i] = (double)NAN;
-        json_array_foreach(json_object_get(members[i]->report, "results"), k, r)
-            if (!strcmp(json_str(r, "measure"), measure))
-                out[i] = json_figure(r, field);
-    }
-}
-
-/* "1, 2, 3": the members' numbers, or their seeds. */
-static json_t *listed(const struct compared *runs, const struct compared *const *members, size_t n,
-                      int seeds)
-{
-    char   text[256] = "";
-    size_t at = 0;
-
-    for (size_t i = 0; i < n && at < sizeof text - 32; i++) {
-        const char *before = i ? ", " : "";
-
-        at += (size_t)(seeds ? snprintf(text + at, sizeof text - at, "%s%.24s", before,
-                                        json_str(members[i]->settings, "seed"))
-                             : snprintf(text + at, sizeof text - at, "%s%td", before,
-                                        members[i] - runs + 1));
-    }
-    return report_string(text);
-}
-
-/* The measures of all members, each once. */
-static json_t *measures_of(const struct compared *const *members, size_t n)
-{
-    json_t       *all = json_object();
-    const json_t *r;
-    size_t        k;
-
-    for (size_t i = 0; i < n; i++)
-        json_array_foreach(json_object_get(members[i]->report, "results"), k, r)
-            json_object_set_new(all, json_str(r, "measure"), json_true());
+    json_object_foreach(settings, name, v)
+        if (!strcmp(name, "seed") || compare_is_machine(name))
+            json_object_del(all, name);
     return all;
 }
 
-static void write_group(const struct compared *runs, const struct compared *const *members,
-                        size_t n, size_t group, double *scratch)
+/* The results of each member of a group: an array of arrays. */
+static json_t *results_of(const struct compared *runs, json_t *group)
 {
-    json_t     *rows = json_array(), *measures = measures_of(members, n), *v;
-    const char *measure;
+    json_t     *all = json_array(), *at;
+    const char *seed;
 
-    for (size_t i = 0; i < n; i++)
-        json_object_set_new(json_object_get(members[i]->report, "comparison"), "group",
-                            json_integer((json_int_t)group));
-    json_object_foreach(measures, measure, v) {
-        json_t *row = json_pack("{s:i, s:o, s:o, s:s}", "group", (int)group, "runs",
-                                listed(runs, members, n, 0), "seeds",
-                                listed(runs, members, n, 1), "measure", measure);
+    json_object_foreach(group, seed, at)
+        json_array_append(all, json_object_get(runs[json_integer_value(at)].report, "results"));
+    return all;
+}
 
-        values_of(scratch, members, n, measure, "last_value");
-        add_moments(row, "last", scratch, n);
-        values_of(scratch, members, n, measure, "best_value");
-        add_moments(row, "best", scratch, n);
-        json_array_append_new(rows, row);
+/* Adds how many values are numbers, their mean, and of two or more their standard deviation (of a
+ * sample: divided by n - 1). which: last or best. */
+static void add_moments(json_t *row, const json_t *results, const char *which)
+{
+    double        n = 0, mean = 0, squares = 0;
+    const json_t *of;
+    size_t        i;
+    char          name[64];
+
+    snprintf(name, sizeof name, "%s_value", which);
+    json_array_foreach(results, i, of) {
+        double v = json_figure(json_where(of, "measure", json_str(row, "measure")), name);
+        double off = v - mean;
+
+        if (!isfinite(v))
+            continue;
+        mean += off / ++n;
+        squares += off * (v - mean);
     }
-    json_decref(measures);
-    json_object_set_new(members[0]->report, "seeds", rows);
+    snprintf(name, sizeof name, "%s_n", which);
+    json_object_set_new(row, name, json_integer((json_int_t)n));
+    snprintf(name, sizeof name, "%s_mean", which);
+    json_object_set_new(row, name, n > 0 && isfinite(mean) ? json_real(mean) : json_null());
+    snprintf(name, sizeof name, "%s_deviation", which);
+    if (n > 1 && isfinite(squares))
+        json_object_set_new(row, name, json_real(sqrt(squares / (n - 1))));
+}
+
+/* Gives the first of a group its section `seeds`: a row for each measure. */
+static void write_group(const struct compared *runs, json_t *group, int number)
+{
+    json_t       *rows = json_array(), *results = results_of(runs, group), *numbers = json_object();
+    json_t       *at;
+    const json_t *of, *r;
+    const char   *seed;
+    size_t        i, k;
+    char          numbers_text[256], seeds_text[256], text[32];
+    size_t        first = SIZE_MAX;
+
+    json_object_foreach(group, seed, at) {
+        size_t run = (size_t)json_integer_value(at);
+
+        first = first == SIZE_MAX ? run : first;
+        snprintf(text, sizeof text, "%zu", run + 1);
+        json_object_set_new(numbers, text, json_true());
+        json_object_set_new(json_object_get(runs[run].report, "comparison"), "group",
+                            json_integer(number));
+    }
+    join(numbers_text, sizeof numbers_text, numbers, ", ", ", ");
+    join(seeds_text, sizeof seeds_text, group, ", ", ", ");
+    json_array_foreach(results, i, of)
+        json_array_foreach(of, k, r)
+            if (!json_where(rows, "measure", json_str(r, "measure")))
+                json_array_append_new(rows, json_pack("{s:i, s:s, s:s, s:s}", "group", number,
+                                                      "runs", numbers_text, "seeds", seeds_text,
+                                                      "measure", json_str(r, "measure")));
+    json_array_foreach(rows, i, at) {
+        add_moments(at, results, "last");
+        add_moments(at, results, "best");
+    }
+    json_object_set_new(runs[first].report, "seeds", rows);
+    json_decref(numbers);
+    json_decref(results);
 }
 
 static int has_group(const struct compared *run)
@@ -312,27 +263,24 @@ static int has_group(const struct compared *run)
 /* A seed counts once, so the same run twice is no group. */
 void sweep_seeds(const struct compared *runs, size_t n)
 {
-    const struct compared **members = calloc(n + 1, sizeof *members);
-    double                 *scratch = calloc(n + 1, sizeof *scratch);
-    size_t                  groups = 0;
+    json_t *common = json_array();
+    int     groups = 0;
 
-    for (size_t i = 0; i < n && members && scratch; i++) {
-        size_t found = 1;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(common, without_seed(runs[i].settings));
+    for (size_t i = 0; i < n; i++) {
+        json_t *group = json_object();
 
-        if (has_group(&runs[i]))
-            continue;
-        members[0] = &runs[i];
-        for (size_t j = i + 1; j < n; j++) {
-            size_t alike = has_group(&runs[j]) ? found + 1 : 0;
+        for (size_t j = has_group(&runs[i]) ? n : i; j < n; j++) {
+            const char *seed = json_str(runs[j].settings, "seed");
 
-            while (alike < found && only_seed(members[alike], &runs[j]))
-                alike++;
-            if (alike == found)
-                members[found++] = &runs[j];
+            if (!has_group(&runs[j]) && !json_object_get(group, seed) &&
+                json_equal(json_array_get(common, i), json_array_get(common, j)))
+                json_object_set_new(group, seed, json_integer((json_int_t)j));
         }
-        if (found > 1)
-            write_group(runs, members, found, ++groups, scratch);
+        if (json_object_size(group) > 1)
+            write_group(runs, group, ++groups);
+        json_decref(group);
     }
-    free(scratch);
-    free(members);
+    json_decref(common);
 }

@@ -5,10 +5,15 @@
 static json_t *cell(const struct column *c, const json_t *item)
 {
     const json_t *v = json_object_get(item, c->key);
-    char          figure[64];
+    char          figure[64], second[64];
 
+    if (json_is_string(v) && c->most)
+        return json_string(figure_end(figure, sizeof figure, json_string_value(v), c->most));
     if (json_is_string(v))
         return json_incref((json_t *)(uintptr_t)v);
+    if (json_is_number(v) && c->as && c->and)
+        return json_sprintf("%s + %s", c->as(figure, sizeof figure, json_number_value(v)),
+                            c->as(second, sizeof second, json_num(item, c->and)));
     if (json_is_number(v) && c->as)
         return json_string(c->as(figure, sizeof figure, json_number_value(v)));
     return json_string(json_is_null(v) && c->as == figure_exact ? "nan" : "");

@@ -15,6 +15,8 @@
 struct column {
     const char *head, *key; // of the row that it shows
     figure_of  *as;         // NULL: it is a text
+    const char *and;        // of a second figure: "3 + 4"
+    size_t      most;       // of a text's bytes: it is its end that tells; 0: any number
 };
 
 /* Gives a row its parts, with table_part; item: what it was made of. */

@@ -36,11 +36,8 @@ static int device_of(const json_t *span, const char *field)
 
 static int lane_has(const struct lane *l, const json_t *span)
 {
-    char   word[64];
-    size_t n = (size_t)snprintf(word, sizeof word, " %.50s ", json_str(span, "phase"));
-
-    return n < sizeof word && (json_num(span, "device") >= 0) == l->device &&
-           strstr(l->phases, word);
+    return (json_num(span, "device") >= 0) == l->device &&
+           is_word_of(json_str(span, "phase"), l->phases);
 }
 
 static void span_tip(char *tip, size_t size, const json_t *span)
@@ -73,8 +70,8 @@ struct timeline {
     double        top[SHOWN + 1];      // of each device's first lane
 };
 
-/* Draws one lane. 0 if it is empty. */
-static int draw_lane(struct timeline *t, const struct lane *l, int device, int measure)
+/* Draws one lane, if it is not empty. */
+static void draw_lane(struct timeline *t, const struct lane *l, int device)
 {
     const json_t *span;
     size_t        i;
@@ -85,8 +82,6 @@ static int draw_lane(struct timeline *t, const struct lane *l, int device, int m
     json_array_foreach(t->spans, i, span) {
         if (!lane_has(l, span) || device_of(span, "device") != device)
             continue;
-        if (measure)
-            return 1;
         if (!any++) {
             if (device < 0)
                 snprintf(label, sizeof label, "host %s", l->words);
@@ -105,22 +100,17 @@ static int draw_lane(struct timeline *t, const struct lane *l, int device, int m
         drawn = fmax(drawn, to);
     }
     t->y += any ? HIGH + GAP : 0;
-    return any;
 }
 
-static int count_lanes(struct timeline *t, int devices, int *groups)
+static void draw_lanes(struct timeline *t, int devices)
 {
-    int rows = 0;
-
-    *groups = 0;
     for (int d = -1; d < devices; d++) {
-        int before = rows;
-
-        for (int i = 0; i < LANES; i++)
-            rows += lanes[i].device == (d >= 0) && draw_lane(t, &lanes[i], d, 1);
-        *groups += rows > before;
+        t->top[d + 1] = t->y;
+        for (int k = 0; k < LANES; k++)
+            if (lanes[k].device == (d >= 0))
+                draw_lane(t, &lanes[k], d);
+        t->y += t->y > t->top[d + 1] ? GAP : 0;
     }
-    return rows;
 }
 
 /* Draws the broken lines of waits that last longer than a hundredth of the step. */
@@ -143,25 +133,27 @@ static void draw_flows(struct timeline *t, int devices)
 
 static void legend(FILE *out)
 {
-    json_t *all = json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s},"
-                            " {s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}]",
-        "colour", "forward", "name", "forward", "colour", "loss", "name", "loss",
-        "colour", "backward", "name", "backward", "colour", "norm", "name", "norms and compression",
-        "colour", "wait", "name", "waits", "colour", "commit", "name", "commit",
-        "colour", "read", "name", "reads", "colour", "act", "name", "activations",
-        "colour", "update", "name", "update computes");
+    static const char *const kinds[][2] = {
+        { "forward", "forward" }, { "loss", "loss" }, { "backward", "backward" },
+        { "norm", "norms and compression" }, { "wait", "waits" }, { "commit", "commit" },
+        { "read", "reads" }, { "act", "activations" }, { "update", "update computes" },
+    };
+    json_t *all = json_array();
 
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        json_array_append_new(all, json_pack("{s:s, s:s}", "colour", kinds[i][0], "name",
+                                             kinds[i][1]));
     chart_legend(out, all);
     json_decref(all);
 }
 
 int chart_timeline(FILE *out, const json_t *report)
 {
-    struct timeline t = { .spans = json_object_get(report, "timeline") };
+    struct timeline t = { .spans = json_object_get(report, "timeline"), .y = 6 };
     const json_t   *span;
-    size_t          i;
-    int             devices = 0, groups;
-    char            label[64] = "since the step began";
+    size_t          i, bytes;
+    int             devices = 0;
+    char            label[64] = "since the step began", *lanes_drawn = NULL;
 
     json_array_foreach(t.spans, i, span) {
         int device = device_of(span, "device");
@@ -171,28 +163,27 @@ int chart_timeline(FILE *out, const json_t *report)
             json_num(span, "start") == 0)
             t.length = json_num(span, "end");
     }
-    if (!(t.length > 0))
-        return 0;
+    t.s = (struct svg){ .width = WIDTH, .left = LEFT, .right = 16, .top = 6, .bottom = 38,
+                        .x1 = t.length, .out = open_memstream(&lanes_drawn, &bytes) };
     if (devices > SHOWN) {
         devices = SHOWN;
         snprintf(label, sizeof label, "since the step began, the first %d devices", SHOWN);
     }
-    legend(out);
-    int rows = count_lanes(&t, devices, &groups);
-    t.s = (struct svg){ .out = out, .width = WIDTH, .left = LEFT, .right = 16, .top = 6,
-                        .bottom = 38, .x1 = t.length,
-                        .height = 6 + rows * (HIGH + GAP) + groups * GAP + 38 };
-    svg_open(&t.s, "one step: the host and the devices over time");
-    t.y = 6;
-    for (int d = -1; d < devices; d++) {
-        t.top[d + 1] = t.y;
-        for (int k = 0; k < LANES; k++)
-            if (lanes[k].device == (d >= 0))
-                draw_lane(&t, &lanes[k], d, 0);
-        t.y += t.y > t.top[d + 1] ? GAP : 0;
+    if (t.s.out && t.length > 0) {
+        draw_lanes(&t, devices);
+        draw_flows(&t, devices);
     }
-    draw_flows(&t, devices);
-    svg_axis_x(&t.s, label, figure_seconds);
-    svg_close(&t.s);
-    return 1;
+    if (t.s.out)
+        fclose(t.s.out);
+    if (t.length > 0 && lanes_drawn) {
+        t.s.out = out;
+        t.s.height = t.y + t.s.bottom; // known once the lanes are drawn
+        legend(out);
+        svg_open(&t.s, "one step: the host and the devices over time");
+        fputs(lanes_drawn, out);
+        svg_axis_x(&t.s, label, figure_seconds);
+        svg_close(&t.s);
+    }
+    free(lanes_drawn);
+    return t.length > 0;
 }

@@ -9,6 +9,7 @@
 
 #include "data/base/grow.h"
 #include "data/base/version.h"
+#include "report/format.h"
 #include "report/report.h"
 
 /* The kinds of threads, in their order on the page. within: its spans may be nested. Phases that
@@ -44,14 +45,6 @@ static const struct { const char *wait, *phases; } enders[] = {
     { "wait_drain", " update grad_write commit " },
 };
 
-static int is_one_of(const char *phase, const char *phases)
-{
-    char looked[sizeof ((struct trace_span *)0)->phase + 2];
-
-    snprintf(looked, sizeof looked, " %s ", phase);
-    return strstr(phases, looked) != NULL;
-}
-
 /* ---- writing ---- */
 
 /* Writes the name of a process or thread, and its place on the page. */
@@ -79,7 +72,7 @@ static int kind_of(const struct trace *t, const struct trace_span *s)
     int host = s->device < 0;
 
     for (int k = 0; k < KINDS; k++)
-        if (kinds[k].host == host && kinds[k].phases && is_one_of(s->phase, kinds[k].phases) &&
+        if (kinds[k].host == host && kinds[k].phases && is_word_of(s->phase, kinds[k].phases) &&
             !(host && t->on_host))
             return k;
     return host ? TRAINING : OTHER;
@@ -134,11 +127,12 @@ static int write_names(struct trace_out *o, const struct lanes *all, struct runl
     json_t *devices = NULL, *d;
     size_t  i;
     int     rc = report_rows(&devices, log, err,
-                             "SELECT device, path FROM devices ORDER BY device");
+                             "SELECT " TRACE_PLACE("device") " AS device, path"
+                             " FROM devices ORDER BY device");
 
     name_event(o, "process", TRACE_HOST_PID, 0, json_string("host"), TRACE_HOST_PID);
     json_array_foreach(devices, i, d) {
-        int device = trace_place(json_num(d, "device"));
+        int device = (int)json_num(d, "device");
 
         if (device >= 0)
             name_event(o, "process", TRACE_DEVICE_PID + device, 0,
@@ -198,7 +192,7 @@ static int by_end(const void *a, const void *b)
 static int may_end(const struct trace_span *s, const struct trace_span *w)
 {
     return s != w && (s->device >= 0 || !strcmp(s->phase, "commit")) &&
-           is_one_of(s->phase, ends_waits(w)) &&
+           is_word_of(s->phase, ends_waits(w)) &&
            (w->block < 0 || s->block == w->block || !strcmp(w->phase, "wait_gradient"));
 }
 
@@ -279,7 +273,7 @@ static int print(FILE *file, void *ctx, struct err *err)
     for (size_t i = 0; i < t->spans; i++)
         write_slice(&o, &t->span[i]);
     rc = rc ? rc : write_flows(&o, t, err);
-    rc = rc ? rc : trace_counters(&o, t, err);
+    rc = rc ? rc : trace_counters(&o, t, c->log, err);
     fputs("\n]}\n", file);
     return rc;
 }
@@ -295,6 +289,6 @@ int report_trace(const struct output *o, struct runlog *log, const char *steps, 
         rc = lane_put(&all, &t, &t.span[i], err);
     rc = rc ? rc : report_file(o, print, &c, err);
     free(all.lane);
-    trace_release(&t);
+    free(t.span);
     return rc;
 }

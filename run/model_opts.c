@@ -132,7 +132,7 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
         *config = (struct model_config){ .arch = &gpt2_arch, .norm_eps = 1e-5f,
                                          .n_positions = o->seq ? o->seq : OWN_POSITIONS };
     else if (arch_preset(config, m->model) && !(rc = hf_refuse_other(m->model, err)))
-        rc = access(m->model, F_OK)
+        rc = !file_may_be(m->model)
                  ? opt_words_refuse("model", m->model, arch_preset_name, err)
                  : err_misuse(err, "--model %s: the name of a size is expected, and random "
                               "parameters are made; --init %s begins with the model that is there",

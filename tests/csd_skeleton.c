@@ -10,8 +10,8 @@
  * For all devices: only the owner's thread calls submit, reap and close. An error of a job is
  * reported in the job (csd_job_fail: a status, and a sentence with the device's number and path,
  * and what was done at which offset). An error of open is reported in err. What an update reads and
- * writes must be what csd.h says, to the bit: csd_update for the layout, kernels/optim.h for the
- * arithmetic, data/base/crc32c.h for the checksums. */
+ * writes must be what csd.h says, to the bit: csd_update for the layout, kernels/update/optim.h for
+ * the arithmetic, data/base/crc32c.h for the checksums. */
 #include "csd/devices/csd_common.h"
 #include "csd/engine/grad_wire.h"
 #include "data/base/arena.h"

@@ -55,10 +55,18 @@ static void ids_make(struct family *m)
         m->ids[i] = (int32_t)((rng_bits(SEED, TOKENS, i) >> 40) % m->vocab);
 }
 
+void family_list(struct family *m, const char *what)
+{
+    m->n = 0;
+    for (const char *line = fixture_text(m->f, what); *line; m->n++) {
+        assert_true(m->n < FAMILY_TENSORS);
+        line = tensor_read(&m->tensor[m->n], line);
+    }
+}
+
 void family_open(struct family *m, const char *name)
 {
     char           path[256];
-    const char    *line;
     const int32_t *size;
 
     snprintf(path, sizeof path, "tests/fixtures/families/%s.fix", name);
@@ -70,10 +78,7 @@ void family_open(struct family *m, const char *name)
     m->accum = (size_t)size[2];
     m->steps = (size_t)size[3];
     m->vocab = (size_t)size[4];
-    for (line = fixture_text(m->f, "tensors"); *line; m->n++) {
-        assert_true(m->n < FAMILY_TENSORS);
-        line = tensor_read(&m->tensor[m->n], line);
-    }
+    family_list(m, "tensors");
     if (!strcmp(m->kind, "causal"))
         ids_make(m);
 }
@@ -97,6 +102,12 @@ char *family_type(const struct family *m)
 
 /* ---- its folder ---- */
 
+void family_values(const struct family_tensor *t, size_t stream, float *out)
+{
+    for (size_t k = 0; k < t->count; k++)
+        out[k] = t->base + t->scale * (rng_uniform(SEED, stream, k) - 0.5f);
+}
+
 static void weights_write(const struct family *m, const char *path)
 {
     struct safetensors_writer w;
@@ -112,8 +123,7 @@ static void weights_write(const struct family *m, const char *path)
         float                      *values = malloc(t->count * sizeof *values);
 
         assert_non_null(values);
-        for (size_t k = 0; k < t->count; k++)
-            values[k] = t->base + t->scale * (rng_uniform(SEED, i, k) - 0.5f);
+        family_values(t, i, values);
         assert_int_equal(safetensors_writer_add(&w, values, t->count, &err), 0);
         free(values);
     }

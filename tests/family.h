@@ -28,6 +28,10 @@ struct family {
 
 void family_open(struct family *m, const char *name);
 void family_close(struct family *m);
+/* Replaces the tensors by those of another list in its file. */
+void family_list(struct family *m, const char *what);
+/* The values of a tensor, which are those of a stream of random numbers. */
+void family_values(const struct family_tensor *t, size_t stream, float *out);
 /* "llama" and so on: config.json's model_type. Malloced. */
 char *family_type(const struct family *m);
 

@@ -1,14 +1,14 @@
 /* matmul_skeleton.c: shows what a product engine needs; copy it to begin a new one. It works: plain
  * loops compute every shape, and tests/test_matmul.c tests it like the others. No option offers it.
  *
- * To make an engine of it: copy this file to kernels/ under its name, and fill in the hooks below.
- * Declare its table in kernels/matmul_engine.h. Give it a value of enum matmul_engine and a name
- * (kernels/matmul.h, matmul_engine_name), and open it in matmul_open (kernels/matmul.c). Link its
- * library in the Makefile; if it is missing, matmul_has (kernels/matmul.c) must say so. Let
- * tests/test_matmul.c run all its forms and formats, in odd sizes against doubles, and its bits in
- * a second object. Add a row for each of its formats to bench/bench_products.c. HELP_BLAS
- * (run/folder/train_opts.c) says when it is chosen. */
-#include "kernels/matmul_engine.h"
+ * To make an engine of it: copy this file to kernels/product/ under its name, and fill in the hooks
+ * below. Declare its table in kernels/product/matmul_engine.h. Give it a value of enum
+ * matmul_engine and a name (kernels/product/matmul.h, matmul_engine_name), and open it in
+ * matmul_open (kernels/product/matmul.c). Link its library in the Makefile; if it is missing,
+ * matmul_has (kernels/product/matmul.c) must say so. Let tests/test_matmul.c run all its forms and
+ * formats, in odd sizes against doubles, and its bits in a second object. Add a row for each of its
+ * formats to bench/bench_products.c. HELP_BLAS (run/folder/train_opts.c) says when it is chosen. */
+#include "kernels/product/matmul_engine.h"
 
 #include "data/base/round.h"
 

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "data/db/runlog_parts.h"
-#include "kernels/reduce.h"
 #include "kernels/rng.h"
-#include "kernels/topk.h"
+#include "kernels/update/reduce.h"
+#include "kernels/update/topk.h"
 #include "offload/devices/image.h"
 #include "offload/run.h"
 #include "offload/stream/stream_open.h"

@@ -3,7 +3,7 @@
 #include "tests/stream_plain.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 #include "model/pass_order.h"
 
 #include <assert.h>

@@ -11,8 +11,8 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#include "kernels/attention.h"
-#include "kernels/attention_form.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_form.h"
 #include "tests/ref.h"
 
 struct shape {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
+#include "kernels/rows/gelu.h"
 #include "kernels/vexp.h"
 #include "tests/ref.h"
 

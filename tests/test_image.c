@@ -104,7 +104,7 @@ static void expect_refused(struct fixture *f, const char *what, const char *rest
     if (!strstr(err.text, what) || !strstr(err.text, rest))
         fail_msg("%s", err.text);
     assert_int_equal(image_reader_open(&r, &source, &f->cfg, &err), -EBADMSG);
-    assert_null(r.cfg); // nothing is open
+    assert_null(r.newest.cfg); // nothing is open
     runlog_close(f->log);
     f->log = NULL;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "data/opt/opt_row.h"
-#include "kernels/matmul_engine.h"
+#include "kernels/product/matmul_engine.h"
 
 extern const struct matmul_ops matmul_skeleton; // matmul_skeleton.c
 

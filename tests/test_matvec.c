@@ -11,7 +11,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#include "kernels/matvec.h"
+#include "kernels/product/matvec.h"
 #include "kernels/rng.h"
 
 enum { M = 7 };

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "kernels/elementwise.h"
-#include "kernels/rmsnorm.h"
+#include "kernels/rows/rmsnorm.h"
 #include "tests/ref.h"
 
 #include <math.h>

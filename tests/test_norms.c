@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "kernels/elementwise.h"
-#include "kernels/layernorm.h"
-#include "kernels/rmsnorm.h"
+#include "kernels/rows/layernorm.h"
+#include "kernels/rows/rmsnorm.h"
 #include "tests/ref.h"
 
 #include <math.h>

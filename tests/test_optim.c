@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "data/opt/opt_row.h"
-#include "kernels/bounds.h"
-#include "kernels/optim.h"
+#include "kernels/update/bounds.h"
+#include "kernels/update/optim.h"
 #include "tests/ref.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/pairs.h"
+#include "kernels/product/pairs.h"
 #include "tests/ref.h"
 
 #include <omp.h>

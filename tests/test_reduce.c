@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 #include "tests/ref.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/rope.h"
+#include "kernels/attention/rope.h"
 #include "tests/fixture.h"
 #include "tests/ref.h"
 

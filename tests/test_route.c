@@ -109,7 +109,7 @@ static void faulty(struct route o, const char *why)
 }
 
 /* Frozen layers have a lane of their own, through which backward goes only if the embeddings are
- * trained; no stream that holds states of all blocks follows. */
+ * trained. They need no buffers for gradients. */
 static void test_frozen(void **state)
 {
     struct model_config g = { .arch = &gpt2_arch, .n_layer = 3, .n_head = 1, .n_embd = 1,
@@ -121,13 +121,60 @@ static void test_frozen(void **state)
     o = pass_order_of(&g);
     uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 0 3 2 1");
     uses(&o, STREAM_TRAIN, ROUTE_SEND, "4 3 0");
-    faulty(o, "sent once");
+    assert_null(route_fault(&o));
+    assert_true(route_trains(&o, 0) && !route_trains(&o, 1) && !route_trains(&o, 2) &&
+                route_trains(&o, 3) && route_trains(&o, 4));
+    assert_int_equal(route_buffers(&o, ROUTE_FRAMES, 1), 1 + 2 + 1 + 1);
+    assert_int_equal(route_buffers(&o, ROUTE_GRADS, 1), 1 + 0 + 1 + 1);
+    assert_int_equal(route_buffer(&o, ROUTE_GRADS, 1, 3), 1);
     g.frozen.tensors = 1 << GPT2_WTE | 1 << GPT2_WPE;
     o = pass_order_of(&g);
     uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 0 3");
     uses(&o, STREAM_TRAIN, ROUTE_ADD, "4 3");
     uses(&o, STREAM_TRAIN, ROUTE_SEND, "4 3");
     uses(&o, STREAM_EVAL, ROUTE_READ, "0 1 2 3 4 0");
+    assert_null(route_fault(&o));
+}
+
+/* Each layer comes with its adapter, up and down; the frozen layers' last frames are still there
+ * when the lane comes down, and the adapters' too. */
+static void test_in_step(void **state)
+{
+    struct route o = route_adapters(3);
+    const size_t params[] = { 50, 100, 101, 102, 1, 2, 3, 7 };
+
+    (void)state;
+    assert_null(route_fault(&o));
+    uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 4 2 5 3 6 7 0 3 6 2 5 1 4");
+    uses(&o, STREAM_TRAIN, ROUTE_ADD, "6 5 4");
+    uses(&o, STREAM_TRAIN, ROUTE_SEND, "6 5 4");
+    uses(&o, STREAM_EVAL, ROUTE_READ, "0 1 4 2 5 3 6 7 0");
+    assert_int_equal(route_at(&o, STREAM_TRAIN, 9).block, 3);
+    assert_int_equal(route_at(&o, STREAM_TRAIN, 9).uses, ROUTE_READ);
+    assert_int_equal(route_at(&o, STREAM_TRAIN, 10).block, 6);
+    assert_int_equal(route_at(&o, STREAM_TRAIN, 10).uses, ROUTE_READ | ROUTE_ADD | ROUTE_SEND);
+    assert_int_equal(route_at(&o, STREAM_TRAIN, 15).uses, 0);
+    assert_int_equal(route_last(&o), 4);
+    for (size_t b = 0; b < 8; b++) {
+        assert_int_equal(route_trains(&o, b), b >= 4 && b < 7);
+        assert_int_equal(route_once(&o, b), b >= 4 && b < 7);
+    }
+    assert_int_equal(route_buffers(&o, ROUTE_GRADS, 2), 2);
+    assert_int_equal(route_buffers(&o, ROUTE_FRAMES, 1), 1 + 1 + 2 + 1);
+    // one frame for layers, two for adapters: two and one of each are read again
+    assert_int_equal(route_reads(&o, STREAM_TRAIN, 1, params, 0).blocks, 8 + 2 + 1);
+    assert_int_equal(route_reads(&o, STREAM_TRAIN, 1, params, 0).params, 366 + 201 + 1);
+    o.runs[STREAM_EVAL][1].with = 1;
+    faulty(o, "move together");
+    o = route_adapters(3);
+    o.lanes[2].n = 2;
+    faulty(o, "move together");
+    o = route_adapters(3);
+    o.runs[STREAM_TRAIN][4].uses_with = ROUTE_READ; // and nothing is trained
+    faulty(o, "nothing is trained");
+    o = route_adapters(3);
+    o.runs[STREAM_TRAIN][4].uses |= ROUTE_ADD | ROUTE_SEND; // trained layers between adapters
+    faulty(o, "numbered");
 }
 
 static void test_buffers(void **state)
@@ -221,11 +268,14 @@ static void test_faults(void **state)
     faulty(o, "after it was sent");
     o = route_gpt2(2);
     train[3].uses = ROUTE_READ;
-    train[4] = (struct route_run){ 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND };
+    train[4] = (struct route_run){ 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND, 0, 0 };
     train[6].uses = 0;
-    faulty(o, "sent once"); // the final norm's is not
+    assert_null(route_fault(&o)); // the final norm's is not, nor added to: it is frozen
+    assert_false(route_trains(&o, 3));
+    train[5].uses = ROUTE_READ | ROUTE_ADD; // but a layer's is added to
+    faulty(o, "sent once");
     o = route_gpt2(2);
-    train[7] = (struct route_run){ 1, ROUTE_UP, ROUTE_READ };
+    train[7] = (struct route_run){ 1, ROUTE_UP, ROUTE_READ, 0, 0 };
     faulty(o, "read after its gradient");
     o = route_gpt2(2);
     o.runs[STREAM_EVAL][1].uses |= ROUTE_ADD;
@@ -243,7 +293,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2), cmocka_unit_test(test_encoder), cmocka_unit_test(test_untied),
-        cmocka_unit_test(test_frozen), cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_frozen), cmocka_unit_test(test_in_step),
+        cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads),
         cmocka_unit_test(test_pieces), cmocka_unit_test(test_faults),
     };
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 #include "tests/ref.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* test_sum_tree.c: groups are added in one order, however they are cut into rows, and whether they
  * stand in memory or come one by one, up or down; against naive sums in double precision. Pairs are
  * added as what is zero but for them. */
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 #include "offload/gradient/grouped.h"
 #include "offload/gradient/pair_sum.h"
 
@@ -92,10 +92,10 @@ static void model(struct run_config *cfg, size_t *params, int runs, size_t rank,
                                 .ranks = { .rank = rank, .size = ranks, .groups = groups } };
     cfg->route.lanes[0] = (struct route_lane){ 1, { 1, 1 } };
     cfg->route.runs[STREAM_TRAIN][0] =
-        (struct route_run){ 0, ROUTE_UP, runs == 1 ? all : ROUTE_READ | ROUTE_ADD };
+        (struct route_run){ .way = ROUTE_UP, .uses = runs == 1 ? all : ROUTE_READ | ROUTE_ADD };
     if (runs == 2)
         cfg->route.runs[STREAM_TRAIN][1] =
-            (struct route_run){ 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND };
+            (struct route_run){ .way = ROUTE_UP, .uses = ROUTE_ADD | ROUTE_SEND };
 }
 
 /* A rank's groups as they come. */

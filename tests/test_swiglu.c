@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/swiglu.h"
+#include "kernels/rows/swiglu.h"
 #include "tests/ref.h"
 
 #include <omp.h>

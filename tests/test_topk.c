@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 #include "tests/ref.h"
 
 #include <math.h>

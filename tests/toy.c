@@ -33,16 +33,17 @@ float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
 
 struct route toy_route(size_t n)
 {
-    const struct route_run first = { 0, ROUTE_UP, ROUTE_READ },
-                           layers = { 1, ROUTE_UP, ROUTE_READ },
-                           last = { 2, ROUTE_UP, ROUTE_READ };
+    const struct route_run first = { 0, ROUTE_UP, ROUTE_READ, 0, 0 },
+                           layers = { 1, ROUTE_UP, ROUTE_READ, 0, 0 },
+                           last = { 2, ROUTE_UP, ROUTE_READ, 0, 0 };
 
     return (struct route){
         .lanes = { { 1, { 1, 1 } }, { n - 2, { 0, 0 } }, { 1, { 1, 1 } } },
-        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ROUTE_UP, ROUTE_READ | ROUTE_ADD },
-                                     { 2, ROUTE_UP, ROUTE_ADD | ROUTE_SEND },
-                                     { 1, ROUTE_DOWN, ROUTE_READ | ROUTE_ADD | ROUTE_SEND },
-                                     { 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND } },
+        .runs = { [STREAM_TRAIN] = { first, layers, last,
+                                     { 0, ROUTE_UP, ROUTE_READ | ROUTE_ADD, 0, 0 },
+                                     { 2, ROUTE_UP, ROUTE_ADD | ROUTE_SEND, 0, 0 },
+                                     { 1, ROUTE_DOWN, ROUTE_READ | ROUTE_ADD | ROUTE_SEND, 0, 0 },
+                                     { 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND, 0, 0 } },
                   [STREAM_EVAL] = { first, layers, last, first },
                   [STREAM_GENERATE] = { first, layers, last, first } },
     };

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "data/base/err.h"
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 
 enum { GRAD_WIRE_HEADER = 64, GRAD_WIRE_ALIGN = 4096 };
 

@@ -66,7 +66,7 @@ static void update_ask(void *command, const struct engine_set *s)
         float factor = (float)(1.0 - (double)o->lr * (double)g->weight_decay);
 
         *pair++ = (uint32_t)(g->first + g->n);
-        *pair++ = bits_of(o->kind == OPTIM_ADAMW ? factor : g->weight_decay);
+        *pair++ = bits_of(optim_of(o->kind)->decouples ? factor : g->weight_decay);
     }
 }
 

@@ -1,8 +1,8 @@
 /* update.cpp: the updater (Smart-Infinity, HPCA 2024, section V): master, moments and gradient
  * stream through 16 lanes, a line of 64 bytes of each a cycle, and come out moved by one step, with
  * the wire parameters made of them and checksums of all that passed. The arithmetic is
- * kernels/optim.c's, operation by operation; an element that would leave the numbers stays what it
- * was, as kernels/bounds.h has it.
+ * kernels/update/optim.c's, operation by operation; an element that would leave the numbers stays
+ * what it was, as kernels/update/bounds.h has it.
  *
  * Each stage below is a process of its own that reads its streams and writes the next one's; all
  * run at once, so that reading, computing and writing overlap line by line. Bursts are what the
@@ -90,7 +90,7 @@ void spread_decays(segments &from, uint32_t n, lines &to)
         s = from.read();
 }
 
-/* ---- the arithmetic: the order of operations is part of the contract (kernels/optim.c) ---- */
+/* ---- the arithmetic: the order of operations is part of the contract (kernels/update/optim.c) */
 
 uint32_t magnitude(float x) { return as_bits(x) & MAGNITUDE; }
 

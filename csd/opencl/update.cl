@@ -1,7 +1,7 @@
-/* update.cl: the updater and the Top-K decompressor (Smart-Infinity, HPCA 2024, section V) in OpenCL
- * C 1.2, asked for as the FPGA's kernels are (csd/hls/command.h): words below are that header's.
- * The arithmetic is kernels/optim.c's, operation by operation; an element that would leave the
- * numbers stays what it was, as kernels/bounds.h has it.
+/* update.cl: the updater and the Top-K decompressor (Smart-Infinity, HPCA 2024, section V) in
+ * OpenCL C 1.2, asked for as the FPGA's kernels are (csd/hls/command.h): words below are that
+ * header's. The arithmetic is kernels/update/optim.c's, operation by operation; an element that
+ * would leave the numbers stays what it was, as kernels/update/bounds.h has it.
  *
  * A work item takes PART consecutive parameters, or BLOCK bytes of pairs. What it finds it joins
  * into the result: CRC32C is linear, so each part's checksum, multiplied by x to the number of bits
@@ -84,7 +84,7 @@ struct step {
 
 struct element { float w, m, v; };
 
-/* The order of operations is part of the contract (kernels/optim.c). */
+/* The order of operations is part of the contract (kernels/update/optim.c). */
 struct element move(struct step s, struct element e, float g, float decay)
 {
     float quotient;

@@ -65,6 +65,8 @@ size_t file_trimmed(const char *path)
     return n;
 }
 
+int file_may_be(const char *path) { return !access(path, F_OK) || file_is_denied(-errno); }
+
 char *file_beside(const char *path, const char *name, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -467,8 +469,11 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
 {
     struct stat st;
     int         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; // a FIFO must not block
+    int         socket = f < 0 && errno == ENXIO && !stat(path, &st) && S_ISSOCK(st.st_mode);
 
-    if (f < 0 || fstat(f, &st)) {
+    if (socket) {
+        rc = err_misuse(err, "%s is a socket, not a regular file", path);
+    } else if (f < 0 || fstat(f, &st)) {
         rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)
             err->misuse = rc == -ENOENT || rc == -ENOTDIR; // a wrong name

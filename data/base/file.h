@@ -95,6 +95,10 @@ int  file_has_births(const char *path, const char *identity);
 int  file_names(const char *path, int fd);
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
+/* Returns whether something is at the path, or may be: where this user may not look, it counts as
+ * there, so that opening it says why. Otherwise an unreadable part of a folder would pass for a
+ * missing one. Links are followed. */
+int  file_may_be(const char *path);
 
 /* Sets *drive to the number of a drive. For a block device, it is the device's own number.
  * Otherwise it is the drive on which the file lies, or its folder if there is no file. Returns
@@ -158,9 +162,9 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
  * file_new_folder do. */
 void file_new_clear_left(const char *path, int folder);
 
-/* Removes the files in `dir` that killed processes left under temporary names, for any later
- * name. */
-void file_new_clean(const char *dir);
+/* Removes the files in `dir` that killed processes left under temporary names, for each later name
+ * that `clears` wants; NULL: for any. */
+void file_new_clean(const char *dir, int (*clears)(const char *base));
 
 /* Removes a file, or a folder with all its contents, as far as possible. Links are removed, not
  * followed. Mounted file systems are left alone. Use it only for paths that only this program

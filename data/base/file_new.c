@@ -356,6 +356,9 @@ int file_rename_new(const char *from, const char *to, struct err *err)
         errno = EEXIST;
         failed = failed || rename(from, to);
     }
+    if (failed && errno == EEXIST)
+        return err_set(err, -EEXIST, "%s was made by another program meanwhile: it stays; move it "
+                       "elsewhere, and try again", to);
     return failed ? err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno)) : 0;
 }
 
@@ -395,21 +398,25 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     return rc;
 }
 
-/* Whether this is the name of an unfinished file, whatever it was to become. */
-static int is_new_name(const char *name)
+/* Whether this is the name of an unfinished file, and which one it was to become. */
+static int is_new_name(const char *name, char base[NAME_MAX + 1])
 {
-    size_t n = strlen(name), tail = strlen(before[0]) + HEX + strlen(after[0]);
+    size_t n = strlen(name);
 
-    return n > tail && is_ours(name + n - tail, "", 0, 0);
+    if (n <= FILE_NEW_TAIL || n > NAME_MAX || !is_ours(name + n - FILE_NEW_TAIL, "", 0, 0))
+        return 0;
+    snprintf(base, NAME_MAX + 1, "%.*s", (int)(n - FILE_NEW_TAIL), name);
+    return 1;
 }
 
-void file_new_clean(const char *dir)
+void file_new_clean(const char *dir, int (*clears)(const char *base))
 {
+    char           base[NAME_MAX + 1];
     DIR           *d = opendir(dir);
     struct dirent *e;
 
     while (d && (e = readdir(d)))
-        if (is_new_name(e->d_name))
+        if (is_new_name(e->d_name, base) && (!clears || clears(base)))
             remove_dead(dir, e->d_name, 0);
     file_close_dir(d);
 }

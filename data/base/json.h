@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 /* Parses a file of at most max_bytes. The caller calls json_decref on *out. Errors are -errno
  * with a sentence that names file and line. */
@@ -55,4 +56,16 @@ static inline const char *json_str(const json_t *object, const char *key)
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? text : "";
+}
+
+/* Returns the first of an array's objects whose text under `key` is `text`, or NULL. */
+static inline json_t *json_where(const json_t *rows, const char *key, const char *text)
+{
+    json_t *row;
+    size_t  i;
+
+    json_array_foreach(rows, i, row)
+        if (!strcmp(json_str(row, key), text))
+            return row;
+    return NULL;
 }

@@ -384,6 +384,42 @@ int db_is_named(const struct db *db)
            st.st_ino == db->st.st_ino;
 }
 
+/* What the file is now. 0: it cannot be told. A second descriptor would drop SQLite's locks as it
+ * is closed, so SQLite reads. */
+static int file_now(struct db *db, struct db_file *out)
+{
+    sqlite3_file *file = NULL;
+    struct stat   st;
+
+    if (stat(db->path, &st) ||
+        sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_FILE_POINTER, &file) || !file)
+        return 0;
+    *out = (struct db_file){ 1, st.st_mtim, st.st_size, { 0 } };
+    int rc = file->pMethods->xRead(file, out->head, DB_HEAD, 0);
+    return !rc || rc == SQLITE_IOERR_SHORT_READ;
+}
+
+void db_note(struct db *db)
+{
+    db->file.noted = file_now(db, &db->file);
+}
+
+int db_is_noted(struct db *db)
+{
+    struct db_file *was = &db->file, now;
+    struct stat     st;
+
+    if (!was->noted || stat(db->path, &st) ||
+        (st.st_size == was->bytes && st.st_mtim.tv_sec == was->time.tv_sec &&
+         st.st_mtim.tv_nsec == was->time.tv_nsec))
+        return 1;
+    // a network file system may change its mind about the time
+    if (!file_now(db, &now) || now.bytes != was->bytes || memcmp(now.head, was->head, DB_HEAD))
+        return 0;
+    *was = now;
+    return 1;
+}
+
 int db_open_apart(struct db *db, int alone, struct err *err)
 {
     sqlite3_close(db->sql);
@@ -399,7 +435,8 @@ void db_close(struct db *db)
     for (int i = 0; i < DB_STATEMENTS && db->known[i].text; i++)
         sqlite3_finalize(db->known[i].stmt);
     memset(db->known, 0, sizeof db->known);
-    if (db->sql && ((db->read_only && db_has_log(db)) || !db_is_named(db)))
+    if (db->sql &&
+        ((db->read_only && db_has_log(db)) || !db_is_named(db) || !db_is_noted(db)))
         sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close_v2(db->sql);
     db->sql = NULL;

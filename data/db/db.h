@@ -10,12 +10,16 @@
 
 enum { DB_STATEMENTS = 48 };
 
+enum { DB_HEAD = 100 };
+struct db_file { int noted; struct timespec time; int64_t bytes; unsigned char head[DB_HEAD]; };
+
 struct db {
     sqlite3       *sql;
     char          *path;
     int            read_only;
     struct stat    st; // the file that was opened
     struct stat    log; // its log after the last commit; st_ino 0: unknown
+    struct db_file file; // the database without its log, as this process has written it last
     struct db_wait wait;
     struct { const char *text; sqlite3_stmt *stmt; } known[DB_STATEMENTS]; // by their texts' places
 };
@@ -66,3 +70,8 @@ enum db_log db_log_is(const struct db *db);
 /* Returns whether the path still leads to the file that was opened. It does not if the file was
  * moved. It does not if a snapshot of its file system, with the same inode, took its place. */
 int db_is_named(const struct db *db);
+/* Notes what the database's file is, after this process has opened it or made a checkpoint: nothing
+ * else writes it. db_is_noted returns whether that still holds. It does not if another program has
+ * written into the file, as `cp` and `rsync --inplace` do. */
+void db_note(struct db *db);
+int  db_is_noted(struct db *db);

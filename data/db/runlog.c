@@ -45,6 +45,38 @@ static char *beside(const struct runlog *log, const char *tail, struct err *err)
 static const char *const tails[] = { "", "-wal", "-shm", "-journal" };
 enum { TAILS = sizeof tails / sizeof *tails };
 
+/* A log begins with SQLite's number, or with zeros where a power cut came. */
+static int is_log(const char *path)
+{
+    static const unsigned char magic[] = { 0x37, 0x7f, 0x06 }, none[sizeof magic];
+    unsigned char              head[sizeof magic];
+    int     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
+
+    file_close(fd);
+    return n <= 0 || !memcmp(head, magic, (size_t)n) || !memcmp(head, none, (size_t)n);
+}
+
+/* The log's index has whole pages; SQLite cuts one that nobody uses to 3 bytes. It is not opened:
+ * closing it would drop SQLite's locks. */
+static int is_index(const char *path)
+{
+    enum { CUT = 3, PAGE = 4096 };
+    struct stat st;
+
+    return stat(path, &st) || st.st_size <= CUT || st.st_size % PAGE == 0;
+}
+
+/* Refuses a file of somebody's under a name that SQLite takes for its own: it would write over it,
+ * and remove it. */
+static int foreign_check(const char *path, const char *tail, struct err *err)
+{
+    if (strcmp(tail, "-wal") ? strcmp(tail, "-shm") || is_index(path) : is_log(path))
+        return 0;
+    return err_misuse(err, "%s is not of siTrain, and SQLite would write over it: move it "
+                      "elsewhere", path);
+}
+
 /* Checks the names that SQLite will open: it would block on a pipe, and write through a link. */
 static int names_check(const struct runlog *log, int written, struct err *err)
 {
@@ -54,6 +86,7 @@ static int names_check(const struct runlog *log, int written, struct err *err)
         char *path = beside(log, tails[i], err);
 
         rc = path ? file_check_own(path, written, err) : -ENOMEM;
+        rc = rc ? rc : foreign_check(path, tails[i], err);
         free(path);
     }
     return rc;
@@ -215,6 +248,7 @@ static int log_count(struct runlog *log, struct err *err)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
     l->known = log->counts = 1;
+    db_note(&log->db);
     int rc = run_lock_note(l);
     return rc ? err_set(err, rc, "write run.lock beside %s: %s", log->db.path, strerror(-rc)) : 0;
 }
@@ -390,9 +424,14 @@ static int log_keep(struct runlog *log, int alone, struct err *err)
 
 int runlog_whole(struct runlog *log, struct err *err)
 {
-    return sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL)
-               ? db_fail(&log->db, "taking in its log", err)
-               : 0;
+    int rc = runlog_file_check(log, err);
+
+    if (!rc &&
+        sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
+        rc = db_fail(&log->db, "taking in its log", err);
+    if (!rc)
+        db_note(&log->db);
+    return rc;
 }
 
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
@@ -428,7 +467,7 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     runlog_rollback(log);
-    if (log->counts && log->db.sql)
+    if (log->counts && log->db.sql && !log->left)
         runlog_checkpoint(log);
     db_close(&log->db);
     run_lock_release(&log->lock);

@@ -31,6 +31,17 @@ static int named_check(const struct runlog *log, struct err *err)
                          "bring it back and go on with --resume", log->db.path);
 }
 
+/* Pages of this process would be mixed with the other's. */
+int runlog_file_check(struct runlog *log, struct err *err)
+{
+    return db_is_noted(&log->db)
+               ? 0
+               : err_set(err, -ESTALE, "%s was written by another program while the run used it "
+                         "(copied over, or a checkpoint of SQLite): nothing more is written; if it "
+                         "was copied over, put the former one back (its log, %s-wal, is still "
+                         "there); then go on with --resume", log->db.path, log->db.path);
+}
+
 /* What somebody removed or replaced is still open: it is taken into run.db now, and nothing is
  * lost. SQLite would do so as it closes, and remove whatever has the log's name by then. */
 static int log_check(struct runlog *log, struct err *err)
@@ -76,6 +87,7 @@ int runlog_begin(struct runlog *log, struct err *err)
 
     rc = rc ? rc : named_check(log, err);
     rc = rc || !log->counts ? rc : lock_check(log, err);
+    rc = rc ? rc : runlog_file_check(log, err);
     rc = rc ? rc : log_check(log, err);
     rc = rc ? rc : db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
     if (!rc && (rc = runlog_unchanged(log, err)))
@@ -149,12 +161,16 @@ void runlog_checkpoint(struct runlog *log)
     uint64_t         before = l->begun, reached = l->commits;
     int              pages, done, known = RUNLOG_ENDS;
 
+    if (!db_is_noted(&log->db)) // the next transaction says so
+        return;
     l->begun = l->commits;
     if (run_lock_note(l)) {
         l->begun = before;
         return;
     }
-    if (sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &done))
+    int rc = sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &done);
+    db_note(&log->db);
+    if (rc)
         return;
     if (done == pages)
         l->taken = log->taken = l->commits;

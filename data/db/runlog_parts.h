@@ -24,6 +24,9 @@ struct runlog {
 /* Returns the checksum of a setting's row. */
 uint32_t runlog_setting_sum(const char *key, const char *value);
 
+/* Refuses a run.db into which another program has written since this process last did. */
+int runlog_file_check(struct runlog *log, struct err *err);
+
 /* Runs db_run in the open transaction, or in its own if none is open. */
 int runlog_write(struct runlog *log, const char *text, const char *doing, struct err *err,
                  const char *types, ...);

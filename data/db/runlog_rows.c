@@ -94,6 +94,11 @@ int runlog_new_arithmetic(struct runlog *log, struct err *err)
     return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);
 }
 
+int runlog_new_frozen(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_FROZEN, err);
+}
+
 int runlog_new_pairs(struct runlog *log, struct err *err)
 {
     return schema_pairs(&log->db, err);

@@ -365,10 +365,10 @@ int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
 
     if (!s || !one || !index) {
         rc = err_set(err, -ENOMEM, "no memory to open %s", dir);
-    } else if (access(one, F_OK) == 0) {
+    } else if (file_may_be(one)) {
         rc = st_files_alloc(s, 1, err);
         rc = rc ? rc : st_file_open(s, 0, dir, "model.safetensors", err);
-    } else if (access(index, F_OK) == 0) {
+    } else if (file_may_be(index)) {
         rc = st_open_index(s, dir, index, &root, err);
     } else {
         rc = err_misuse(err, "%s has neither model.safetensors nor model.safetensors.index.json",

@@ -252,7 +252,7 @@ int companion_read(json_t **out, const char *dir, const char *name, struct err *
 {
     char *path = file_path(err, "%s/%s", dir, name);
     int   rc = !path                 ? -ENOMEM
-               : access(path, F_OK) ? 0
+               : !file_may_be(path) ? 0
                                     : json_read_object(out, path, COMPANION_BYTES, err);
 
     free(path);

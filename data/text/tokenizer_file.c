@@ -219,7 +219,7 @@ static const char *const *form_find(const char *const (*of)[2], size_t n, const 
 {
     for (size_t i = 0; i < n; i++) {
         char *first = file_path(NULL, "%s/%s", dir, of[i][0]);
-        int   there = first && access(first, F_OK) == 0;
+        int   there = first && file_may_be(first);
 
         free(first);
         if (there)

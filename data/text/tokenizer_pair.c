@@ -243,7 +243,7 @@ int tokenizer_keep_class(const char *from, const char *to, struct err *err)
     rc = rc ? rc : said_read(&said, config, from, err);
     const struct kind *k = rc || !is_general(own) ? NULL : kind_find(&said);
 
-    if (!rc && k && access(whole, F_OK)) {
+    if (!rc && k && !file_may_be(whole)) {
         rc = companion_read(&file, to, name, err);
         file = file ? file : json_object();
         json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));

@@ -294,7 +294,7 @@ static int take_one(struct taking *k, const struct kind *kind, const char *src, 
 {
     char  *text = NULL, *copy = NULL;
     size_t n;
-    int    rc = access(src, F_OK) ? 0 : file_read_whole(&text, &n, src, TOKENIZER_FILE_MAX, err);
+    int    rc = !file_may_be(src) ? 0 : file_read_whole(&text, &n, src, TOKENIZER_FILE_MAX, err);
 
     if (!rc && text && !(copy = malloc(n + 1)))
         rc = err_set(err, -ENOMEM, "no memory to read %s", src);

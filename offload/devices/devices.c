@@ -18,7 +18,7 @@ static struct csd_config updates_of(const struct run_config *cfg, const struct s
 {
     return (struct csd_config){
         .disk = disk_find(cfg->disk), .mem = cfg->csd_mem, .moments = st->moments,
-        .wire_dt = cfg->wire_dt, .update_params = trains ? st->max_pad : 0,
+        .wire_dt = cfg->wire_dt, .update_params = trains ? st->update_pad : 0,
         .handler = run_modes[cfg->mode].handler, .timeout_ns = cfg->io_timeout_ns,
         .update_link = run_modes[cfg->mode].update_link,
     };

@@ -4,50 +4,95 @@
  *
  * Invariants: a file is complete and, if the run is durable, on stable storage before a row names
  * it. Rows of an area change all together, in one transaction. The area that the newest rows name
- * is never written to. */
+ * is never written to. The frozen blocks' area is written when the run is made, and never again. */
 #include "offload/devices/image.h"
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
 #include "data/db/ledger.h"
+#include "kernels/elementwise.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_FLOATS = 1 << 20 }; // 4 MiB per read or write, large enough for any drive
+enum { BUFFER_BYTES = 4 << 20 }; // of a read or write, large enough for any drive
+enum { FILES = IMAGE_FROZEN + 1 };
+
+static const char *const names[FILES] = { "image0", "image1", "frozen" };
 
 /* The rows of one area in the journal. */
 struct area {
     size_t             found; // number of rows
+    size_t             next;  // the block that no row was found of yet
     struct image_state state; // what the rows say
 };
 
 size_t image_block_floats(const struct run_config *cfg, size_t block)
 {
-    return (size_t)(1 + optim_moments(cfg->optim) + !!cfg->error_feedback) *
-           cfg->block_params[block];
+    return run_trains(cfg, block) ? (size_t)(1 + optim_moments(cfg->optim) +
+                                             !!cfg->error_feedback) * cfg->block_params[block]
+                                  : 0;
 }
 
-uint64_t image_block_offset(const struct run_config *cfg, size_t block)
+/* Whether an area has a block. */
+static int has(const struct run_config *cfg, unsigned area, size_t block)
+{
+    return run_trains(cfg, block) == (area != IMAGE_FROZEN);
+}
+
+/* The number of blocks in an area. */
+static size_t blocks_in(const struct run_config *cfg, unsigned area)
+{
+    size_t n = 0;
+
+    for (size_t b = 0; b < run_blocks(cfg); b++)
+        n += (size_t)has(cfg, area, b);
+    return n;
+}
+
+static enum dtype dtype_of(const struct run_config *cfg, unsigned area)
+{
+    return area == IMAGE_FROZEN ? cfg->wire_dt : DT_F32;
+}
+
+/* Bytes of a block that an area has. */
+static uint64_t block_bytes(const struct run_config *cfg, unsigned area, size_t block)
+{
+    return area == IMAGE_FROZEN ? (uint64_t)cfg->block_params[block] * dtype_bytes(cfg->wire_dt)
+                                : (uint64_t)image_block_floats(cfg, block) * sizeof(float);
+}
+
+/* Where a block begins in an area; the area's end for the block after the last. */
+static uint64_t block_offset(const struct run_config *cfg, unsigned area, size_t block)
 {
     uint64_t bytes = 0;
 
     for (size_t b = 0; b < block; b++)
-        bytes += (uint64_t)image_block_floats(cfg, b) * sizeof(float);
+        bytes += has(cfg, area, b) ? block_bytes(cfg, area, b) : 0;
     return bytes;
+}
+
+uint64_t image_block_offset(const struct run_config *cfg, size_t block)
+{
+    return block_offset(cfg, 0, block);
 }
 
 uint64_t image_bytes(const struct run_config *cfg)
 {
-    return image_block_offset(cfg, run_blocks(cfg));
+    return block_offset(cfg, 0, run_blocks(cfg));
+}
+
+uint64_t image_frozen_bytes(const struct run_config *cfg)
+{
+    return block_offset(cfg, IMAGE_FROZEN, run_blocks(cfg));
 }
 
 void image_path(const struct run_config *cfg, unsigned area, char *path, size_t size)
 {
-    snprintf(path, size, "%s/image%u", cfg->dir, area);
+    snprintf(path, size, "%s/%s", cfg->dir, names[area]);
 }
 
 static int lock_area(const char *path, int shared, int *fd, struct err *err)
@@ -99,6 +144,8 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
     int rc = 0;
 
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
+        if (!has(cfg, state->area, b))
+            continue;
         uint64_t row[6] = { state->area, b, state->step, state->applied, crc[b] };
 
         row[5] = row_sum(cfg, row);
@@ -107,11 +154,11 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
     return rc;
 }
 
-/* The rows of both areas, while they are read. */
+/* The rows of all areas, while they are read. */
 struct areas {
     const struct run_config *cfg;
-    struct area              area[IMAGE_AREAS];
-    uint32_t                *crc;    // (IMAGE_AREAS, n_blocks)
+    struct area              area[FILES];
+    uint32_t                *crc;    // (FILES, n_blocks)
     unsigned                 newest; // the committed area
 };
 
@@ -120,18 +167,23 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
 {
     struct areas            *all = ctx;
     const struct run_config *cfg = all->cfg;
-    struct area             *a = row[0] < IMAGE_AREAS ? &all->area[row[0]] : NULL;
+    struct area             *a = row[0] < FILES ? &all->area[row[0]] : NULL;
+    size_t                   n = run_blocks(cfg);
 
-    if (!a || a->found >= run_blocks(cfg) || row[1] != a->found || row[4] > UINT32_MAX ||
+    while (a && a->next < n && !has(cfg, (unsigned)row[0], a->next))
+        a->next++;
+    if (!a || a->next >= n || row[1] != a->next || row[4] > UINT32_MAX ||
         (a->found && row[2] != a->state.step) || row[5] != row_sum(cfg, row))
-        return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%" PRIu64 " in the journal "
-                       "is damaged or of another run", cfg->dir, a ? a->found : 0, row[0]);
+        return err_set(err, -EBADMSG, "run.db in %s: row %zu of %s in the journal "
+                       "is damaged or of another run", cfg->dir, a ? a->found : 0,
+                       a ? names[row[0]] : "an unknown image");
     a->state = (struct image_state){ .area = (unsigned)row[0], .step = row[2], .applied = row[3] };
-    all->crc[row[0] * run_blocks(cfg) + a->found++] = (uint32_t)row[4];
+    all->crc[row[0] * n + a->next++] = (uint32_t)row[4];
+    a->found++;
     return 0;
 }
 
-/* Reads the rows of both areas. A damaged page could hide rows and let the older image pass for the
+/* Reads the rows of all areas. A damaged page could hide rows and let the older image pass for the
  * newest, so SQLite checks the table first. An area without rows has found 0. The caller always
  * frees all->crc. */
 static int areas_read(const struct run_config *cfg, struct areas *all, struct err *err)
@@ -139,21 +191,21 @@ static int areas_read(const struct run_config *cfg, struct areas *all, struct er
     int64_t n = ledger_check(cfg->log, LEDGER_IMAGES, err);
 
     *all = (struct areas){ .cfg = cfg,
-                           .crc = calloc(IMAGE_AREAS * run_blocks(cfg), sizeof *all->crc) };
+                           .crc = calloc(FILES * run_blocks(cfg), sizeof *all->crc) };
     if (!n && !all->crc)
         return err_set(err, -ENOMEM, "out of memory for the journal of images");
     if (!n)
         n = ledger_read(cfg->log, LEDGER_IMAGES, SIZE_MAX, row_take, all, err);
     if (n < 0)
         return (int)n;
-    for (unsigned a = 0; a < IMAGE_AREAS; a++) {
+    for (unsigned a = 0; a < FILES && n; a++) {
         const struct area *of = &all->area[a];
 
-        if (of->found && of->found != run_blocks(cfg))
+        if ((of->found || a == IMAGE_FROZEN) && of->found != blocks_in(cfg, a))
             return err_set(err, -EBADMSG,
-                           "run.db in %s: the journal has %zu of %zu blocks of image%u", cfg->dir,
-                           of->found, run_blocks(cfg), a);
-        if (of->found && (!all->area[all->newest].found ||
+                           "run.db in %s: the journal has %zu of %zu blocks of %s", cfg->dir,
+                           of->found, blocks_in(cfg, a), names[a]);
+        if (of->found && a != IMAGE_FROZEN && (!all->area[all->newest].found ||
                           of->state.step > all->area[all->newest].state.step))
             all->newest = a;
     }
@@ -175,65 +227,66 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
 /* ---- reading ---- */
 
 /* Refuses a file that ends before the last block does. */
-static int check_size(const struct run_config *cfg, int fd, const char *path, struct err *err)
+static int check_size(const struct image_file *f, struct err *err)
 {
     struct stat st;
 
-    if (fstat(fd, &st) < 0)
-        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    for (size_t b = 0; b < run_blocks(cfg); b++) {
-        uint64_t end = image_block_offset(cfg, b + 1);
+    if (fstat(f->fd, &st) < 0)
+        return err_set(err, -errno, "stat %s: %s", f->path, strerror(errno));
+    for (size_t b = 0; b < run_blocks(f->cfg); b++) {
+        uint64_t end = block_offset(f->cfg, f->area, b + 1);
 
         if ((uint64_t)st.st_size < end)
             return err_set(err, -EBADMSG, "%s: block %zu is cut off at offset %" PRIu64
-                           ", it should end at %" PRIu64, path, b, (uint64_t)st.st_size, end);
+                           ", it should end at %" PRIu64, f->path, b, (uint64_t)st.st_size, end);
     }
     return 0;
 }
 
-void image_reader_close(struct image_reader *f)
+static void reader_close(struct image_file *f)
 {
     if (f->cfg && f->fd >= 0)
         close(f->fd);
     free(f->buffer);
 }
 
-static int reader_open(struct image_reader *f, const struct run_config *cfg, unsigned area,
+static int reader_open(struct image_file *f, const struct run_config *cfg, unsigned area,
                        struct err *err)
 {
     uint64_t size;
 
-    *f = (struct image_reader){ .cfg = cfg, .fd = -1 };
+    *f = (struct image_file){ .cfg = cfg, .area = area, .fd = -1 };
     image_path(cfg, area, f->path, sizeof f->path);
     int rc = file_open_read(f->path, &f->fd, &size, err);
     return rc ? rc : lock_area(f->path, 1, &f->fd, err);
 }
 
 /* Reads one block into `out`, or if that is NULL through the buffer, and compares its checksum. */
-static int block_load(const struct image_reader *f, size_t b, uint32_t expected, float *out,
+static int block_load(const struct image_file *f, size_t b, uint32_t expected, char *out,
                       struct param_set *beyond, struct err *err)
 {
     const struct run_config *cfg = f->cfg;
-    size_t                   floats = image_block_floats(cfg, b);
-    uint64_t                 off = image_block_offset(cfg, b);
-    uint32_t                 crc = 0;
+    enum dtype               dt = dtype_of(cfg, f->area);
+    uint64_t off = block_offset(cfg, f->area, b), bytes = block_bytes(cfg, f->area, b),
+             all = block_offset(cfg, f->area, run_blocks(cfg));
+    uint32_t crc = 0;
 
-    for (size_t i = 0; i < floats; i += BUFFER_FLOATS) {
-        size_t n = size_min(floats - i, BUFFER_FLOATS);
-        float *to = out ? out + i : f->buffer;
-        int    rc = file_pread(f->fd, to, n * sizeof *to, off + (uint64_t)i * sizeof *to,
-                               f->path, err);
+    for (uint64_t i = 0; i < bytes; i += BUFFER_BYTES) {
+        size_t n = (size_t)(bytes - i < BUFFER_BYTES ? bytes - i : BUFFER_BYTES);
+        void  *to = out ? out + i : f->buffer;
+        int    rc = file_pread(f->fd, to, n, off + i, f->path, err);
 
         if (rc)
             return rc;
-        crc = crc32c(crc, to, n * sizeof *to);
+        crc = crc32c(crc, to, n);
         if (beyond) {
-            struct overflow part = overflow_find(to, n);
+            struct param_set part = { 0 };
 
-            part.first = (i + part.first) % cfg->block_params[b]; // its parameter
-            param_set_add(beyond, b, 0, part);
+            param_set_look(&part, b, i / dtype_bytes(dt), to, dt, n / dtype_bytes(dt));
+            part.first %= cfg->block_params[b]; // its parameter
+            param_set_join(beyond, &part);
         }
-        rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *to, image_bytes(cfg), err);
+        rc = watch_look(cfg->watch, off + i + n, all, err);
         if (rc)
             return rc;
     }
@@ -244,35 +297,48 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
     return 0;
 }
 
-/* Reads an area into states[block]. With states NULL it is only checked. If `count` is given,
+/* Reads an area into stored[block]. With stored NULL it is only checked. If `count` is given,
  * damage is counted and does not end the reading. */
-static int area_load(const struct areas *all, unsigned index, float *const *states,
+static int area_load(const struct areas *all, unsigned index, void *const *stored,
                      struct image_check *count, struct err *err)
 {
     const struct run_config *cfg = all->cfg;
-    struct image_reader      f;
+    struct image_file        f;
     int                      rc = reader_open(&f, cfg, index, err);
 
-    if (!rc && !states && !(f.buffer = malloc(BUFFER_FLOATS * sizeof *f.buffer)))
+    if (!rc && !stored && !(f.buffer = malloc(BUFFER_BYTES)))
         rc = err_set(err, -ENOMEM, "out of memory for checking %s", f.path);
     if (!rc && !count)
-        rc = check_size(cfg, f.fd, f.path, err);
+        rc = check_size(&f, err);
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
         struct param_set beyond = { 0 };
 
-        rc = block_load(&f, b, all->crc[index * run_blocks(cfg) + b], states ? states[b] : NULL,
+        if (!has(cfg, index, b))
+            continue;
+        rc = block_load(&f, b, all->crc[index * run_blocks(cfg) + b], stored ? stored[b] : NULL,
                         count ? &beyond : NULL, err);
         if (!count || rc == -EINTR)
             continue;
-        count->bytes += image_block_floats(cfg, b) * sizeof(float);
+        count->n++;
+        count->bytes += block_bytes(cfg, index, b);
         if (!rc)
             param_set_join(&count->beyond, &beyond); // a damaged block has random values
         else if (count->damaged++ == 0)
             count->why = *err;
         rc = 0;
     }
-    image_reader_close(&f);
+    reader_close(&f);
     return rc;
+}
+
+/* Reads the frozen blocks, if there are any. Nothing else has their parameters. */
+static int frozen_load(const struct areas *all, void *const *stored, struct err *err)
+{
+    int rc = all->area[IMAGE_FROZEN].found ? area_load(all, IMAGE_FROZEN, stored, NULL, err) : 0;
+
+    return rc != -EBADMSG || !err
+               ? rc : err_set(err, rc, "%.800s; the run has these parameters nowhere else: "
+                              "make it again from the model that it began with", err->text);
 }
 
 /* Adds to the message what is left of the run. Going back silently would lose steps that were
@@ -289,7 +355,7 @@ static int say_what_is_left(const struct areas *all, int rc, struct err *err)
     return err_set(err, rc, "%.800s; no other whole committed state is left", err->text);
 }
 
-int image_load(const struct run_config *cfg, struct image_state *out, float *const *states,
+int image_load(const struct run_config *cfg, struct image_state *out, void *const *stored,
                struct err *err)
 {
     struct areas all;
@@ -297,9 +363,10 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
 
     if (!rc) {
         *out = all.area[all.newest].state;
-        rc = area_load(&all, all.newest, states, NULL, err);
+        rc = area_load(&all, all.newest, stored, NULL, err);
         if (rc && rc != -EBUSY && rc != -ENOLCK && rc != -EINTR && err)
             rc = say_what_is_left(&all, rc, err);
+        rc = rc ? rc : frozen_load(&all, stored, err);
     }
     free(all.crc);
     return rc;
@@ -324,18 +391,39 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
         *err = why;
         return rc;
     }
-    out->damaged = run_blocks(cfg);
+    out->damaged = blocks_in(cfg, area);
     out->why = why;
     return 0;
+}
+
+/* Reads parameters of a frozen block, and widens them. */
+static int frozen_read(const struct image_file *f, size_t block, size_t first, size_t n, float *out,
+                       struct err *err)
+{
+    enum dtype dt = f->cfg->wire_dt;
+    char       wire[64 << 10];
+    uint64_t   off = block_offset(f->cfg, IMAGE_FROZEN, block) + first * dtype_bytes(dt);
+    int        rc = 0;
+
+    for (size_t i = 0, k; i < n && !rc; i += k) {
+        k = size_min(n - i, sizeof wire / dtype_bytes(dt));
+        rc = file_pread(f->fd, wire, k * dtype_bytes(dt), off + i * dtype_bytes(dt), f->path, err);
+        if (!rc)
+            convert(out + i, DT_F32, wire, dt, k);
+    }
+    return rc;
 }
 
 static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     const struct image_reader *r = ctx;
+    const struct image_file   *f = &r->newest;
 
-    assert(block < run_blocks(r->cfg) && first + n <= r->cfg->block_params[block]);
-    return file_pread(r->fd, out, n * sizeof *out,
-                      image_block_offset(r->cfg, block) + (uint64_t)first * sizeof *out, r->path,
+    assert(block < run_blocks(f->cfg) && first + n <= f->cfg->block_params[block]);
+    if (!run_trains(f->cfg, block))
+        return frozen_read(&r->frozen, block, first, n, out, err);
+    return file_pread(f->fd, out, n * sizeof *out,
+                      image_block_offset(f->cfg, block) + (uint64_t)first * sizeof *out, f->path,
                       err);
 }
 
@@ -347,7 +435,15 @@ int image_reader_open(struct image_reader *r, struct params_source *source,
 
     *r = (struct image_reader){ 0 };
     *source = (struct params_source){ .read = reader_read, .ctx = r };
-    return rc ? rc : reader_open(r, cfg, s.area, err);
+    if (!rc && blocks_in(cfg, IMAGE_FROZEN))
+        rc = reader_open(&r->frozen, cfg, IMAGE_FROZEN, err);
+    return rc ? rc : reader_open(&r->newest, cfg, s.area, err);
+}
+
+void image_reader_close(struct image_reader *r)
+{
+    reader_close(&r->newest);
+    reader_close(&r->frozen);
 }
 
 /* ---- writing ---- */
@@ -360,45 +456,58 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
     return runlog_end(cfg->log, rc, err);
 }
 
-/* Writes a block: from states or, if that is NULL, masters from init and zeros, through the
- * buffer. */
-static int block_write(const struct image_reader *f, size_t b, const float *states,
+/* Puts n elements of a block's first state into the buffer: its parameters from init, of which
+ * there are so many, then zeros. */
+static int first_read(const struct image_file *f, size_t b, size_t i, size_t n,
+                      const struct params_source *init, struct err *err)
+{
+    enum dtype dt = dtype_of(f->cfg, f->area);
+    float     *wide = (float *)(void *)((char *)f->buffer + (dt == DT_F32 ? 0 : BUFFER_BYTES));
+    int        rc = 0;
+
+    if (i < f->cfg->block_params[b])
+        rc = init->read(init->ctx, b, i, n, wide, err);
+    else
+        memset(wide, 0, n * sizeof *wide);
+    if (!rc && dt != DT_F32)
+        convert(f->buffer, dt, wide, DT_F32, n);
+    return rc;
+}
+
+/* Writes a block: as it is stored or, if that is NULL, as it begins, through the buffer. */
+static int block_write(const struct image_file *f, size_t b, const char *stored,
                        const struct params_source *init, uint32_t *crc, struct err *err)
 {
     const struct run_config *cfg = f->cfg;
-    size_t   params = cfg->block_params[b], floats = image_block_floats(cfg, b), n;
-    uint64_t off = image_block_offset(cfg, b);
+    size_t   each = dtype_bytes(dtype_of(cfg, f->area)), params = cfg->block_params[b], n;
+    size_t   all = block_bytes(cfg, f->area, b) / each; // elements
+    uint64_t off = block_offset(cfg, f->area, b), end = block_offset(cfg, f->area, run_blocks(cfg));
     int      rc = 0;
 
     *crc = 0;
-    for (size_t i = 0; i < floats && !rc; i += n) {
-        const float *from = states ? states + i : f->buffer;
+    for (size_t i = 0; i < all && !rc; i += n) {
+        const void *from = stored ? stored + i * each : f->buffer;
 
-        n = size_min((i < params ? params : floats) - i, BUFFER_FLOATS);
-        if (!states && i < params)
-            rc = init->read(init->ctx, b, i, n, f->buffer, err);
-        else if (!states)
-            memset(f->buffer, 0, n * sizeof *from);
-        rc = rc ? rc
-                : file_pwrite(f->fd, from, n * sizeof *from, off + (uint64_t)i * sizeof *from,
-                              f->path, err);
-        *crc = crc32c(*crc, from, n * sizeof *from);
-        if (!rc && !states)
-            rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *from, image_bytes(cfg),
-                            err);
+        n = size_min((i < params ? params : all) - i, BUFFER_BYTES / sizeof(float));
+        if (!stored)
+            rc = first_read(f, b, i, n, init, err);
+        rc = rc ? rc : file_pwrite(f->fd, from, n * each, off + i * each, f->path, err);
+        *crc = crc32c(*crc, from, n * each);
+        if (!rc && !stored)
+            rc = watch_look(cfg->watch, off + (i + n) * each, end, err);
     }
     return rc;
 }
 
-int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
+int image_write(const struct run_config *cfg, unsigned area, int fd, void *const *stored,
                 uint32_t *crc, struct err *err)
 {
-    struct image_reader f = { .cfg = cfg, .fd = fd };
-    int                 rc = 0;
+    struct image_file f = { .cfg = cfg, .area = area, .fd = fd };
+    int               rc = 0;
 
     image_path(cfg, area, f.path, sizeof f.path);
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
-        rc = block_write(&f, b, states[b], NULL, &crc[b], err);
+        rc = has(cfg, area, b) ? block_write(&f, b, stored[b], NULL, &crc[b], err) : 0;
     if (!rc && cfg->durable && fsync(fd) < 0)
         rc = err_set(err, -errno, "flush %s: %s", f.path, strerror(errno));
     if (!rc && cfg->durable)
@@ -406,29 +515,49 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
     return rc;
 }
 
-int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+/* Makes an area's file as it begins. *made: it may have its name, also after a failure. */
+static int area_make(const struct run_config *cfg, unsigned area, const struct params_source *init,
+                     uint32_t *crc, int *made, struct err *err)
 {
-    struct file_new     new_ = { 0 };
-    struct image_reader f = { .cfg = cfg, .buffer = malloc(BUFFER_FLOATS * sizeof *f.buffer) };
-    uint32_t           *crc = calloc(run_blocks(cfg), sizeof *crc);
+    struct file_new   new_ = { 0 };
+    struct image_file f = { .cfg = cfg, .area = area, .buffer = malloc(2 * BUFFER_BYTES) };
 
-    image_path(cfg, 0, f.path, sizeof f.path);
-    int rc = crc && f.buffer ? file_new_open(&new_, f.path, err)
-                            : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
-    int begun = !rc;
+    image_path(cfg, area, f.path, sizeof f.path);
+    int rc = f.buffer ? file_new_open(&new_, f.path, err)
+                      : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
+    *made = !rc;
     f.fd = new_.fd;
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
-        rc = block_write(&f, b, NULL, init, &crc[b], err);
+        rc = has(cfg, area, b) ? block_write(&f, b, NULL, init, &crc[b], err) : 0;
     rc = rc ? rc : file_new_commit(&new_, err);
     file_new_abort(&new_); // removes what was not committed
+    free(f.buffer);
+    return rc;
+}
+
+int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
+{
+    static const unsigned areas[] = { IMAGE_FROZEN, 0 };
+    uint32_t             *crc = calloc(run_blocks(cfg), sizeof *crc); // a block is in one of them
+    int                   made[2] = { 0 }, rc = 0;
+    char                  path[PATH_MAX];
+
+    if (!crc)
+        rc = err_set(err, -ENOMEM, "out of memory for making images in %s", cfg->dir);
+    for (int i = 0; i < 2 && !rc; i++)
+        if (areas[i] == 0 || blocks_in(cfg, areas[i]))
+            rc = area_make(cfg, areas[i], init, crc, &made[i], err);
     if (!rc && !(rc = runlog_begin(cfg->log, err))) {
         rc = ledger_make(cfg->log, LEDGER_IMAGES, err);
-        rc = rc ? rc : image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);
+        for (int i = 0; i < 2 && !rc; i++)
+            rc = image_commit(cfg, &(struct image_state){ .area = areas[i] }, crc, err);
         rc = runlog_end(cfg->log, rc, err);
     }
-    if (rc && begun) // it may have its name already
-        unlink(f.path);
-    free(f.buffer);
+    for (int i = 0; i < 2 && rc; i++) {
+        image_path(cfg, areas[i], path, sizeof path);
+        if (made[i])
+            unlink(path);
+    }
     free(crc);
     return rc;
 }

@@ -1,5 +1,6 @@
 /* image.h: the commits of mode mem. RUN/image0 and RUN/image1, called areas, each hold the masters
- * and moments of all blocks, and with error feedback the residuals. They are written alternately;
+ * and moments of all trained blocks, and with error feedback the residuals. If blocks are frozen,
+ * RUN/frozen holds their wire parameters, and is written once. Images are written alternately;
  * the journal's rows say which step each holds. The newest area with rows is the run's state. The
  * other area is overwritten next, so a crash during a write loses nothing. Calls return 0 or
  * -errno. */
@@ -17,22 +18,25 @@ struct image_state {
     uint64_t applied; // number of updates in it
 };
 
-/* Floats of a block in an image: the master, then each moment, then the residual. */
+/* Floats of a block in an image: the master, then each moment, then the residual. A frozen block
+ * has none. */
 size_t   image_block_floats(const struct run_config *cfg, size_t block);
 uint64_t image_block_offset(const struct run_config *cfg, size_t block); // bytes
 uint64_t image_bytes(const struct run_config *cfg);
+uint64_t image_frozen_bytes(const struct run_config *cfg); // of RUN/frozen
 void     image_path(const struct run_config *cfg, unsigned area, char *path, size_t size);
 
-/* Make area 0, with masters from `init` and moments zero, and its rows in a transaction. */
+/* Make area 0, with masters from `init` and moments zero, and RUN/frozen; their rows in a
+ * transaction. */
 int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err);
 
 /* The committed state, from the journal alone; no image is opened. */
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err);
 
-/* Read the committed image into states[block] (image_block_floats each), and check every block.
- * states NULL: only check. A damaged block is an error that names file, block, offset and the last
+/* Read the committed image into stored[block] (image_block_floats each; of a frozen block its wire
+ * parameters), and check every block. stored NULL: only check. A damaged block is an error that names file, block, offset and the last
  * whole state. */
-int image_load(const struct run_config *cfg, struct image_state *out, float *const *states,
+int image_load(const struct run_config *cfg, struct image_state *out, void *const *stored,
                struct err *err);
 
 /* Open an area's file for writing, made if it does not exist, and lock it until *fd is closed.
@@ -44,19 +48,21 @@ int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err 
 int image_present(const struct run_config *cfg, unsigned area, int fd, struct err *err);
 
 /* image_write writes an area's file, and makes it durable if the run is; crc: (n blocks) gets the
- * checksums. image_commit puts the rows into the caller's transaction. */
-int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
+ * checksums of trained ones. image_commit puts the rows into the caller's transaction. */
+int image_write(const struct run_config *cfg, unsigned area, int fd, void *const *stored,
                 uint32_t *crc, struct err *err);
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err);
 
 /* An area's file, locked against writers. In image.c it also stands for a file that is written. */
-struct image_reader {
+struct image_file {
     const struct run_config *cfg;
+    unsigned                 area;
     int                      fd;
     char                     path[PATH_MAX];
-    float                   *buffer; // values on their way, if the caller does not want them
+    void                    *buffer; // values on their way, if the caller does not want them
 };
+struct image_reader { struct image_file newest, frozen; };
 
 /* Open the masters of the committed image. The whole image is verified here, once. *source is valid
  * until the close, and cfg must live as long. */
@@ -68,10 +74,11 @@ void image_reader_close(struct image_reader *r); // also after a failure; accept
  * sentence about the first; values that are not finite. -errno if the journal itself is damaged. */
 struct image_check {
     int              named;
-    uint64_t         step, bytes, damaged;
+    uint64_t         step, n, bytes, damaged; // n: blocks in the area
     struct err       why;
     struct param_set beyond;
 };
+enum { IMAGE_FROZEN = IMAGE_AREAS }; // as an area: RUN/frozen
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
                 struct err *err);
 

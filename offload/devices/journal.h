@@ -10,7 +10,7 @@
 #pragma once
 
 #include "data/db/runlog.h"
-#include "kernels/optim.h"
+#include "kernels/update/optim.h"
 
 /* The committed state of one subgroup. */
 struct journal_sub { uint32_t slot, states_crc, wire_crc; uint64_t version; };

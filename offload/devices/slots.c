@@ -66,7 +66,8 @@ static void parcel_clear(const struct store *st, const struct slots_source *from
     p->zeros_crc = crc32c(0, p->buf + master, store_state_bytes(st, u->n_pad) - master);
 }
 
-/* Derives the wire from the master, and computes both checksums. That of zero moments is known. */
+/* Derives the wire from the master, and computes both checksums. That of zero moments is known. A
+ * frozen subgroup has only a wire. */
 static void parcel_seal(const struct store *st, const struct parcel *p, const struct store_sub *u,
                         struct journal_sub *row)
 {
@@ -75,6 +76,8 @@ static void parcel_seal(const struct store *st, const struct parcel *p, const st
 
     convert(wire, st->wire_dt, p->buf, DT_F32, u->n_pad);
     row->wire_crc = crc32c(0, wire, store_wire_bytes(st, u->n_pad));
+    if (!u->trains)
+        return;
     row->states_crc = p->zeros ? crc32c_join(crc32c(0, p->buf, master), p->zeros_crc,
                                              states - master)
                                : crc32c(0, p->buf, states);
@@ -87,16 +90,18 @@ static int sub_make(struct devices *d, const struct slots_source *from, size_t i
     const struct store     *st = &d->store;
     const struct store_sub *u = &st->subs[i];
     size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
-    char  *owed = made->residuals ? p->buf + states + wire : NULL;
+    size_t held = store_states_of(st, u);
+    char  *owed = made->residuals && u->trains ? p->buf + states + wire : NULL;
 
     parcel_clear(st, from, p, u);
     int rc = from->fill(from->ctx, u, (float *)(void *)p->buf, (float *)(void *)owed, err);
     if (rc)
         return rc;
-    made->subs[i] = (struct journal_sub){ .slot = u->first_slot, .version = from->version };
+    made->subs[i] = (struct journal_sub){ .slot = u->first_slot,
+                                          .version = u->trains ? from->version : 0 };
     parcel_seal(st, p, u, &made->subs[i]);
     p->u = u;
-    job_send(d, p, CLASS_STATES, p->buf, states + wire,
+    job_send(d, p, u->trains ? CLASS_STATES : CLASS_WIRE, p->buf + states - held, held + wire,
              store_slot_off(st, u->class_, u->first_slot));
     if (owed) {
         size_t bytes = store_residual_bytes(u->n_pad);
@@ -203,7 +208,7 @@ static int hold_wire(struct slots_reader *m, size_t i, struct err *err)
     struct csd_job job = { .cls = CLASS_WIRE, .buf = m->buf + sizeof(float) * u->n_pad,
                            .bytes = store_wire_bytes(st, u->n_pad),
                            .off = store_slot_off(st, u->class_, row->slot) +
-                                  store_state_bytes(st, u->n_pad) };
+                                  store_states_of(st, u) };
     int            rc = area_read(m, u, &job, row->wire_crc, err);
 
     if (!rc)
@@ -225,7 +230,7 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
     if (i == m->held)
         return 0;
     m->held = SIZE_MAX;
-    if (m->wire) {
+    if (m->wire || !st->subs[i].trains) {
         int rc = hold_wire(m, i, err);
 
         m->held = rc ? SIZE_MAX : i;
@@ -279,9 +284,9 @@ int slots_reader_copy(struct slots_reader *m, size_t block, size_t at, size_t n,
         const float            *held = (const float *)(void *)m->buf + (at - u->first);
 
         part = size_min(u->first + u->n - at, n);
-        for (size_t k = 0; k < parts; k++)
+        for (size_t k = 0; k < (u->trains ? parts : 1); k++)
             memcpy(out->states + k * out->n_pad + to, held + k * u->n_pad, 4 * part);
-        if (out->residual)
+        if (out->residual && u->trains)
             memcpy(out->residual + to, held + parts * u->n_pad, 4 * part);
     }
     return 0;

@@ -10,7 +10,7 @@
 struct slots_source {
     /* Fills a subgroup. states: (1 + moments, n_pad) master and moments; residual: (n_pad), NULL
      * without error feedback. All are zero before. With masters_only it fills only (n) the master.
-     */
+     * Of a frozen subgroup only the master counts: its wire is made from it, and stored alone. */
     int  (*fill)(void *ctx, const struct store_sub *u, float *states, float *residual,
                  struct err *err);
     void *ctx;
@@ -32,15 +32,16 @@ int slots_record(const struct devices *d, const struct journal *made, struct run
                  struct err *err);
 
 /* Reads fp32 masters for exports, of a closed run (run_reader) or between two steps of a training
- * (stream_masters); and all states, for a run that is moved. */
+ * (stream_masters); and all states, for a run that is moved. The masters of a frozen subgroup are
+ * its wire parameters as fp32. */
 struct slots_reader {
     struct devices       *dev;   // borrowed; nobody else uses them meanwhile
     const struct journal *from;  // borrowed: slots and checksums. If it has residuals, those of
                                  // state.applied are read, too
     int                   wire;  // true: read wire parameters instead, as fp32: a sixth of the
                                  // bytes
-    char                 *buf;   // one subgroup: states, then residual; or wire as fp32, then wire
-                                 // as stored
+    char                 *buf;   // one subgroup: states, then residual; or (also if it is frozen)
+                                 // wire as fp32, then wire as stored
     size_t                held;  // the subgroup in buf; SIZE_MAX: none
     struct meter         *meter; // records the reads as the evaluation of `step`; or NULL
     uint64_t              step;
@@ -54,7 +55,8 @@ void slots_reader_close(struct slots_reader *m); // accepts the zero state
 int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct err *err);
 /* Copy parameters [at, at + n) of a block, which this reader's devices hold, into a subgroup that
  * is put together elsewhere: masters and moments to states, (1 + moments, n_pad), and the residual,
- * if it is not NULL, to residual, (n_pad), each from element `to` on. */
+ * if it is not NULL, to residual, (n_pad), each from element `to` on. Of a frozen subgroup only the
+ * masters are copied. */
 struct slots_copy { float *states, *residual; size_t n_pad, to; };
 int slots_reader_copy(struct slots_reader *m, size_t block, size_t at, size_t n,
                       const struct slots_copy *out, struct err *err);

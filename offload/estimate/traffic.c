@@ -4,7 +4,7 @@
 #include "offload/estimate/traffic.h"
 
 #include "data/base/round.h"
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 
 /* The most pairs that groups together can have of n parameters of a block. */
 static uint64_t pairs_most(const struct run_config *c, size_t block, size_t groups, size_t n)
@@ -23,7 +23,7 @@ static uint64_t exchanged(const struct run_config *c, size_t from, size_t to)
     uint64_t                all = 0;
 
     for (size_t b = 0; b < run_blocks(c); b++)
-        for (size_t k = 0; k < n_nodes; k++) {
+        for (size_t k = 0; k < n_nodes && run_trains(c, b); k++) {
             size_t whole = run_whole(c, b), groups = sum_end(nodes[k], r->groups) -
                                                      sum_first(nodes[k]);
             size_t n = ranks_first(whole, to + 1, r->size) - ranks_first(whole, to, r->size);
@@ -57,13 +57,13 @@ static void ranks_computed(struct link_meter *out, const struct run_config *c)
 void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
     enum link_kind update = run_modes[c->mode].update_link;
-    uint64_t       params = 0, gradient = 0;
+    uint64_t       params = 0, gradient = 0; // of what trains
 
     memset(out, 0, sizeof *out);
     if (c->mode == RUN_MEM)
         return;
     for (size_t b = 0; b < run_blocks(c); b++) {
-        size_t n = c->block_params[b];
+        size_t n = run_trains(c, b) ? c->block_params[b] : 0; // of a frozen block only reads
 
         params += n;
         gradient += c->compress > 0.0 ? pairs_most(c, b, size_max(c->ranks.groups, 1), n)

@@ -4,7 +4,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <assert.h>
 #include <math.h>
@@ -19,9 +19,10 @@ static size_t portion_of(const struct run_config *cfg, size_t block, size_t rank
     return ranks_first(n, rank + 1, cfg->ranks.size) - ranks_first(n, rank, cfg->ranks.size);
 }
 
+/* Partial sums of a rank's portion; of a frozen block there are none. */
 static size_t sums_of(const struct run_config *cfg, size_t block, size_t rank)
 {
-    return div_up(portion_of(cfg, block, rank), REDUCE_BLOCK);
+    return run_trains(cfg, block) ? div_up(portion_of(cfg, block, rank), REDUCE_BLOCK) : 0;
 }
 
 /* Where this rank's portion of a block begins, and its length. */
@@ -57,6 +58,8 @@ static size_t inbox_bytes(const struct run_config *cfg, size_t *merged)
     for (size_t b = 0; b < run_blocks(cfg); b++) {
         size_t bytes = 0;
 
+        if (!run_trains(cfg, b))
+            continue;
         for (size_t p = 0; p < cfg->ranks.size; p++)
             for (size_t k = ranks_nodes(&cfg->ranks, p, some); p != cfg->ranks.rank && k-- > 0;)
                 bytes += comes_bytes(cfg, b, some[k]);

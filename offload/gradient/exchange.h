@@ -14,7 +14,7 @@
  *
  * Sums of squares of this rank's portions are kept until the last block of the step is merged.
  * exchange_norm then shares them, and adds the sums of all ranks in the order of one process
- * (kernels/reduce.h). Calls are the scheduler's thread's, unless they say otherwise. */
+ * (kernels/update/reduce.h). Calls are the scheduler's thread's, unless they say otherwise. */
 #pragma once
 
 #include "comm/comm.h"

@@ -3,17 +3,19 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <math.h>
 
-struct grad_work grad_work(size_t n_blocks, const size_t *block_params, double compress)
+struct grad_work grad_work(const struct run_config *cfg)
 {
     struct grad_work w = { 0 };
 
-    for (size_t b = 0; b < n_blocks; b++) {
-        size_t n = block_params[b], k = compress > 0 ? topk_count(n, compress) : 0;
+    for (size_t b = 0; b < run_blocks(cfg); b++) {
+        size_t n = run_whole(cfg, b), k = cfg->compress > 0 ? topk_count(n, cfg->compress) : 0;
 
+        if (!run_trains(cfg, b))
+            continue;
         w.scratch = size_max(w.scratch, size_max(reduce_scratch(n), k ? topk_scratch(n, k) : 0));
         w.pairs = size_max(w.pairs, k * sizeof(struct topk_pair));
         w.all_pairs += k * sizeof(struct topk_pair);

@@ -2,7 +2,8 @@
  * NaN/Inf flag, and Top-K, with error feedback if wanted. */
 #pragma once
 
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
+#include "offload/layout/config.h"
 
 /* The norm of a step's gradients, added up in the order in which they are sent. nonfinite: some
  * value is NaN or infinite, alone or with the residual that error feedback adds; block: the first
@@ -16,10 +17,10 @@ static inline void norm_sum_flag(struct norm_sum *norm, size_t block)
     norm->nonfinite = 1;
 }
 
-/* Bytes of scratch for the largest of n_blocks blocks; of pairs for the largest block, and for all
- * blocks together. */
+/* Bytes of scratch for the largest block of all ranks that trains; of pairs for the largest such
+ * block, and for all such blocks together. */
 struct grad_work { size_t scratch, pairs, all_pairs; };
-struct grad_work grad_work(size_t n_blocks, const size_t *block_params, double compress);
+struct grad_work grad_work(const struct run_config *cfg);
 
 /* Add the sum of squares and the flag of a block's grad[0..n) to *norm. Returns a bound that no
  * magnitude exceeds. */

@@ -4,7 +4,7 @@
 #include "offload/gradient/pair_sum.h"
 
 #include "data/base/round.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * the same bits. The sum has a pair wherever some group has one. */
 #pragma once
 
-#include "kernels/topk.h"
+#include "kernels/update/topk.h"
 #include "offload/layout/sum_tree.h"
 
 struct pair_list { struct topk_pair *pairs; size_t n; }; // rising by index
@@ -20,7 +20,7 @@ struct pair_sum {
 size_t pair_sum_scratch(size_t n_lists);
 
 /* Put the sum's pairs into out, which has room for the pairs of all lists, and return their number.
- * sums: gets a sum of squares for each REDUCE_BLOCK elements (kernels/reduce.h); or NULL. */
+ * sums: gets a sum of squares for each REDUCE_BLOCK elements (kernels/update/reduce.h); or NULL. */
 size_t pair_sum(const struct pair_sum *s, struct topk_pair *out, double *sums);
 
 /* The part of a list with indices in [first, first + n). */

@@ -1,6 +1,9 @@
 /* config.c: names a run's modes and parameters, and reports which parameters overflowed. */
 #include "offload/layout/config.h"
 
+#include "data/base/round.h"
+#include "kernels/elementwise.h"
+
 const struct run_mode_row run_modes[] = {
     [RUN_MEM] = { "mem", LINK_INTERNAL, CSD_HANDED_OVER },
     [RUN_BASE] = { "base", LINK_HOST, CSD_HANDED_OVER },
@@ -49,4 +52,16 @@ void param_set_join(struct param_set *all, const struct param_set *part)
 void param_set_add(struct param_set *all, size_t block, size_t from, struct overflow part)
 {
     param_set_join(all, &(struct param_set){ part.n, block, from + part.first });
+}
+
+void param_set_look(struct param_set *all, size_t block, size_t from, const void *x, enum dtype dt,
+                    size_t n)
+{
+    float wide[1024];
+
+    for (size_t i = 0, k; i < n; i += k) {
+        k = size_min(n - i, sizeof wide / sizeof *wide);
+        convert(wide, DT_F32, (const char *)x + i * dtype_bytes(dt), dt, k);
+        param_set_add(all, block, from + i, overflow_find(wide, k));
+    }
 }

@@ -6,7 +6,7 @@
 #include "csd/topology.h"
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
-#include "kernels/bounds.h"
+#include "kernels/update/bounds.h"
 #include "offload/layout/ranks.h"
 #include "offload/layout/route.h"
 
@@ -121,6 +121,12 @@ static inline int run_pair_sums(const struct run_config *cfg)
     return cfg->compress > 0 && cfg->ranks.groups > 1;
 }
 
+/* False: the block is frozen. It has wire parameters alone, which are never written again. */
+static inline int run_trains(const struct run_config *cfg, size_t block)
+{
+    return route_trains(&cfg->route, block);
+}
+
 /* The first parameter of a block that this rank's devices hold. */
 static inline size_t run_first(const struct run_config *cfg, size_t block)
 {
@@ -155,6 +161,9 @@ struct param_set { size_t n, block, first; };
 /* Add what was found in a part that begins at parameter `from` of a block. */
 void param_set_add(struct param_set *all, size_t block, size_t from, struct overflow part);
 void param_set_join(struct param_set *all, const struct param_set *part);
+/* Adds those of x[0..n), parameters `from` on of a block, that are not finite. */
+void param_set_look(struct param_set *all, size_t block, size_t from, const void *x, enum dtype dt,
+                    size_t n);
 /* run_name gives the name of a parameter (cfg->name). run_overflow gives the error that ends a
  * training if the update of the step before next_step overflowed (stream.h): -EDOM. */
 enum { RUN_NAME = 160 };

@@ -3,7 +3,7 @@
 #include "offload/layout/ranks.h"
 
 #include "data/base/round.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 size_t ranks_first(size_t n, size_t rank, size_t size)
 {

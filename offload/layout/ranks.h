@@ -23,8 +23,8 @@ struct run_ranks {
 };
 
 /* The first parameter of a rank's portion of a block with n parameters; n for rank `size`. A
- * portion begins where a norm begins a new partial sum (kernels/reduce.h), so that norms do not
- * depend on the number of ranks. */
+ * portion begins where a norm begins a new partial sum (kernels/update/reduce.h), so that norms do
+ * not depend on the number of ranks. */
 size_t ranks_first(size_t n, size_t rank, size_t size);
 
 /* portion: (n) parameters of this rank's portion of each of n blocks; params: (n) of whole blocks.

@@ -12,6 +12,13 @@
  *     ADD    the block's gradient is lent, and added to
  *     SEND   the block's gradient is complete, and sent
  *
+ * A run may use two lanes of equal length in step: the first block of `lane` as `uses` says, then
+ * the first block of `with` as `uses_with` says, then the second block of each, and so on. So
+ * each layer comes with its adapter.
+ *
+ * A block is frozen if training never sends its gradient. Streams then hold its wire parameters
+ * alone: it has no master, no moments, no gradient and no update.
+ *
  * A GPT-2 trains like this: embeddings READ; layers up READ; final norm READ; embeddings READ and
  * ADD, for the tied head; final norm ADD, SEND; layers down READ, ADD, SEND; embeddings ADD, SEND.
  */
@@ -29,20 +36,27 @@ enum route_way { ROUTE_UP, ROUTE_DOWN };
 enum route_kind { ROUTE_FRAMES, ROUTE_GRADS, ROUTE_KINDS };
 
 /* A lane of n blocks, and its buffers of each kind, never more than blocks. buffers 0: the run says
- * how many, by the memory that there is (run_config.frames, grad_buffers). */
+ * how many, by the memory that there is (run_config.frames, grad_buffers). A lane to whose
+ * gradients nothing is added has no buffers for them, whatever it says. */
 struct route_lane { size_t n, buffers[ROUTE_KINDS]; };
-struct route_run { size_t lane; enum route_way way; unsigned uses; }; // uses 0: the end
+/* A run. uses 0: the end of the pass; uses_with 0: one lane alone. */
+struct route_run {
+    size_t lane; enum route_way way; unsigned uses;
+    size_t with; unsigned uses_with;
+};
 
-enum { ROUTE_LANES = 5, ROUTE_RUNS = 10 };
+enum { ROUTE_LANES = 6, ROUTE_RUNS = 10 };
 struct route {
     struct route_lane lanes[ROUTE_LANES]; // unused ones have no blocks
     struct route_run  runs[STREAM_PASSES][ROUTE_RUNS];
 };
 
-/* Why no stream could follow the route, in words; NULL if one can. The rules: A training pass first
- * reads blocks in the order of their numbers. It sends each gradient once, after all that is added
- * to it, and does not read the block again. If a lane's gradients are begun in one run and sent in
- * another, each has a buffer. Other passes only read. */
+/* Why no stream could follow the route, in words; NULL if one can. The rules: A training pass reads
+ * all blocks. It first reads trained blocks in the order of their numbers, and so it does with
+ * frozen ones; the one kind may come between the other. It sends the gradient of each trained block
+ * once, after all that is added to it, and does not read the block again. At least one is trained.
+ * If a lane's gradients are begun in one run and sent in another, each has a buffer. Lanes in step
+ * are two, of equal length. Other passes only read. */
 const char *route_fault(const struct route *o);
 
 size_t route_blocks(const struct route *o);
@@ -57,6 +71,8 @@ size_t route_last(const struct route *o);
 /* True if one run both adds to a block's gradient and sends it. Otherwise the incomplete gradient
  * waits while other blocks come and go. */
 int    route_once(const struct route *o, size_t block);
+/* True if training sends the block's gradient; otherwise the block is frozen. */
+int    route_trains(const struct route *o, size_t block);
 
 /* The number of buffers of a kind, over all lanes; the buffer of a block; the blocks that pass
  * through buffer i. `shared`: how many a lane has that leaves the number to the run. */

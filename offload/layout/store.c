@@ -5,19 +5,21 @@
 #include "data/base/round.h"
 
 /* Finds device d's class of slots of n_pad parameters, or makes it. */
-static size_t class_find(struct store *s, size_t device, size_t n_pad)
+static size_t class_find(struct store *s, size_t device, size_t n_pad, int trains)
 {
     for (size_t c = 0; c < s->n_classes; c++)
-        if (s->classes[c].device == device && s->classes[c].n_pad == n_pad)
+        if (s->classes[c].device == device && s->classes[c].n_pad == n_pad &&
+            s->classes[c].trains == trains)
             return c;
-    s->classes[s->n_classes] = (struct store_class){ .device = device, .n_pad = n_pad };
+    s->classes[s->n_classes] =
+        (struct store_class){ .device = device, .n_pad = n_pad, .trains = trains };
     return s->n_classes++;
 }
 
 /* Cuts the shard [begin, end) of a block into equal subgroups. With s->subs NULL it only counts
  * them. */
-static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end,
-                      size_t max)
+static void shard_cut(struct store *s, size_t block, int trains, size_t device, size_t begin,
+                      size_t end, size_t max)
 {
     size_t shard = end - begin;
     size_t len = store_pad(div_up(shard, div_up(shard, max)));
@@ -26,20 +28,23 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
         s->n_subs += div_up(shard, len);
         return;
     }
-    size_t class_ = class_find(s, device, len);
+    size_t class_ = class_find(s, device, len, trains);
     for (size_t first = begin; first < end; first += len) {
         size_t n = size_min(end - first, len), n_pad = store_pad(n);
 
         s->subs[s->n_subs++] = (struct store_sub){
-            .block = block, .device = device, .first = first, .n = n, .n_pad = n_pad,
+            .block = block, .device = device, .trains = trains, .first = first, .n = n,
+            .n_pad = n_pad,
             .class_ = class_, .first_slot = (uint32_t)s->classes[class_].subs++ };
-        s->classes[class_].ahead += block != s->last;
+        s->classes[class_].ahead += trains && block != s->last;
+        s->n_trained += (size_t)trains;
         s->max_pad = size_max(s->max_pad, n_pad);
+        s->update_pad = size_max(s->update_pad, trains ? n_pad : 0);
     }
 }
 
 /* Cuts every block into subgroups, in order. */
-static void blocks_cut(struct store *s, size_t max)
+static void blocks_cut(struct store *s, const struct route *route, size_t max)
 {
     s->n_subs = 0;
     for (size_t b = 0; b < s->n_blocks; b++) {
@@ -47,9 +52,21 @@ static void blocks_cut(struct store *s, size_t max)
 
         s->block_sub[b] = s->n_subs;
         for (size_t d = 0; d < s->n_devices && d * shard < n; d++)
-            shard_cut(s, b, d, d * shard, size_min((d + 1) * shard, n), max);
+            shard_cut(s, b, route_trains(route, b), d, d * shard, size_min((d + 1) * shard, n),
+                      max);
     }
     s->block_sub[s->n_blocks] = s->n_subs;
+}
+
+/* Slots that a class has beyond one for each of its subgroups. */
+static size_t spares_of(const struct store *s, const struct store_class *k)
+{
+    if (!k->trains)
+        return 0;
+    if (s->spares == RUN_SPARES_FEW)
+        return size_max(div_up(k->subs, 8), STORE_FEW_SPARES);
+    return size_max(div_up(k->subs, 2), STORE_MIN_SPARES) +
+           (s->spares == RUN_SPARES_ALL ? k->ahead : 0);
 }
 
 /* Computes offsets on each device: the superblock, the slots by class, the gradient and residual
@@ -60,18 +77,18 @@ static void places(struct store *s)
         s->device_bytes[d] = SUPERBLOCK_BYTES;
     for (size_t c = 0; c < s->n_classes; c++) {
         struct store_class *k = &s->classes[c];
-        size_t spares = s->spares == RUN_SPARES_FEW
-                            ? size_max(div_up(k->subs, 8), STORE_FEW_SPARES)
-                            : size_max(div_up(k->subs, 2), STORE_MIN_SPARES);
 
-        k->slots = k->subs + spares + (s->spares == RUN_SPARES_ALL ? k->ahead : 0);
-        k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
+        k->slots = k->subs + spares_of(s, k);
+        k->slot_bytes = (k->trains ? store_state_bytes(s, k->n_pad) : 0) +
+                        store_wire_bytes(s, k->n_pad);
         k->off = s->device_bytes[k->device];
         s->device_bytes[k->device] += k->slots * k->slot_bytes;
     }
     for (size_t i = 0; i < s->n_subs; i++) {
         struct store_sub *u = &s->subs[i];
 
+        if (!u->trains)
+            continue;
         u->grad_bytes = 4 * u->n_pad;
         if (s->compress > 0)
             u->grad_bytes = grad_wire_bytes(size_min(store_pairs(s, u->block), u->n));
@@ -109,7 +126,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
     s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
     if (!s->block_sub || !s->device_bytes)
         goto nomem;
-    blocks_cut(s, max);
+    blocks_cut(s, &cfg->route, max);
     if (s->n_subs > STORE_MAX_SUBGROUPS) {
         err_misuse(err, "--csd-mem of %zu bytes is too small for this model (or --n-layer, "
                    "--n-embd and --vocab too large): it makes %zu subgroups, and at most %d are "
@@ -118,10 +135,10 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
         return -EINVAL;
     }
     s->subs = calloc(s->n_subs, sizeof *s->subs);
-    s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes);
+    s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes); // at most one a shard
     if (!s->subs || !s->classes)
         goto nomem;
-    blocks_cut(s, max);
+    blocks_cut(s, &cfg->route, max);
     places(s);
     return 0;
 

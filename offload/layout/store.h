@@ -4,7 +4,10 @@
  * A device is [superblock | slots of each size class | a gradient area for each subgroup]. With
  * error feedback two areas for the subgroup's residual follow its gradient area. Every part starts
  * at a multiple of 4 KiB. A subgroup starts at a multiple of CSD_ALIGN_PARAMS parameters of its
- * block. */
+ * block.
+ *
+ * A subgroup of a frozen block (route.h) has one slot, for good. The slot holds the wire parameters
+ * alone. It has no spare slots, no gradient area and no residual areas. */
 #pragma once
 
 #include "data/base/round.h"
@@ -16,6 +19,7 @@ enum { STORE_MAX_SUBGROUP = 4 << 20, STORE_MAX_SUBGROUPS = 1 << 22 }; // paramet
 
 struct store_sub {
     size_t   block, device;
+    int      trains;          // 0: its block is frozen
     size_t   first, n, n_pad; // parameters [first, first + n) of its block
     size_t   class_;          // of its slots, in store.classes
     uint32_t first_slot;      // the slot that it is made in
@@ -24,9 +28,10 @@ struct store_sub {
     uint64_t residual_off;    // of its two residual areas, store_residual_bytes each
 };
 
-/* Slots of one size on one device. */
+/* Slots of one size on one device, of trained subgroups or of frozen ones. */
 struct store_class {
     size_t   device, n_pad;
+    int      trains;
     size_t   subs, slots; // subgroups, and slots; the difference is spare
     size_t   ahead;       // subgroups that may be updated before the norm is known
     uint64_t off, slot_bytes;
@@ -34,6 +39,7 @@ struct store_class {
 
 struct store {
     size_t   n_blocks, n_devices, n_subs, n_classes;
+    size_t   n_trained;    // subgroups that are not frozen
     size_t   last;         // the block whose gradient is complete last (route.h)
     int      moments;
     enum dtype wire_dt;
@@ -49,6 +55,7 @@ struct store {
     struct store_class *classes; // (n_classes)
     uint64_t *device_bytes; // (n_devices)
     size_t   max_pad;       // the largest n_pad
+    size_t   update_pad;    // the largest n_pad of a trained subgroup
 };
 
 /* Computes the layout from the run's sizes; opens nothing. 0 or -errno; csd_mem that is too small
@@ -64,7 +71,8 @@ static inline uint64_t store_slot_off(const struct store *s, size_t class_, size
     return s->classes[class_].off + slot * s->classes[class_].slot_bytes;
 }
 
-/* Bytes in a slot: states (master and moments), and the wire parameters behind them. */
+/* Bytes in a slot: states (master and moments), and the wire parameters behind them. Of a subgroup
+ * of n_pad parameters that is trained; store_states_of is of any subgroup. */
 static inline size_t store_state_bytes(const struct store *s, size_t n_pad)
 {
     return (size_t)(1 + s->moments) * 4 * n_pad;
@@ -79,11 +87,22 @@ static inline size_t store_wire_bytes(const struct store *s, size_t n_pad)
  * next update that is not skipped writes the other. */
 static inline size_t store_residual_bytes(size_t n_pad) { return sizeof(float) * n_pad; }
 
-/* Bytes of a subgroup's states, wire and, with error feedback, one residual. */
+static inline size_t store_states_of(const struct store *s, const struct store_sub *u)
+{
+    return u->trains ? store_state_bytes(s, u->n_pad) : 0;
+}
+
+/* Memory for a subgroup on its way: states, wire and, with error feedback, one residual. */
 static inline size_t store_sub_bytes(const struct store *s, size_t n_pad)
 {
     return store_state_bytes(s, n_pad) + store_wire_bytes(s, n_pad) +
            (s->error_feedback ? store_residual_bytes(n_pad) : 0);
+}
+
+/* Bytes of these on the devices. */
+static inline size_t store_sub_held(const struct store *s, const struct store_sub *u)
+{
+    return u->trains ? store_sub_bytes(s, u->n_pad) : store_wire_bytes(s, u->n_pad);
 }
 
 static inline uint64_t store_residual_off(const struct store_sub *u, uint64_t applied)

@@ -12,10 +12,12 @@ static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
     struct runlog *log = c->sched->cfg.log;
     int            rc = 0;
 
+    const struct store_sub *of = c->subs->store->subs;
+
     for (size_t i = 0; !rc && i < j->n_sums; i++)
-        rc = journal_put_grad(log, i, &j->j.grads[i], err);
+        rc = of[i].trains ? journal_put_grad(log, i, &j->j.grads[i], err) : 0;
     for (size_t i = 0; !rc && j->j.residuals && i < j->n_sums; i++)
-        rc = journal_put_residual(log, i, j->j.residuals[i], err);
+        rc = of[i].trains ? journal_put_residual(log, i, j->j.residuals[i], err) : 0;
     for (size_t i = 0; !rc && i < j->n_rows; i++)
         rc = journal_put_sub(log, j->subs[i], &j->j.subs[i], err);
     if (!rc && j->a)
@@ -132,7 +134,7 @@ static int due_b(const struct commits *c)
         const struct store_class *of = &c->subs->store->classes[k];
 
         uncommitted += c->subs->free[k].uncommitted;
-        if (c->subs->free[k].uncommitted * 2 >= of->slots - of->subs)
+        if (of->trains && c->subs->free[k].uncommitted * 2 >= of->slots - of->subs)
             return 1;
     }
     return uncommitted > 0 && c->updates->to_update == 0;
@@ -172,7 +174,7 @@ static void job_fill(struct commits *c)
     j->j.state = c->subs->state;
     j->n_rows = j->n_sums = 0;
     if (j->a) {
-        j->last = asked->skip || c->covered == n;
+        j->last = asked->skip || c->covered == c->subs->store->n_trained;
         j->j.state.next_step = asked->row.step + 1;
     } else {
         j->last = c->covered == c->updates->to_commit;

@@ -41,8 +41,8 @@ struct commit_job {
     struct runlog_choice choice; // of the step's activations; layers 0: there is none
     size_t            *subs;   // (n_rows) subgroups that get a new row; the i-th row is j.subs[i]
     size_t             n_rows;
-    size_t             n_sums; // A: rows of j.grads and j.residuals: of all subgroups, or none if
-                               // the step is skipped
+    size_t             n_sums; // A: rows of j.grads and j.residuals: of all subgroups but frozen
+                               // ones, or none if the step is skipped
     struct journal     j;      // with the state after the commit
     int                rc;     // result: 0, or -errno with a sentence in why
     struct err         why;

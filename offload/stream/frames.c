@@ -128,7 +128,7 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
                  .buf = (char *)at->wire +
                         store_wire_bytes(st, run_first(&f->sched->cfg, at->block) + u->first),
                  .off = store_slot_off(st, u->class_, wire->slot) +
-                        store_state_bytes(st, u->n_pad),
+                        store_states_of(st, u),
                  .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
                  .tag = wire->crc },
     };

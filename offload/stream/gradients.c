@@ -7,7 +7,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 #include <assert.h>
 #include <math.h>
@@ -31,7 +31,7 @@ struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct
     struct gradient_bytes b = { 0 };
     size_t                one = 0;
 
-    for (size_t i = of.first; i < of.end; i++) {
+    for (size_t i = of.first; i < of.end && run_trains(cfg, of.first); i++) {
         size_t subs = st->block_sub[i + 1] - st->block_sub[i];
 
         one = size_max(one, group_bytes(cfg, i));
@@ -44,7 +44,7 @@ struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct
     }
     b.pack = round_up(b.pack, GRAD_WIRE_ALIGN);
     b.lists = round_up(b.lists, GRAD_WIRE_ALIGN);
-    b.residual = st->error_feedback ? one : 0;
+    b.residual = st->error_feedback ? one : 0; // 0 of frozen blocks
     return b;
 }
 
@@ -55,7 +55,7 @@ static void pair_sums_tables(struct gradients *g, struct arena *a)
     size_t                   most = 0, lists = 2 * g->n_groups;
 
     for (size_t b = 0; b < run_blocks(cfg); b++)
-        most = size_max(most, run_whole(cfg, b));
+        most = size_max(most, run_trains(cfg, b) ? run_whole(cfg, b) : 0);
     g->pair_scratch = arena_take(a, pair_sum_scratch(g->n_groups));
     g->pair_sums = arena_take(a, reduce_scratch(most));
     for (size_t i = 0; i < g->n_bufs; i++) {
@@ -71,7 +71,7 @@ static void pair_sums_tables(struct gradients *g, struct arena *a)
 void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
 {
     const struct run_config *cfg = &g->sched->cfg;
-    struct grad_work         work = grad_work(st->n_blocks, run_wholes(cfg), st->compress);
+    struct grad_work         work = grad_work(cfg);
 
     g->n_bufs = route_buffers(&cfg->route, ROUTE_GRADS, cfg->grad_buffers);
     g->bufs = arena_take(a, g->n_bufs * sizeof *g->bufs);
@@ -113,8 +113,9 @@ void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
         g->bufs[i].residual = g->residuals ? NULL : arena_take(a, b.residual);
     }
     for (size_t b = 0; g->residuals && b < st->n_blocks; b++)
-        g->residuals[b].values =
-            arena_take(a, store_residual_bytes(store_pad(st->block_params[b])));
+        if (run_trains(cfg, b))
+            g->residuals[b].values =
+                arena_take(a, store_residual_bytes(store_pad(st->block_params[b])));
 }
 
 /* ---- the model's side */

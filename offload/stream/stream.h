@@ -9,7 +9,7 @@
 #pragma once
 
 #include "data/base/clock.h"
-#include "kernels/optim.h"
+#include "kernels/update/optim.h"
 #include "offload/devices/meter.h"
 #include "offload/estimate/step_time.h"
 #include "offload/gradient/grad_form.h"
@@ -184,8 +184,8 @@ static inline int stream_work(struct stream *s, struct stream_work *out, struct 
 
 /* All gradients were sent: update, block 0 first; meanwhile commit A, as soon as gradients are
  * durable. Waits for the last commit of the update before. If elements of an update would overflow
- * (kernels/bounds.h), they stay as they were and the step is committed. A later call then fails
- * with -EDOM, at the latest the next stream_update or stream_drain. */
+ * (kernels/update/bounds.h), they stay as they were and the step is committed. A later call then
+ * fails with -EDOM, at the latest the next stream_update or stream_drain. */
 static inline int stream_update(struct stream *s, const struct stream_step *step, struct err *err)
 {
     return s->ops->update ? s->ops->update(s, step, err) : stream_only_reads(err);

@@ -406,7 +406,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     parts_join(&s, cfg);
     s.sched.cfg.frames = s.sched.cfg.grad_buffers = st.n_blocks;
     tables_lay(&s, &st, &s.tables);
-    struct grad_work work = grad_work(st.n_blocks, run_wholes(cfg), st.compress); // in tables
+    struct grad_work work = grad_work(cfg); // in tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
         .layer_frame = frames_bytes(cfg, layers),
@@ -423,7 +423,8 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
                                sizeof(uint32_t)),
     };
     for (size_t b = 0; st.error_feedback && b < st.n_blocks; b++)
-        out->residual_ram += store_residual_bytes(store_pad(st.block_params[b]));
+        out->residual_ram +=
+            run_trains(cfg, b) ? store_residual_bytes(store_pad(st.block_params[b])) : 0;
     devices_memory(cfg, &st, out);
     store_release(&st);
     return 0;

@@ -3,7 +3,8 @@
  * stream_update returns. It is the reference of all other modes, and the fast path for models that
  * fit. Images (image.h) outlive the process.
  *
- * Invariants: The wire copy is always the rounded master (in fp32 it is the master). Slices of an
+ * Invariants: The wire copy is always the rounded master (in fp32 it is the master). A frozen block
+ * has a wire copy and nothing else. Slices of an
  * update never cross a change of weight decay; the update is element-wise, so their borders change
  * no bit. Nothing is allocated after open. Each step's row is committed, but not flushed; images
  * and their rows are flushed. A residual changes only with the update, so a skipped step leaves it
@@ -40,12 +41,12 @@ struct slice {
 
 struct mem_block {
     size_t params;
-    float *states; // [master, moments.., residual], as in an image
+    float *states; // [master, moments.., residual], as in an image; NULL: frozen
     float *grad;
     struct grouped sum; // the groups of the gradient
     float *residual; // error feedback: what earlier steps did not send; or NULL
     struct topk_pair *pairs; // the pairs that this step sends
-    void  *wire;   // in fp32 the master itself
+    void  *wire;   // in fp32 the master itself, unless the block is frozen
     int    lent;   // grad was lent in this step
     double most;   // bound of its magnitudes
 };
@@ -55,7 +56,7 @@ struct stream_mem {
     struct run_config  cfg;    // its pointers are the opener's
     struct arena       arena;  // holds all that follows
     struct mem_block  *blocks;
-    float            **states; // (blocks), for images
+    void             **stored; // (blocks), for images: states, or the wire of frozen blocks
     uint32_t          *crc;    // of the image being written
     struct slice      *slices;
     size_t             n_slices;
@@ -72,12 +73,14 @@ static struct stream_mem *of(struct stream *s) { return (struct stream_mem *)s; 
 struct mem_bytes { size_t states, grad, wire, residual; };
 static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
 {
-    size_t n = cfg->block_params[block];
+    size_t n = cfg->block_params[block], wire = round_up(n * dtype_bytes(cfg->wire_dt), ARENA_LINE);
 
+    if (!run_trains(cfg, block))
+        return (struct mem_bytes){ .wire = wire };
     return (struct mem_bytes){
         .states = round_up(image_block_floats(cfg, block) * sizeof(float), ARENA_LINE),
         .grad = round_up(n * sizeof(float), ARENA_LINE) * grouped_slots(cfg, block, 0),
-        .wire = cfg->wire_dt == DT_F32 ? 0 : round_up(n * dtype_bytes(cfg->wire_dt), ARENA_LINE),
+        .wire = cfg->wire_dt == DT_F32 ? 0 : wire,
         .residual = cfg->error_feedback ? n * sizeof(float) : 0,
     };
 }
@@ -85,7 +88,7 @@ static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
 /* Memory for the norm and Top-K. With error feedback, all blocks' pairs are kept. */
 static struct grad_work work_of(const struct run_config *cfg)
 {
-    struct grad_work w = grad_work(run_blocks(cfg), cfg->block_params, cfg->compress);
+    struct grad_work w = grad_work(cfg);
 
     w.pairs = cfg->error_feedback ? w.all_pairs : w.pairs;
     return w;
@@ -208,7 +211,8 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
 
     assert(step->optim.kind == m->cfg.optim);
     for (size_t b = 0; m->cfg.error_feedback && b < run_blocks(&m->cfg); b++)
-        settle_residual(&m->blocks[b], m->cfg.compress);
+        if (m->blocks[b].residual)
+            settle_residual(&m->blocks[b], m->cfg.compress);
 #pragma omp parallel for schedule(dynamic, 4)
     for (size_t i = 0; i < m->n_slices; i++)
         update_slice(m, &m->slices[i], &step->optim);
@@ -263,7 +267,7 @@ static int commit_image(struct stream_mem *m, const struct stream_step *step, st
                                 .step = m->next_step,
                                 .applied = m->stream.applied };
     uint64_t           start = clock_ns();
-    int rc = image_write(&m->cfg, next.area, m->image[next.area], m->states, m->crc, err);
+    int rc = image_write(&m->cfg, next.area, m->image[next.area], m->stored, m->crc, err);
 
     if (rc)
         return rc;
@@ -310,10 +314,13 @@ static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, str
 static int mem_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     const struct stream_mem *m = ctx;
+    const struct mem_block  *b = &m->blocks[block];
+    enum dtype               dt = b->states ? DT_F32 : m->cfg.wire_dt;
+    const char              *from = b->states ? (const char *)b->states : b->wire;
 
     (void)err;
-    assert(block < run_blocks(&m->cfg) && first + n <= m->blocks[block].params);
-    memcpy(out, m->blocks[block].states + first, n * sizeof *out);
+    assert(block < run_blocks(&m->cfg) && first + n <= b->params);
+    convert(out, DT_F32, from + first * dtype_bytes(dt), dt, n);
     return 0;
 }
 
@@ -351,14 +358,14 @@ static const struct stream_ops stream_mem_ops = {
 
 /* ---- opening ---- */
 
-/* Cuts all blocks into slices of equal decay: where that changes, and at multiples of SLICE_PARAMS.
+/* Cuts all trained blocks into slices of equal decay: where that changes, and at multiples of SLICE_PARAMS.
  * With slices NULL it only counts, in the same time for any size of block. */
 static size_t make_slices(const struct run_config *cfg, struct slice *slices)
 {
     size_t made = 0;
 
     for (size_t b = 0; b < run_blocks(cfg); b++)
-        for (size_t at = 0, end, same; at < cfg->block_params[b]; at = end) {
+        for (size_t at = 0, end, same; run_trains(cfg, b) && at < cfg->block_params[b]; at = end) {
             float wd = cfg->decay(cfg->decay_ctx, b, at, cfg->block_params[b] - at, &same);
 
             end = at + same;
@@ -383,7 +390,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
         .tables = make_slices(cfg, NULL) * sizeof(struct slice) +
                   n * round_up(run_groups(cfg), ARENA_LINE),
-        .device_bytes = IMAGE_AREAS * image_bytes(cfg),
+        .device_bytes = IMAGE_AREAS * image_bytes(cfg) + image_frozen_bytes(cfg),
     };
     for (size_t b = 0; b < n; b++) {
         struct mem_bytes of = bytes_of(cfg, b);
@@ -405,7 +412,7 @@ static void lay(struct stream_mem *m, struct arena *a)
     struct grad_work         work = work_of(cfg);
 
     m->blocks = arena_take(a, run_blocks(cfg) * sizeof *m->blocks);
-    m->states = arena_take(a, run_blocks(cfg) * sizeof(float *));
+    m->stored = arena_take(a, run_blocks(cfg) * sizeof *m->stored);
     m->crc = arena_take(a, run_blocks(cfg) * sizeof *m->crc);
     m->slices = arena_take(a, m->n_slices * sizeof *m->slices);
     m->scratch = arena_take(a, work.scratch);
@@ -413,21 +420,24 @@ static void lay(struct stream_mem *m, struct arena *a)
     for (size_t b = 0; b < run_blocks(cfg); b++) {
         struct mem_bytes bytes = bytes_of(cfg, b);
         struct mem_block mb = { .params = cfg->block_params[b], .pairs = pairs };
+        int              trains = run_trains(cfg, b);
 
-        mb.states = arena_take(a, bytes.states);
-        mb.sum.slots = grouped_slots(cfg, b, 0);
-        mb.sum.stride = round_up(mb.params * sizeof(float), ARENA_LINE) / sizeof(float);
-        mb.grad = mb.sum.grad = arena_take(a, mb.sum.slots * mb.sum.stride * sizeof(float));
-        mb.sum.began = arena_take(a, run_groups(cfg));
+        if (trains) {
+            mb.states = arena_take(a, bytes.states);
+            mb.sum.slots = grouped_slots(cfg, b, 0);
+            mb.sum.stride = round_up(mb.params * sizeof(float), ARENA_LINE) / sizeof(float);
+            mb.grad = mb.sum.grad = arena_take(a, mb.sum.slots * mb.sum.stride * sizeof(float));
+            mb.sum.began = arena_take(a, run_groups(cfg));
+        }
         mb.wire = bytes.wire ? arena_take(a, bytes.wire) : mb.states;
         if (!m->blocks)
             continue;
-        if (cfg->error_feedback) {
+        if (cfg->error_feedback && trains) {
             mb.residual = mb.states + image_block_floats(cfg, b) - mb.params;
             pairs += topk_count(mb.params, cfg->compress);
         }
         m->blocks[b] = mb;
-        m->states[b] = mb.states;
+        m->stored[b] = trains ? mb.states : mb.wire;
     }
 }
 
@@ -435,7 +445,7 @@ static void lay(struct stream_mem *m, struct arena *a)
  * page faults. */
 static int load_states(struct stream_mem *m, struct err *err)
 {
-    int rc = image_load(&m->cfg, &m->committed, m->states, err);
+    int rc = image_load(&m->cfg, &m->committed, m->stored, err);
 
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
         rc = image_open(&m->cfg, a, &m->image[a], err);
@@ -448,6 +458,8 @@ static int load_states(struct stream_mem *m, struct err *err)
     for (size_t b = 0; b < run_blocks(&m->cfg); b++) {
         struct mem_block *mb = &m->blocks[b];
 
+        if (!mb->states)
+            continue;
         if (m->cfg.wire_dt != DT_F32)
             convert(mb->wire, m->cfg.wire_dt, mb->states, DT_F32, mb->params);
         floats_zero(mb->grad, mb->sum.slots * mb->sum.stride);

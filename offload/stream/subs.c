@@ -64,10 +64,13 @@ int subs_open(struct subs *s, const struct store *st, const struct journal *j, c
     s->store = st;
     s->state = j->state;
     for (size_t i = 0; i < st->n_subs; i++) {
-        uint64_t version = j->subs[i].version;
+        struct journal_sub row = j->subs[i];
+        uint64_t           version = st->subs[i].trains ? row.version : s->state.applied;
 
-        s->sub[i] = (struct sub){ .newest = j->subs[i], .committed = j->subs[i],
-                                  .wire = wire_of(&j->subs[i]), .grad = j->grads[i],
+        if (!st->subs[i].trains)
+            row.version = SUBS_FROZEN;
+        s->sub[i] = (struct sub){ .newest = row, .committed = row,
+                                  .wire = wire_of(&row), .grad = j->grads[i],
                                   .residual_crc = j->residuals ? j->residuals[i] : 0,
                                   .bounds = BOUNDS_UNKNOWN, .grad_most = INFINITY };
         if (version > s->state.applied || version + 1 < s->state.applied)

@@ -18,7 +18,8 @@
  * subgroups.
  *
  * A subgroup's version is the number of updates in it. Its committed version is state.applied or
- * one less: nothing of a step is committed before the step's A. */
+ * one less: nothing of a step is committed before the step's A. A frozen subgroup stays CLEAN, and
+ * its version is SUBS_FROZEN: no update of it is ever missing. */
 #pragma once
 
 #include "data/base/arena.h"
@@ -26,6 +27,7 @@
 #include "offload/layout/store.h"
 #include "offload/stream/stream.h"
 
+#define SUBS_FROZEN UINT64_MAX
 enum sub_state { SUB_CLEAN, SUB_UPDATING, SUB_UPDATED, SUB_COVERED, SUB_DROPPED };
 struct sub_wire { uint64_t version; uint32_t slot, crc; };
 struct sub {

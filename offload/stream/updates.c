@@ -17,7 +17,7 @@ static size_t segments_fill(struct updates *u, const struct store *st, struct cs
         const struct store_sub *sub = &st->subs[i];
         struct update           of = { 0 };
 
-        for (size_t at = 0, count; at < sub->n; at += count, n++, of.n_segments++) {
+        for (size_t at = 0, count; sub->trains && at < sub->n; at += count, n++, of.n_segments++) {
             float wd = cfg->decay(cfg->decay_ctx, sub->block, sub->first + at, sub->n - at, &count);
 
             of.most_decay = fmax(of.most_decay, (double)wd);
@@ -37,7 +37,7 @@ void updates_tables(struct updates *u, const struct store *st, struct arena *a)
     struct csd_segment *segments;
 
     u->of = arena_take(a, st->n_subs * sizeof *u->of);
-    u->order = arena_take(a, st->n_subs * sizeof *u->order);
+    u->order = arena_take(a, st->n_trained * sizeof *u->order);
     u->queues = arena_take(a, st->n_devices * sizeof *u->queues);
     segments = arena_take(a, segments_fill(u, st, NULL) * sizeof *segments);
     if (segments)
@@ -69,7 +69,7 @@ void updates_open(struct updates *u)
     for (size_t d = 0; d < st->n_devices; d++) {
         u->queues[d].first = u->queues[d].next = n;
         for (size_t i = 0; i < st->n_subs; i++)
-            if (st->subs[i].device == d)
+            if (st->subs[i].device == d && st->subs[i].trains)
                 u->order[n++] = i;
         u->queues[d].end = n;
     }

@@ -38,7 +38,7 @@ struct update {
     double                    most_decay; // the largest decay of them
 };
 
-/* A device's subgroups, in order of blocks. */
+/* A device's trained subgroups, in order of blocks. */
 struct update_queue {
     size_t first, next, end; // in updates.order
     size_t out;              // updates that are submitted and not back
@@ -48,7 +48,7 @@ struct updates {
     struct scheduler     *sched;
     struct subs         *subs;
     struct update       *of;        // (n_subs)
-    size_t              *order;     // (n_subs) by device, then by block
+    size_t              *order;     // (store.n_trained) by device, then by block
     struct update_queue *queues;    // (n devices)
     enum { ASK_NONE, ASK_WAITING, ASK_RUNNING } ask;
     struct stream_step   asked;

@@ -13,7 +13,7 @@ static int part_open(struct part *p, const struct run_config *cfg, struct err *e
     int rc = devices_open(&p->dev, cfg, DEVICES_READ, NULL, err);
     rc = rc ? rc : journal_open(j, cfg->log, p->dev.store.n_subs, 0, err);
     for (size_t i = 0; !rc && i < p->dev.store.n_subs; i++)
-        if (j->subs[i].version != j->state.applied)
+        if (p->dev.store.subs[i].trains && j->subs[i].version != j->state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
                          "`siTrain pretrain --resume` finishes it",
                          cfg->dir, (unsigned long long)j->state.next_step);

@@ -6,20 +6,15 @@
 #include "offload/devices/journal.h"
 #include "offload/layout/store.h"
 
-/* Opens the journal of this run, with n subgroups. The caller closes it, also after a failure. */
-static int journal_of(struct journal *j, size_t *n, const struct run_config *cfg, struct err *err)
+/* Opens the journal of this run, and computes its layout. The caller closes and releases them, also
+ * after a failure. */
+static int journal_of(struct journal *j, struct store *st, const struct run_config *cfg,
+                      struct err *err)
 {
-    struct store st;
-    int          rc = store_init(&st, cfg, err);
+    int rc = store_init(st, cfg, err);
 
     *j = (struct journal){ 0 };
-    *n = 0;
-    if (rc)
-        return rc;
-    *n = st.n_subs;
-    rc = journal_open(j, cfg->log, st.n_subs, st.error_feedback, err);
-    store_release(&st);
-    return rc;
+    return rc ? rc : journal_open(j, cfg->log, st->n_subs, st->error_feedback, err);
 }
 
 static int take_sum(void *ctx, int n, const char **values, const char **names)
@@ -50,15 +45,18 @@ static int gave_read(struct recovery_position *out, struct runlog *log, struct e
 int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err)
 {
     struct journal j;
-    size_t         n;
-    int            rc = journal_of(&j, &n, cfg, err);
+    struct store   st;
+    int            rc = journal_of(&j, &st, cfg, err);
 
     *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0, { 0 } };
-    for (size_t i = 0; i < n && !rc; i++) {
+    for (size_t i = 0; i < st.n_subs && !rc; i++) {
+        if (!st.subs[i].trains)
+            continue;
         out->oldest = j.subs[i].version < out->oldest ? j.subs[i].version : out->oldest;
         out->newest = j.subs[i].version > out->newest ? j.subs[i].version : out->newest;
     }
     journal_close(&j);
+    store_release(&st);
     return rc ? rc : gave_read(out, cfg->log, err);
 }
 
@@ -73,7 +71,8 @@ size_t recovery_target(const struct recovery_position *all, size_t n)
 }
 
 /* Checks that this rank can go back. A step that other ranks do not have has not happened: no
- * update of it has begun, and every subgroup is at the version before. */
+ * update of it has begun, and every subgroup is at the version before. A rank whose portions are
+ * all frozen updates nothing, and can always go back. */
 int recovery_check(const struct recovery_position *all, size_t n, size_t rank, const char *dir,
                    struct err *err)
 {
@@ -96,7 +95,8 @@ int recovery_check(const struct recovery_position *all, size_t n, size_t rank, c
         return err_set(err, -EBADMSG, "%s is at step %" PRIu64 ", but rank %zu at %" PRIu64
                        ": its folder is of another time", dir, own->next_step, first,
                        to->next_step);
-    if (own->oldest != to->applied || own->newest != to->applied)
+    if (own->oldest <= own->newest &&
+        (own->oldest != to->applied || own->newest != to->applied))
         return err_set(err, -EBADMSG, "%s is at step %" PRIu64 ", whose update has begun, but rank "
                        "%zu at %" PRIu64 ": its folder is of another time", dir, own->next_step,
                        first, to->next_step);
@@ -108,8 +108,8 @@ static int go_back(const struct run_config *cfg, const struct recovery_position 
                    struct err *err)
 {
     struct journal j;
-    size_t         n;
-    int            rc = journal_of(&j, &n, cfg, err);
+    struct store   st;
+    int            rc = journal_of(&j, &st, cfg, err);
 
     j.state.next_step = to->next_step;
     j.state.applied = to->applied;
@@ -117,6 +117,7 @@ static int go_back(const struct run_config *cfg, const struct recovery_position 
     if (!rc)
         rc = runlog_end(cfg->log, journal_put_state(cfg->log, &j.state, err), err);
     journal_close(&j);
+    store_release(&st);
     return rc;
 }
 

@@ -286,7 +286,8 @@ static int old_map(struct move *m, struct err *err)
     int rc = journal_open(&m->journal, from->log, n, from->error_feedback, err);
 
     for (size_t i = 0; i < n && !rc; i++)
-        if (m->journal.subs[i].version != m->journal.state.applied)
+        if (m->old.store.subs[i].trains &&
+            m->journal.subs[i].version != m->journal.state.applied)
             rc = err_set(err, -EBUSY, "%s stopped in the middle of a step: finish the step with "
                          "--resume, then move the states", from->dir);
     return rc;
@@ -360,7 +361,7 @@ static int move_run(struct move *m, struct err *err)
     if (rc == -EINTR)
         err_stopped(err, "stopped; %s is where it was", m->r->from.dir);
     for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)
-        m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
+        m->r->bytes += store_sub_held(&m->new_.store, &m->new_.store.subs[i]);
     if (!rc && !to.device_paths)
         rc = file_sync_dir(to.dir, err); // makes the names of new folders durable
     rc = rc ? rc : switch_begin(m, err);

@@ -17,8 +17,10 @@
 
 enum { CHUNK_BYTES = 1 << 20, CHUNKS = 4, SENTENCES = 16 }; // SENTENCES: at most, about one device
 
-const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states",    "wire parameters",
-                                                 "gradients",   "residuals", "images" };
+const char *const verify_names[VERIFY_KINDS] = { 
+    "superblocks", "states", "frozen parameters", "wire parameters", "gradients", "residuals",
+    "images"
+};
 
 struct area {
     enum verify_kind kind;
@@ -84,7 +86,8 @@ static int lane_may_say(struct check *c, struct lane *l)
 static void area_damaged(struct check *c, struct lane *l, const struct area *a, const char *why)
 {
     static const char *const what[VERIFY_KINDS] = {
-        [VERIFY_STATES] = "states (master and moments)", [VERIFY_WIRE] = "wire parameters",
+        [VERIFY_STATES] = "states (master and moments)",
+        [VERIFY_FROZEN] = "frozen parameters", [VERIFY_WIRE] = "wire parameters",
         [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual"
     };
     const struct store_sub *u = &c->dev.store.subs[a->sub];
@@ -106,13 +109,15 @@ static struct area area_of(const struct check *c, size_t i, enum verify_kind kin
     const struct journal     *j = &c->journal;
     const struct journal_sub *row = &j->subs[i];
     uint64_t slot = store_slot_off(st, u->class_, row->slot);
-    size_t   states = store_state_bytes(st, u->n_pad);
+    size_t   states = store_states_of(st, u);
 
-    if (kind == VERIFY_STATES)
-        return (struct area){ kind, i, slot, states, row->states_crc };
-    if (kind == VERIFY_WIRE)
+    if (kind == (u->trains ? VERIFY_WIRE : VERIFY_FROZEN))
         return (struct area){ kind, i, slot + states, store_wire_bytes(st, u->n_pad),
                               row->wire_crc };
+    if (!u->trains)
+        return (struct area){ 0 };
+    if (kind == VERIFY_STATES)
+        return (struct area){ kind, i, slot, states, row->states_crc };
     if (kind == VERIFY_GRADIENT && row->version < j->state.applied)
         return (struct area){ kind, i, u->grad_off,
                               st->compress > 0 ? grad_wire_bytes(j->grads[i].pairs) : 4 * u->n_pad,
@@ -159,6 +164,16 @@ static void chunk_look(struct check *c, struct lane *l, const struct chunk *p)
     param_set_add(&l->beyond, u->block, u->first, beyond);
 }
 
+/* The same in wire parameters of a frozen subgroup, which has no others. */
+static void frozen_look(struct check *c, struct lane *l, const struct chunk *p)
+{
+    const struct store_sub *u = &c->dev.store.subs[p->area.sub];
+    enum dtype              dt = c->dev.store.wire_dt;
+
+    param_set_look(&l->beyond, u->block, u->first + (p->job.off - p->area.off) / dtype_bytes(dt),
+                   p->job.buf, dt, p->job.bytes / dtype_bytes(dt));
+}
+
 static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
 {
     struct verify_count *count = &c->v->count[p->area.kind];
@@ -173,6 +188,8 @@ static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
     l->crc = crc32c(l->crc, p->job.buf, p->job.bytes);
     if (p->area.kind == VERIFY_STATES)
         chunk_look(c, l, p);
+    if (p->area.kind == VERIFY_FROZEN)
+        frozen_look(c, l, p);
     if (p->job.off + p->job.bytes < p->area.off + p->area.bytes)
         return;
     count->n++;
@@ -241,9 +258,10 @@ static void map_check(struct check *c)
         const struct store_sub   *u = &c->dev.store.subs[i];
         const struct journal_sub *row = &c->journal.subs[i];
         uint64_t                  applied = c->journal.state.applied;
+        int                       late = u->trains && row->version + 1 == applied;
 
-        c->v->half_done |= row->version + 1 == applied;
-        if (row->version > applied || row->version + 1 < applied ||
+        c->v->half_done |= late;
+        if ((u->trains && row->version != applied && !late) ||
             row->slot >= c->dev.store.classes[u->class_].slots)
             say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64 " "
                 "in slot %" PRIu32 " of device %zu: that cannot be after %" PRIu64 " updates",
@@ -310,7 +328,8 @@ static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wi
     return rc;
 }
 
-/* Repairs superblocks of devices that are otherwise whole, and wires whose master is whole. */
+/* Repairs superblocks of devices that are otherwise whole, and wires whose master is whole. The wire
+ * of a frozen subgroup is all that there is of it. */
 static int devices_mend(struct check *c, struct err *err)
 {
     const struct store  *st = &c->dev.store;
@@ -329,7 +348,8 @@ static int devices_mend(struct check *c, struct err *err)
     rc = wire ? slots_reader_open(&m, &c->dev, &states, err)
               : err_set(err, -ENOMEM, "out of memory for a wire shard");
     for (size_t i = 0; i < st->n_subs && !rc; i++)
-        if ((c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
+        if (st->subs[i].trains &&
+            (c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
     slots_reader_close(&m);
     return rc ? rc : devices_flush(&c->dev, err);
@@ -369,6 +389,22 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     return rc;
 }
 
+/* Checks the file of the frozen blocks, if there are any. */
+static int verify_frozen(struct verify *v, const struct run_config *watched, struct err *err)
+{
+    struct image_check frozen;
+    int                rc = image_check(watched, IMAGE_FROZEN, &frozen, err);
+
+    if (rc || !frozen.named)
+        return rc;
+    v->count[VERIFY_FROZEN] =
+        (struct verify_count){ .n = frozen.n, .bytes = frozen.bytes, .damaged = frozen.damaged };
+    param_set_join(&v->beyond, &frozen.beyond);
+    if (frozen.damaged)
+        say(v, 1, "%s%s", frozen.why.text, frozen.damaged > 1 ? " (and other blocks of it)" : "");
+    return 0;
+}
+
 /* Checks both images. The committed one must be whole; of the other one, this says whether one can
  * go back to it. */
 static int verify_images(struct verify *v, const struct run_config *cfg, struct err *err)
@@ -391,6 +427,8 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
                                                     .bytes = newest.bytes + other.bytes,
                                                     .damaged = newest.damaged };
     v->beyond = newest.beyond;
+    if ((rc = verify_frozen(v, &watched, err)))
+        return rc;
     if (newest.damaged)
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
     if (other.named && other.damaged)

@@ -5,13 +5,14 @@
  * Nothing is written unless `mend` is set. Then damage is repaired from what is whole: wire
  * parameters from their master, in place (a kill leaves them as damaged as before); a superblock
  * from the run's settings, if the rest of its device is whole; the newest image by going back to
- * the older one (the steps since are computed again, to the same bits). */
+ * the older one (the steps since are computed again, to the same bits). Frozen parameters are stored
+ * once, and cannot be repaired. */
 #pragma once
 
 #include "offload/layout/config.h"
 
-enum verify_kind { VERIFY_SUPERBLOCK, VERIFY_STATES, VERIFY_WIRE, VERIFY_GRADIENT, VERIFY_RESIDUAL,
-                   VERIFY_IMAGE, VERIFY_KINDS };
+enum verify_kind { VERIFY_SUPERBLOCK, VERIFY_STATES, VERIFY_FROZEN, VERIFY_WIRE, VERIFY_GRADIENT,
+                   VERIFY_RESIDUAL, VERIFY_IMAGE, VERIFY_KINDS };
 extern const char *const verify_names[VERIFY_KINDS]; // plural, for a table
 
 /* Parts read, their bytes, how many were damaged, and how many of these were mended. */

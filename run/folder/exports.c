@@ -56,7 +56,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
         return 0;
     snprintf(file, sizeof file, "%s/model.safetensors", e->path);
     snprintf(index, sizeof index, "%s.index.json", file);
-    if (access(file, F_OK) && access(index, F_OK))
+    if (!file_may_be(file) && !file_may_be(index))
         return 1;
     struct watch w = work_begin(events, "checking %s", e->path);
     int          rc = safetensors_open(&st, e->path, &e->why);

@@ -68,15 +68,19 @@ int moved_was_in(struct runlog *log, const char *path)
     return in;
 }
 
-/* The path of device i's file without links, malloced. NULL: it is missing, or a drive. */
-static char *device_file(const struct run_config *run, size_t i)
+/* The path of device i's file without links, malloced. NULL: it is missing, or a drive. An error
+ * if this user may not look there. */
+static int device_file(char **file, const struct run_config *run, size_t i, struct err *err)
 {
-    char *path, *file = NULL;
+    char *path;
+    int   rc = 0;
 
-    if (!devices_path(&path, run, i, 0, NULL) && !file_is_block(path))
-        file = realpath(path, NULL);
+    *file = NULL;
+    if (!devices_path(&path, run, i, 0, NULL) && !file_is_block(path) &&
+        !(*file = realpath(path, NULL)) && file_is_denied(-errno))
+        rc = err_set(err, -errno, "%s cannot be read: %s", path, strerror(errno));
     free(path);
-    return file;
+    return rc;
 }
 
 /* True if the file of device i may be another run's. copied: the run is in another folder than
@@ -101,8 +105,11 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
     *out = (struct other){ 0 };
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !out->path; i++) {
         const char *given = run->device_paths ? run->device_paths[i] : run->dir;
-        char       *file = device_file(run, i);
+        char       *file;
+        int         rc = device_file(&file, run, i, err);
 
+        if (rc)
+            return rc;
         if (file ? !is_strange(run, i, file, moved, copied) : moved != MOVED_WHOLE) {
             free(file);
             continue;
@@ -216,12 +223,13 @@ int moved_note(const struct run_config *run, struct err *err)
     rc = settings_set(run->log, err, "device.place=%s", folder);
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !rc; i++) {
         char  here[FILE_IDENTITY] = "";
-        char *file = device_file(run, i);
+        char *file;
 
+        rc = device_file(&file, run, i, err);
         if (file)
             file_identity(file, here);
         free(file);
-        rc = settings_set(run->log, err, "device.%zu=%s", i, here);
+        rc = rc ? rc : settings_set(run->log, err, "device.%zu=%s", i, here);
     }
     return rc;
 }

@@ -415,6 +415,9 @@ int output_check(const struct output *o, struct err *err)
     struct target p;
     int          rc = target_find(&p, o->path, err);
 
+    if (!rc && !strcmp(o->path, "-"))
+        rc = err_misuse(err, "-: the name of a file is expected, and this is not written to "
+                        "standard output; ./- is a file of that name");
     if (!rc && strlen(p.name) + FILE_NEW_TAIL > NAME_MAX) // now, not after the work
         rc = err_misuse(err, "%s: the name is too long: at most %d bytes, since the file is made "
                         "under a longer one", o->path, NAME_MAX - FILE_NEW_TAIL);

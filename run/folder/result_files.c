@@ -11,15 +11,16 @@
 #include <unistd.h>
 
 enum { SUM_TEXT = 40, ROW_BYTES = 1024 };
-enum whose { NOBODYS, OURS, ANOTHERS };
+enum whose { NOBODYS, OURS, ANOTHERS, UNREAD };
 
 static void sum_text(char out[SUM_TEXT], const char *text, size_t n)
 {
     snprintf(out, SUM_TEXT, "%08" PRIx32 "-%zu", crc32c(0, text, n), n);
 }
 
-/* The file's checksum text, if it is one of the two in `known`; otherwise "". */
-static void sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
+/* The file's checksum text, if it is one of the two in `known`; otherwise "". 1: this user may not
+ * read the file. */
+static int sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
 {
     struct stat st;
     char       *text = NULL;
@@ -28,13 +29,16 @@ static void sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
     *out = '\0';
     if (lstat(path, &st) || !S_ISREG(st.st_mode) ||
         sscanf(known, "%*8x-%zu %*8x-%zu", &sizes[0], &sizes[1]) < 1 ||
-        ((size_t)st.st_size != sizes[0] && (size_t)st.st_size != sizes[1]) ||
-        file_read_whole(&text, &n, path, (uint64_t)st.st_size, NULL))
-        return;
+        ((size_t)st.st_size != sizes[0] && (size_t)st.st_size != sizes[1]))
+        return 0;
+    int rc = file_read_whole(&text, &n, path, (uint64_t)st.st_size, NULL);
+    if (rc)
+        return file_is_denied(rc);
     sum_text(out, text, n);
     if (!strstr(known, out))
         *out = '\0';
     free(text);
+    return 0;
 }
 
 /* Whose file is at `path`. next: the checksum of the new content, or "". sum: the checksum of the
@@ -44,19 +48,27 @@ static enum whose look(const struct result_files *f, const char *name, const cha
 {
     struct stat st;
     char       *known = settings_get(f->log, "result.%s", name);
+    int         unread = 0;
 
     *sum = '\0';
     if (known)
-        sum_of_file(sum, path, known);
+        unread = sum_of_file(sum, path, known);
     if (!*sum) // equal content: replacing it loses nothing
-        sum_of_file(sum, path, next);
+        unread |= sum_of_file(sum, path, next);
     free(known);
-    return *sum ? OURS : lstat(path, &st) && errno == ENOENT ? NOBODYS : ANOTHERS;
+    return *sum                                   ? OURS
+           : unread                               ? UNREAD
+           : lstat(path, &st) && errno == ENOENT ? NOBODYS
+                                                  : ANOTHERS;
 }
 
-static void refuse(struct result_files *f, const char *path)
+static void refuse(struct result_files *f, enum whose whose, const char *path)
 {
-    if (!*f->first.text)
+    if (!*f->first.text && whose == UNREAD)
+        err_set(&f->first, -EACCES, "%.1000s may not be read by this user, so nobody knows whether "
+                "siTrain wrote it: allow reading it (chmod u+r), or move it elsewhere; then "
+                "siTrain finetune --resume %.1000s writes the results", path, f->dir);
+    else if (!*f->first.text)
         err_set(&f->first, -EEXIST, "%.1000s is there and is not what siTrain wrote: move it "
                 "elsewhere; then siTrain finetune --resume %.1000s writes the results", path,
                 f->dir);
@@ -73,8 +85,9 @@ static int put(struct result_files *f, const char *name, const char *path, const
                                                                  : 0;
 
     sum_text(next, text, n);
-    if (!rc && (!file.path || look(f, name, path, next, sum) == ANOTHERS)) {
-        refuse(f, path);
+    enum whose whose = file.path ? look(f, name, path, next, sum) : ANOTHERS;
+    if (!rc && whose > OURS) {
+        refuse(f, whose, path);
         file_new_abort(&file);
         return 0;
     }
@@ -83,7 +96,7 @@ static int put(struct result_files *f, const char *name, const char *path, const
     if (rc) {
         file_new_abort(&file);
     } else if ((rc = file_new_commit(&file, err)) == -EEXIST) {
-        refuse(f, path);
+        refuse(f, ANOTHERS, path);
         rc = 0;
     }
     return rc;
@@ -134,8 +147,10 @@ void result_files_check(struct result_files *f, const char *name)
 {
     char sum[SUM_TEXT], *path = file_path(NULL, "%s/%s", f->dir, name);
 
-    if (path && look(f, name, path, "", sum) == ANOTHERS)
-        refuse(f, path);
+    enum whose whose = path ? look(f, name, path, "", sum) : NOBODYS;
+
+    if (whose > OURS)
+        refuse(f, whose, path);
     free(path);
 }
 
@@ -168,6 +183,14 @@ static int is_told(const char *name, struct runlog *log, int *is_data)
     return f && (f->kind == RUN_FILE_RESULT || !strncmp(name, "predict_results_", 16));
 }
 
+static enum result_state state_of(enum whose whose, int is_known)
+{
+    return whose == OURS     ? RESULT_OURS
+           : whose == UNREAD ? RESULT_UNREAD
+           : is_known        ? RESULT_OTHERS
+                             : RESULT_UNKNOWN;
+}
+
 int result_files_each(const char *dir, struct runlog *log,
                       void (*tell)(void *ctx, const char *name, uint64_t bytes,
                                    enum result_state state), void *ctx, struct err *err)
@@ -184,10 +207,8 @@ int result_files_each(const char *dir, struct runlog *log,
 
         if (path && is_told(name, log, &is_data) && !lstat(path, &st))
             tell(ctx, name, (uint64_t)st.st_size,
-                 is_data || look(&f, name, path, "", sum) != OURS
-                     ? is_data || settings_has(log, "result.%s", name) ? RESULT_OTHERS
-                                                                       : RESULT_UNKNOWN
-                     : RESULT_OURS);
+                 state_of(is_data ? ANOTHERS : look(&f, name, path, "", sum),
+                          is_data || settings_has(log, "result.%s", name)));
         free(path);
         free(names[i]);
     }

@@ -29,8 +29,9 @@ void result_files_remove(struct result_files *f, const char *name);
 int  result_files_end(const struct result_files *f, struct err *err); // 0 or -EEXIST
 
 /* Files in RUN that have names of a run's data or results. OURS: this run wrote it. UNKNOWN: its
- * run.db has no checksum of it. OTHERS: it is another run's, or was changed. */
-enum result_state { RESULT_OURS, RESULT_UNKNOWN, RESULT_OTHERS };
+ * run.db has no checksum of it. OTHERS: it is another run's, or was changed. UNREAD: this user may
+ * not read it. */
+enum result_state { RESULT_OURS, RESULT_UNKNOWN, RESULT_OTHERS, RESULT_UNREAD };
 /* Tell of each result in RUN, and of each file of tokens or rows that this run does not have, in
  * the order of their names. */
 int result_files_each(const char *dir, struct runlog *log,

@@ -25,6 +25,8 @@ const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
     { set ".ref", "its reference", RUN_FILE_REFERENCE, FIRST | COPIED, set }
 #define RESULT(name) { name, "its results", RUN_FILE_RESULT, 0, NULL }
 
+static const char under_way[] = "a file under way";
+
 static const struct run_file files[] = {
     // includes run.db-wal, -shm, -journal, and run.db.new
     { RUN_DB "*", "its journal", RUN_FILE_OTHER, FIRST, NULL },
@@ -44,6 +46,7 @@ static const struct run_file files[] = {
     ROWS("test_mm"),
     { "dev#", "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
     { "image#", "an image", RUN_FILE_OTHER, FIRST, NULL },
+    { "frozen", "its frozen parameters", RUN_FILE_OTHER, FIRST, NULL },
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
@@ -56,7 +59,7 @@ static const struct run_file files[] = {
     RESULT("trainer_state.json"),
     { "predict_results_*.txt", "its predictions", RUN_FILE_OTHER, 0, NULL },
     // PATH.HEX.tmp; file_new.c decides which ones are removed
-    { "*.tmp", "a file under way", RUN_FILE_OTHER, 0, NULL },
+    { "*.tmp", under_way, RUN_FILE_OTHER, 0, NULL },
 };
 enum { FILES = sizeof files / sizeof *files };
 
@@ -103,7 +106,8 @@ int run_files_remove(const char *dir, struct err *err)
 {
     struct dirent *e;
 
-    file_new_clean(dir); // opens as many folders at a time as what follows: creation.h counts them
+    // opens as many folders at a time as what follows: creation.h counts them
+    file_new_clean(dir, NULL);
     DIR *d = opendir(dir);
     int  rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
     for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
@@ -129,11 +133,20 @@ int run_files_remove(const char *dir, struct err *err)
     return rc;
 }
 
+/* A file under way that is a run's, and not its user's: a page, or another output of a command. */
+static int is_runs(const char *base)
+{
+    const struct run_file *f = run_file_find(base);
+
+    return f && f->what != under_way;
+}
+
 void run_files_clean(const char *run)
 {
     DIR           *d = opendir(run);
     struct dirent *e;
 
+    file_new_clean(run, is_runs);
     while (d && (e = readdir(d))) {
         char *path = file_new_is(e->d_name, RUN_PART, 1) ? file_path(NULL, "%s/%s", run, e->d_name)
                                                          : NULL;

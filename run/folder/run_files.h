@@ -46,5 +46,7 @@ extern const char *const run_dev[TASK_SPLITS], *const run_test[TASK_SPLITS];
 /* Remove a folder and the files in it that the maker of a run creates. If it holds anything else,
  * nothing is removed: misuse and a sentence. */
 int run_files_remove(const char *dir, struct err *err);
-/* Remove each maker's folder RUN/run.new-HEX that no process has locked. */
+/* Remove what killed processes of this run left: each maker's folder RUN/run.new-HEX, and files
+ * under way that were to become a run's. Those of a user's output, such as a token file, stay for
+ * the command that makes it. */
 void run_files_clean(const char *run);

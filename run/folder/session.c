@@ -403,6 +403,8 @@ int session_is_run(const char *dir)
            access(path, F_OK) == 0;
 }
 
+int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
+
 /* Open run.db. --durability is stored in the database that it configures, so run.db is opened
  * twice. */
 static int open_log(struct session *s, enum session_how how, struct err *err)
@@ -438,7 +440,10 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     int there = realpath(dir, s->dir) != NULL;
     if (!there && errno != ENOENT && errno != ENOTDIR)
         return err_name(err, errno, "%s: %s", dir, strerror(errno));
-    if (!there || !session_is_run(s->dir))
+    int run = there && session_is_run(s->dir), why = errno;
+    if (there && !run && file_is_denied(-why))
+        return err_set(err, -why, "%s cannot be read: %s", s->dir, strerror(why));
+    if (!run)
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
     int rc = open_log(s, how, err);
@@ -459,7 +464,6 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         (rc = runlog_unread(s->log, err)))
         return rc;
     // leftovers of killed processes
-    file_new_clean(s->dir);
     run_files_clean(s->dir);
     rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);

@@ -124,4 +124,6 @@ int session_recover(struct session *s, struct err *err);
 
 /* True if dir/run.db exists. */
 int session_is_run(const char *dir);
+/* True also if this user may not look: opening the run says so. */
+int session_may_be_run(const char *dir);
 

@@ -154,7 +154,7 @@ int best_folder(struct hf **out, const struct best *b, const struct session *s, 
                      "training was killed while it wrote the best model, --resume writes it "
                      "again)", path);
     }
-    if (!rc || err->stopped)
+    if (!rc || err->stopped || file_is_denied(rc))
         return rc;
     return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64 ": put a "
                    "copy of that model there; --last takes the parameters after the last step",
@@ -193,7 +193,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
         snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
         if (!file_new_is(e->d_name, base, 1))
             continue;
-        file_new_clean(left);
+        file_new_clean(left, NULL);
         if ((rc = best_carry_rest(left, best, 1, err)) && err)
             err_set(err, rc, "%.700s; %.700s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,

@@ -130,7 +130,7 @@ static int predictions_there(struct finetune_results *o, size_t split, int train
     settings_scan(o->files.log, "%" SCNu64, &of, "predicted.step");
     if (trained || of != o->step)
         result_files_remove(&o->files, name);
-    return access(path, F_OK) == 0;
+    return file_may_be(path);
 }
 
 /* Record existing files of a version without checksums. Result files are siTrain's if they equal

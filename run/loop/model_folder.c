@@ -159,7 +159,7 @@ int model_folder_open(struct model_folder *r, const char *path, enum model_which
 
     *r = (struct model_folder){ .events = events };
     memory_baseline();
-    if (session_is_run(path))
+    if (session_may_be_run(path))
         rc = open_run(r, path, which, disk, err);
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);

@@ -7,7 +7,7 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/together.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/recovery.h"
 #include "plan/mem_choice.h"

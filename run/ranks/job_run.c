@@ -166,7 +166,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
         rc = creation_finish(dir, id, err);
     if (rc)
         return rc;
-    if (!session_is_run(dir))
+    if (!session_may_be_run(dir))
         return err_misuse(err, "%s has %zu ranks, but %s is missing: to read this run, put the "
                           "folders of all ranks into one directory", path, first->ranks.size, dir);
     rc = session_open(s, dir, how, first->events, err);

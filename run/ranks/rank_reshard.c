@@ -62,7 +62,7 @@ static int copy_file(const char *old, const char *new, int folder, struct err *e
 {
     int copied, rc;
 
-    if (folder ? !tokenizer_is_there(old) : access(old, F_OK))
+    if (folder ? !tokenizer_is_there(old) : !file_may_be(old))
         return 0;
     if (folder)
         return file_make_folder(new) ? err_set(err, -errno, "mkdir %s: %s", new, strerror(errno))

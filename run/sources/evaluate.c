@@ -4,7 +4,7 @@
 #include "data/base/clock.h"
 #include "data/base/nan.h"
 #include "data/base/round.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 struct rows {
     const struct evaluator *e;

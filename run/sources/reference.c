@@ -65,7 +65,7 @@ int reference_read(double **out, struct session *s, const char *name, const stru
     int      whole = 0, rc = path && logp ? 0 : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
 
     *out = NULL;
-    if (!rc && settings_scan(s->log, "%" SCNx32, &sum, "%s.ref", name) && !access(path, F_OK)) {
+    if (!rc && settings_scan(s->log, "%" SCNx32, &sum, "%s.ref", name) && file_may_be(path)) {
         rc = fits(logp, path, x, sum, &whole, err);
         if (!rc && !whole)
             rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)",

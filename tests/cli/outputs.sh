@@ -116,6 +116,7 @@ for at in mnli/own mnli/below/own; do # directly in the folder that is read, and
     result "$(! grep -q 'remove it' "$tmp/err" && [ "$(cat "$tmp/$at")" = mine ]; echo $?)" "  and nobody is told to remove it"
 done
 refuses 2 "is named twice" bench --json "$tmp/both" --save "$tmp/both"
+refuses 2 "the name of a file is expected, and this is not written to standard output" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out -
 
 # ---- a person's own files; what is no file ----
 

@@ -176,6 +176,12 @@ works "reshard within it" reshard "$tmp/kept" --devices 3 --quiet
 works "and back" reshard "$tmp/kept" --devices 1 --quiet
 same "$was" "$(extras "$tmp/kept")" "leaves them as well"
 works "it is whole" check "$tmp/kept"
+# Of files under way only a run's own go: those of an output stay for the command that makes it, such as a token file that was begun.
+rm -rf "$tmp/at"
+cp -a "$tmp/run" "$tmp/at"
+for f in data.bin x.bin; do echo begun >"$tmp/at/$f.12345678b2131df3.tmp"; done # a checksum that fits
+works "a run with files that killed processes left goes on" pretrain --resume "$tmp/at" --steps 3 --quiet
+same "x.bin.12345678b2131df3.tmp" "$(cd "$tmp/at" && ls ./*.tmp | cut -c3-)" "and leaves the one that is no run's"
 rm -rf "$tmp/kept" "$tmp/aside"
 cp -a "$tmp/kept.from" "$tmp/kept"
 if [ "$(id -u)" = 0 ] && echo mounted >"$tmp/from" && mount --bind "$tmp/from" "$tmp/kept/best/README.md" 2>/dev/null; then
@@ -464,6 +470,13 @@ works "and is whole" check "$tmp/half"
 same "$want" "$(exported "$tmp/half")" "with the same bits"
 run reshard "$tmp/half" --devices 1 --quiet
 result "$(picture "$tmp/drive" | cmp -s - "$tmp/was"; echo $?)" "nothing of it stays on the drive"
+rm -rf "$tmp/half"
+hold pretrain "$tmp/half"
+echo mine >"$tmp/half/run.db"
+rm "$tmp/held"
+wait $pid
+result "$([ $? = 1 ] && grep -q "half/run.db was made by another program meanwhile: it stays; move it elsewhere" "$tmp/err"; echo $?)" "a run.db that comes while a run is made is named"
+same mine "$(cat "$tmp/half/run.db")" "and stays"
 # The part of a rank, complete, that a kill left without its name: nobody makes a run of his own in its place.
 if [ -n "${more+x}" ]; then
     rm -rf "$tmp/job" "$tmp/job.rank1"

@@ -121,6 +121,15 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
         result "$([ "$got" = 2 ] && grep -q "shared/$what.* is write-protected: allow writing first" "$tmp/err"; echo $?)" "a folder that its owner protects is not moved ($what)"
         chmod 775 "$tmp/shared/$what"
     done
+    chmod 775 "$tmp/shared"
+    for what in best tokenizer dev0 .; do # not missing, not copied, not somebody else's
+        chmod 000 "$tmp/shared/$what"
+        one check "$tmp/shared"
+        result "$([ "$got" = 1 ] && grep -q "shared.*: Permission denied" "$tmp/err" && ! grep -q "damaged" "$tmp/out"; echo $?)" "what its owner may not read is no damage ($what)"
+        one pretrain --resume "$tmp/shared" --steps 13 --quiet
+        result "$([ "$got" != 0 ] && grep -q "shared.*: Permission denied\|best.*is write-protected" "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "and training names it ($what)"
+        chmod 775 "$tmp/shared/$what"
+    done
     chmod 555 "$tmp/shared"
     one pretrain --resume "$tmp/shared" --steps 13 --quiet
     result "$([ "$got" = 1 ] && grep -q "shared may not be written: Permission denied" "$tmp/err"; echo $?)" "a folder that may not be written is named"
@@ -197,6 +206,18 @@ for command in report check "watch --once" "pretrain --steps 9 --resume"; do
     refuses 2 "run.db-journal is not of siTrain" $command "$tmp/journal"
 done
 same "$was" "$(cat "$tmp/journal/run.db" "$tmp/journal/run.db-journal" | sha256sum)" "and both files are as they were"
+
+# ---- somebody's file under a name that SQLite takes for its own: it would write over it, and remove it
+
+for f in run.db-wal run.db-shm; do
+    rm -rf "$tmp/journal" && cp -a "$tmp/run" "$tmp/journal"
+    echo 'a list of my own' >"$tmp/journal/$f"
+    for command in report check "pretrain --steps 9 --resume"; do
+        # shellcheck disable=SC2086
+        refuses 2 "$f is not of siTrain" $command "$tmp/journal"
+    done
+    same 'a list of my own' "$(cat "$tmp/journal/$f")" "and it is as it was"
+done
 
 # ---- a path that SQLite does not take
 

@@ -63,6 +63,28 @@ ends "run.db-wal was replaced by another program" "the log is replaced: the trai
 same mine "$(cat "$tmp/at/run.db-wal")" "and what is in its place stays"
 rm "$tmp/at/run.db-wal"
 works "nothing is lost" check "$tmp/at"
+
+# ---- run.db is written over in place, as by cp and rsync --inplace: the file is the same one
+
+works "another run" pretrain --run "$tmp/over" $data $shape --steps 9
+rm -rf "$tmp/at" && cp -a "$tmp/ram" "$tmp/at"
+begin "$tmp/at"
+kill -STOP $pid
+cp "$tmp/at/run.db" "$tmp/kept"
+cp "$tmp/over/run.db" "$tmp/at/run.db"
+was=$(sha256sum <"$tmp/at/run.db")
+kill -CONT $pid
+ends "run.db was written by another program while the run used it" "run.db is written over: the training ends"
+same "$was" "$(sha256sum <"$tmp/at/run.db")" "and what was written there stays"
+cp "$tmp/kept" "$tmp/at/run.db"
+works "with the former one, and the log that stayed, nothing is lost" check "$tmp/at"
+works "and it goes on" pretrain --resume "$tmp/at" --steps 1 --quiet
+begin "$tmp/at"
+touch "$tmp/at/run.db" # another time alone says nothing
+kill -INT $pid
+wait $pid
+result "$([ $? = 130 ] && ! grep -q "another program" "$tmp/err"; echo $?)" "a run.db with another time is the same one"
+
 # ---- RUN/best
 
 works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
