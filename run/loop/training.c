@@ -151,7 +151,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     s->o.blas = t->blas;
     rc = schedule_end_record(s, t->first, err);
     rc = rc ? rc : session_store_options(s, 0, err);
-    rc = rc || !first ? rc : ending_record(s, ENDING_OPEN, err);
+    rc = rc || !first ? rc : ending_record(s->log, ENDING_OPEN, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
     rc = rc ? rc : drives_record(s, err);
@@ -482,6 +482,12 @@ static int between_steps(struct training *t, uint64_t step, struct err *err)
     return rc;
 }
 
+/* Nothing is left to train. Of a fine-tuning, results are (finetune_results.h). */
+static int record_end(struct session *s, enum ending_how how, struct err *err)
+{
+    return settings_has(s->log, "task") && !s->ranks.rank ? 0 : ending_record(s->log, how, err);
+}
+
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
 static int train_steps(struct training *t, int missing, struct training_end *end, struct err *err)
 {
@@ -512,7 +518,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
                                   step, o->steps, stopped, t->ending,
                                   t->evaluates && eval_due(t->s, step) };
     if (!rc && end->how != TRAINING_STOPPED && end->how != TRAINING_TIME)
-        rc = ending_record(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
+        rc = record_end(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
     return rc;
 }
 
@@ -543,7 +549,7 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
     rc = rc ? rc : record_options(t, NULL, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
                                   t->s->o.steps, 0, t->ending, 0 };
-    return rc ? rc : ending_record(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
+    return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
 }
 
 int training_run(struct session *s, struct training_end *end, struct err *err)

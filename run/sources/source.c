@@ -156,6 +156,17 @@ uint64_t source_rows(struct session *s)
     return size_max(dev, labelled_rows(s, run_dev[1]));
 }
 
+uint64_t source_eval_rows(struct session *s)
+{
+    uint64_t all = labelled_rows(s, run_dev[0]) + labelled_rows(s, run_dev[1]), rows;
+    char     name[CORPUS_NAME];
+
+    for (size_t i = 0; settings_scan(s->log, "%" SCNu64, &rows, "%s.rows",
+                                     corpus_name(name, "eval", i)); i++)
+        all += rows;
+    return all;
+}
+
 uint64_t source_epoch_steps(struct session *s)
 {
     uint64_t rows = labelled_rows(s, RUN_TRAIN);

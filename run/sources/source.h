@@ -21,6 +21,9 @@ int  source_has_eval(struct session *s);
  * larger one is better. Reads only the stored settings. */
 int  source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err);
 
+/* Rows that an evaluation reads, as far as they are known. */
+uint64_t source_eval_rows(struct session *s);
+
 /* Rows whose number the memory plan depends on (plan/memory.h). */
 uint64_t source_rows(struct session *s);
 
