@@ -8,7 +8,7 @@
 #include "cmd/terminal/say.h"
 #include "data/base/nan.h"
 #include "run/folder/output.h"
-#include "run/sources/corpus.h"
+#include "run/sources/token_folders.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
@@ -152,18 +152,18 @@ static int open_masking(struct masking *out, const struct model_folder *r,
 
 /* Opens the token files and texts of --data, in their order. */
 static int open_data(struct mixture *out, const struct model_folder *r, const struct eval_opts *o,
-                     struct err *err)
+                     const struct opt_strings *data, struct err *err)
 {
     unsigned width;
     size_t   texts = 0;
     int      rc = 0;
 
-    *out = (struct mixture){ .source = calloc(o->data.n + 1, sizeof *out->source) };
+    *out = (struct mixture){ .source = calloc(data->n + 1, sizeof *out->source) };
     if (!out->source)
         return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < o->data.n && !rc; i++) {
+    for (size_t i = 0; i < data->n && !rc; i++) {
         struct tokens **t = &out->source[out->n].tokens;
-        const char     *path = o->data.item[i];
+        const char     *path = data->item[i];
 
         rc = corpus_detect(path, (enum tokens_format)o->data_format, r->config.vocab, &width,
                            &say_events, err);
@@ -181,6 +181,9 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
     const struct task_names labelled = { .pair = o->columns.pair, .label = o->columns.label };
+    const struct corpus_opts given = { .data = o->data, .format = o->data_format };
+    struct token_folders *folders = NULL;
+    struct corpus_opts    all;
     struct mixture   data = { 0 };
     struct evaluator e = { 0 };
     struct masking   masking;
@@ -192,13 +195,15 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
-    rc = rc ? rc : open_data(&data, r, o, err);
+    rc = rc ? rc : token_folders_open(&folders, &all, &given, err);
+    rc = rc ? rc : open_data(&data, r, o, &all.data, err);
     rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, NULL, err);
     e.masking = arch_is_masked(&r->config) ? &masking : NULL;
     if (!rc && !(rc = evaluate_tokens(&e, &data, 0, &loss, &tokens, err)) &&
         !(rc = eval_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
+    token_folders_close(folders);
     mixture_close(&data);
     return rc;
 }

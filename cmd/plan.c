@@ -19,6 +19,7 @@
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
+#include "run/sources/token_folders.h"
 #include "run/sources/tokenise.h"
 
 #include <libgen.h>
@@ -277,10 +278,11 @@ static int time_say(const json_t *found, const struct session *s, const struct p
 }
 
 /* Refuses data that pretrain would refuse, if the files exist. */
-static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+static int files_check(const struct plan_opts *o, const struct corpus_opts *all, size_t vocab,
+                       struct err *err)
 {
-    const struct opt_strings *sets[] = { &o->corpus.data, &o->corpus.eval_data };
-    struct corpus_opts        texts = o->corpus;
+    const struct opt_strings *sets[] = { &all->data, &all->eval_data };
+    struct corpus_opts        texts = *all;
     unsigned                  width;
     int                       rc = 0;
 
@@ -293,6 +295,19 @@ static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
                 if (!rc && !width)
                     rc = corpus_check_text(sets[k]->item[i], &texts, err);
             }
+    return rc;
+}
+
+static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+{
+    struct token_folders *folders = NULL;
+    struct corpus_opts    all;
+    int rc = o->tune.task || o->tune.train_file.n
+                 ? 0 : token_folders_open(&folders, &all, &o->corpus, err);
+
+    if (!rc && folders)
+        rc = files_check(o, &all, vocab, err);
+    token_folders_close(folders);
     return rc;
 }
 
