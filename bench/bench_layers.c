@@ -201,7 +201,7 @@ static double backward_seconds(struct layers *l, size_t layer, double *again)
     model_grad_begin(&l->m, layer, l->grad, 1);
     products_begin(l->m.products);
     block_backward(&l->m, layer, 0, &(struct block_wires){ l->wire, NULL },
-                   &(struct block_grads){ l->grad, NULL, 1 }, &err); // without offloading: cannot fail
+                   &(struct block_grads){ l->grad, NULL, 1 }, &err); // cannot fail: no offloading
     *again = (double)(again_ns(&l->m) - before_ns) * 1e-9;
     return part_since(&start_ns) - *again;
 }

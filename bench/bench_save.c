@@ -126,13 +126,15 @@ static int has_kind(const struct bench *b, enum machine_kind kind)
     return !b->o->probe || kind == machine_kind_of(b->config.arch);
 }
 
-static void size_add(size_t *list, size_t *n, size_t x)
+/* Adds a size to a list. Returns 0 if it is there already. */
+static int size_add(size_t *list, size_t *n, size_t x)
 {
     for (size_t i = 0; i < *n; i++)
         if (list[i] == x)
-            return;
+            return 0;
     if (x && *n < MOST_SIZES)
         list[(*n)++] = x;
+    return 1;
 }
 
 /* Widths and chunk lengths around which most models lie, and the model's own. */
@@ -154,31 +156,24 @@ static struct grid grid_of(const struct bench *b, enum machine_kind kind)
     return g;
 }
 
-static int has_layer(const struct machine_file *m, enum dtype dt, enum machine_kind kind,
-                     size_t width, size_t tokens)
-{
-    for (const struct machine_layer *p = m->layer; p < m->layer + m->n_layers; p++)
-        if (p->dt == dt && p->kind == kind && (size_t)p->width == width &&
-            (size_t)p->tokens == tokens)
-            return 1;
-    return 0;
-}
-
 static int layers_measure(struct machine_file *m, const struct bench *b, enum dtype dt,
                           enum machine_kind kind, struct err *err)
 {
     struct grid g = grid_of(b, kind);
     int         rc = 0;
 
-    for (size_t w = 0; w < g.n_widths; w++)
-        for (size_t t = 0; t < g.n_tokens && !rc; t++) {
-            double C = (double)g.width[w];
-            size_t most = (size_t)(g.most / (88 * C * C)) / TOKENS_STEP * TOKENS_STEP,
-                   n = size_min(g.tokens[t], size_max(most, (2 + t) * TOKENS_STEP));
+    for (size_t w = 0; w < g.n_widths; w++) {
+        double C = (double)g.width[w];
+        size_t most = (size_t)(g.most / (88 * C * C)) / TOKENS_STEP * TOKENS_STEP;
+        size_t done[MOST_SIZES], n_done = 0; // wide models' chunks become the same
 
-            rc = has_layer(m, dt, kind, g.width[w], n)
-                     ? 0 : layer_point(m, b, dt, kind, g.width[w], n, err);
+        for (size_t t = 0; t < g.n_tokens && !rc; t++) {
+            size_t n = size_min(g.tokens[t], size_max(most, (2 + t) * TOKENS_STEP));
+
+            if (size_add(done, &n_done, n))
+                rc = layer_point(m, b, dt, kind, g.width[w], n, err);
         }
+    }
     return rc;
 }
 

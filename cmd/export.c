@@ -1,5 +1,6 @@
-/* export.c: a run's parameters as a Hugging Face folder. */
+/* export.c: a run's parameters as a Hugging Face folder, or as a GGUF file (export_gguf.c). */
 #include "cmd/cmd.h"
+#include "cmd/export_gguf.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "run/folder/exports.h"
@@ -8,7 +9,7 @@
 
 struct export_opts {
     const char *run, *dir;
-    int         dtype;
+    int         dtype, gguf_type;
     uint64_t    shard; // bytes
     struct which_opts which;
 };
@@ -17,11 +18,16 @@ struct export_opts {
 
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "Run to export, or Hugging Face folder to convert" },
-    { "HFDIR", OPT_ARG, AT(dir), .help = "Folder to write, new or empty" },
+    { "HFDIR", OPT_ARG, AT(dir),
+      .help = "Folder to write, new or empty. A name that ends in .gguf is that of a GGUF file "
+              "instead, for llama.cpp and Ollama." },
     { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "Precision of the tensors" },
     { "max-shard-size", OPT_SIZE, AT(shard), "5G",
       .help = "Largest size of the tensors in one file (0: one file). A larger model becomes "
               "model-00001-of-0000N.safetensors with an index, as in transformers." },
+    { "gguf-type", OPT_WORD, AT(gguf_type), "f16", gguf_type_word,
+      .help = "Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; "
+              "rows that are no multiple of 32 stay f16. Vectors are f32." },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -70,10 +76,14 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
     x.pad = model_folder_pad(r, o->run, tok);
     tokenizer_close(tok);
-    rc = rc ? rc : hf_export(o->dir, &x, err);
+    rc = rc                       ? rc
+         : export_is_gguf(o->dir) ? export_gguf(o->dir, &x, o->gguf_type, o->run, err)
+                                  : hf_export(o->dir, &x, err);
     work_end(&say_events);
-    if (!r->hf)
-        rc = rc ? session_explain(&r->run, rc, err) : record(r, o->dir, err);
+    if (!r->hf && rc)
+        rc = session_explain(&r->run, rc, err);
+    else if (!r->hf && !export_is_gguf(o->dir)) // a run does not go on from a GGUF file
+        rc = record(r, o->dir, err);
     if (!rc && *notice)
         fprintf(stderr, "siTrain: %s\n", notice);
     if (!rc && !x.tokenizer)
@@ -87,15 +97,19 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
     struct model_folder r = { 0 };
-    const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
+    int                 gguf = export_is_gguf(o->dir);
+    const struct output out = { o->dir, gguf ? OUTPUT_GGUF : OUTPUT_MODEL, &o->run, 1 };
     enum model_which    which;
-    int rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
+    int rc = export_gguf_options(line, gguf, err);
 
+    if (!rc && !gguf)
+        rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
     rc = rc ? rc : output_check(&out, err);
-    rc = rc ? rc : hf_export_check(o->dir, err);
+    rc = rc || gguf ? rc : hf_export_check(o->dir, err);
     rc = rc ? rc : model_which(&which, &o->which, o->run, err);
     rc = rc ? rc : model_folder_open(&r, o->run, which, NULL, &say_events, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
+    rc = rc || !gguf ? rc : gguf_config_check(&r.config, err);
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
         say_line(stdout, "%s: %.4g million parameters", o->dir,
@@ -106,12 +120,13 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
-    .summary = "write a folder that Hugging Face's transformers loads",
+    .usage = "RUN HFDIR|FILE.gguf [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE] "
+             "[--gguf-type f16|bf16|f32|q8_0]",
+    .summary = "write a folder that Hugging Face's transformers loads, or a GGUF file",
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
             "model after the last step. If another process trains the run, the model after the "
             "step that it is at. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
     .examples = { "siTrain export first first-hf",
-                  "siTrain export mine mine-hf --dtype bf16 --max-shard-size 2G" },
+                  "siTrain export mine mine.gguf --gguf-type q8_0" },
 };

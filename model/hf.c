@@ -7,6 +7,8 @@
 
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "data/tensors/gguf.h"
+#include "model/gguf_model.h"
 #include "model/hf_tensors.h"
 
 #include <assert.h>
@@ -17,6 +19,7 @@ enum { CONFIG_MAX = 1 << 20 };
 
 struct hf {
     struct model_config        config;
+    struct gguf_model         *gguf; // NULL: a folder, with the next two
     struct safetensors      *st;
     const struct st_tensor **tensor; // [block * n_params + tensor]
 };
@@ -34,8 +37,9 @@ int hf_is_folder(const char *dir)
 {
     char path[HF_PATH_BYTES];
 
-    return snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path &&
-           file_may_be(path);
+    return gguf_is_file(dir) ||
+           (snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path &&
+            file_may_be(path));
 }
 
 /* ---- folders that cannot be read ---- */
@@ -221,15 +225,18 @@ static int config_refuse(const struct model_config *g, const struct hf_keys *k, 
     return g->arch->encoder ? 0 : hf_key_must(1, k, "is_causal", g->arch->title, err);
 }
 
-/* Reads dir/config.json into *out, which the caller json_decref()s, and its sizes into *g. */
-static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_BYTES],
-                       const char *dir, struct err *err)
+/* Reads dir/config.json, or the sizes of a GGUF file, into *out. The caller json_decref()s it. */
+static int config_parse(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
     char        hint[HF_HINT];
     struct stat st;
     int         rc = hf_refuse_other(dir, err);
 
     *out = NULL;
+    if (!rc && gguf_is_file(dir)) {
+        snprintf(path, HF_PATH_BYTES, "%s", dir);
+        return gguf_model_config(out, dir, err);
+    }
     rc = rc ? rc : hf_path(path, dir, "config.json", err);
     if (!rc && stat(path, &st)) {
         int why = errno;
@@ -238,7 +245,15 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
                       "model.safetensors is needed%s", path, strerror(why),
                       hf_hub_hint(dir, hint));
     }
-    rc = rc ? rc : json_read_object(out, path, CONFIG_MAX, err);
+    return rc ? rc : json_read_object(out, path, CONFIG_MAX, err);
+}
+
+/* Reads them, and the sizes into *g. */
+static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_BYTES],
+                       const char *dir, struct err *err)
+{
+    int rc = config_parse(out, path, dir, err);
+
     memset(g, 0, sizeof *g);
     rc = rc ? rc : config_family(&g->arch, *out, path, err);
     rc = rc ? rc : config_refuse(g, &(struct hf_keys){ *out, path }, err);
@@ -355,10 +370,9 @@ int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
     json_t                  *config = NULL, *file = NULL;
     int32_t                  stops[HF_STOPS];
     size_t                   n;
-    int                      rc = hf_path(path, dir, "config.json", err);
+    int                      rc = config_parse(&config, path, dir, err);
 
     *out = json_object();
-    rc = rc ? rc : json_read(&config, path, CONFIG_MAX, err);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set(*out, keys[i], json_object_get(config, keys[i])); // NULL sets nothing
     if (!rc && hf_has(dir, "generation_config.json") &&
@@ -409,17 +423,20 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
     *out = NULL;
     if (!h)
         return err_set(err, -ENOMEM, "%s: out of memory", dir);
-    int rc = hf_config(&h->config, dir, err);
-    rc = rc ? rc : refuse_pickle(dir, &h->config, err);
-    rc = rc ? rc : safetensors_open(&h->st, dir, err);
-    if (!rc) {
+    int rc = hf_config(&h->config, dir, err), gguf = !rc && gguf_is_file(dir);
+
+    if (gguf)
+        rc = gguf_model_open(&h->gguf, dir, &h->config, err);
+    rc = rc || gguf ? rc : refuse_pickle(dir, &h->config, err);
+    rc = rc || gguf ? rc : safetensors_open(&h->st, dir, err);
+    if (!rc && !gguf) {
         h->tensor = calloc(arch_blocks(&h->config) * h->config.arch->n_params, sizeof *h->tensor);
         t = (struct hf_tensors){ .config = &h->config, .st = h->st, .slot = h->tensor, .dir = dir };
         rc = h->tensor ? hf_tensors_find(&t, err)
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
-    rc = rc ? rc : safetensors_verify(h->st, watch, err);
-    rc = rc ? rc : hf_tensors_same(&t, err);
+    rc = rc || gguf ? rc : safetensors_verify(h->st, watch, err);
+    rc = rc || gguf ? rc : hf_tensors_same(&t, err);
     if (rc) {
         hf_close(h);
         return rc;
@@ -433,13 +450,25 @@ void hf_close(struct hf *h)
     if (!h)
         return;
     safetensors_close(h->st);
+    gguf_model_close(h->gguf);
     free(h->tensor);
     free(h);
 }
 
 const struct model_config *hf_model(const struct hf *h) { return &h->config; }
 
-uint32_t hf_sum(const struct hf *h) { return h->st->sum; }
+struct hf_files hf_files(const struct hf *h)
+{
+    struct hf_files files = { 0 };
+
+    if (h->gguf)
+        files.tensors = gguf_model_tensors(h->gguf, &files.bytes);
+    else
+        files = (struct hf_files){ h->st->n, h->st->bytes, h->st->summed };
+    return files;
+}
+
+uint32_t hf_sum(const struct hf *h) { return h->gguf ? gguf_model_sum(h->gguf) : h->st->sum; }
 
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
@@ -451,6 +480,10 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
         struct arch_place at = arch_place(&h->config, block, first);
 
         count = size_min(at.left, n);
+        if (h->gguf) {
+            rc = gguf_model_read(h->gguf, block, at.t, at.in, count, out, err);
+            continue;
+        }
         rc = safetensors_read(h->st, h->tensor[block * h->config.arch->n_params + at.t], at.in,
                               count, out, err);
     }

@@ -1,6 +1,7 @@
 /* hf.h: Hugging Face model folders: config.json and safetensors files. They are read as a source
- * of parameters, and written so that `transformers` loads them. Tensors are streamed: only a
- * piece of a tensor is in memory at a time. */
+ * of parameters, and written so that `transformers` loads them. A GGUF file may stand wherever a
+ * folder is read: it has the sizes, the parameters and the tokenizer, too. Tensors are streamed:
+ * only a piece of a tensor is in memory at a time. */
 #pragma once
 
 #include "data/base/json.h"
@@ -12,7 +13,8 @@ struct hf; // an open folder
 
 /* True if dir has an entry of this name. */
 int hf_has(const char *dir, const char *name);
-/* True if dir has a config.json, or this user may not look: opening it says so. */
+/* True if dir has a config.json, or this user may not look: opening it says so. True for a GGUF
+ * file, too. */
 int hf_is_folder(const char *dir);
 
 /* Returns out. If no file is called `name` and `name` may be a model of the Hub, out is the end
@@ -20,8 +22,8 @@ int hf_is_folder(const char *dir);
 enum { HF_HINT = 640 };
 const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
-/* Refuses known inputs of other kinds, in hf_other.c: a folder with an adapter (PEFT), or a GGUF
- * file. Returns 0 or a misuse. */
+/* Refuses known inputs of other kinds, in hf_other.c: a folder with an adapter (PEFT), or with a
+ * GGUF file alone. Returns 0 or a misuse. */
 int hf_refuse_other(const char *path, struct err *err);
 
 /* Reads dir/config.json alone. A variant that this program does not compute is refused, and the
@@ -54,6 +56,9 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
 void hf_close(struct hf *h); // NULL is allowed
 const struct model_config *hf_model(const struct hf *h);
+/* Its files: their tensors and bytes, and whether all of them have siTrain's checksums. */
+struct hf_files { size_t tensors; uint64_t bytes; int summed; };
+struct hf_files hf_files(const struct hf *h);
 uint32_t hf_sum(const struct hf *h); // checksum of all tensors' checksums and names (safetensors.h)
 
 /* The parameters by blocks, as fp32. h must outlive the source. Only one thread at a time may

@@ -34,28 +34,16 @@ static void gguf_find(char name[NAME_MAX + 1], const char *dir)
     file_close_dir(d);
 }
 
-static int refuse_gguf(const char *path, const char *name, struct err *err)
-{
-    return err_misuse(err, "%.300s%s%s is a GGUF file, which llama.cpp runs and nothing here "
-                      "reads: give the Hugging Face folder that it was made from, with "
-                      "config.json and model.safetensors", path, *name ? "/" : "", name);
-}
-
 int hf_refuse_other(const char *path, struct err *err)
 {
-    char     magic[4] = "", gguf[NAME_MAX + 1];
-    int      fd;
-    uint64_t size;
+    char gguf[NAME_MAX + 1];
 
-    if (!hf_has(path, ".") && !file_open_read(path, &fd, &size, NULL)) {
-        int short_of = size < sizeof magic || file_pread(fd, magic, sizeof magic, 0, path, NULL);
-
-        close(fd);
-        return short_of || memcmp(magic, "GGUF", sizeof magic) ? 0 : refuse_gguf(path, "", err);
-    }
+    if (!hf_has(path, "."))
+        return 0;
     gguf_find(gguf, path);
     if (*gguf)
-        return refuse_gguf(path, gguf, err);
+        return err_misuse(err, "%.300s is a folder with a GGUF file: give the file itself, "
+                          "%.300s/%s", path, path, gguf);
     int beside = hf_has(path, "model.safetensors") || hf_has(path, "model.safetensors.index.json");
 
     if (!hf_has(path, "adapter_config.json"))

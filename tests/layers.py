@@ -52,7 +52,7 @@ LAW = {
     "kernels/update": "kernels data/base",
     "kernels": "data/base",
     "data/task": "data/db data/text data/base",
-    "data/text": "data/base",
+    "data/text": "data/tensors data/base",
     "data/tensors": "data/base",
     "data/db": "data/base",
     "data/opt": "data/base",

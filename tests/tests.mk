@@ -91,7 +91,7 @@ clang: ## build everything with clang, warnings as errors
 # mutations of them (replay). `make fuzz` runs libFuzzer for FUZZ_SECONDS each, in folders of
 # $(FUZZ_DIR) that the next one goes on from.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= tokens safetensors tokenizer encode config task examples database run gradient options superblock topology jinja rows \
+FUZZ_TARGETS ?= tokens safetensors gguf tokenizer encode config task examples database run gradient options superblock topology jinja rows \
                 chat
 FUZZ_DIR     ?= $(BUILD)-fuzz
 FUZZ_OBJ     := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/replay.c %/libfuzzer.c,$(wildcard tests/fuzz/*.c))) $(BUILD)/tests/tempdir.o

@@ -33,6 +33,8 @@ static inline uint64_t file_ns(const struct timespec *t)
 /* Returns the length of a path without the slashes at its end. With those slashes, a link would
  * be followed. */
 size_t file_trimmed(const char *path);
+/* Returns the folder that contains `path`, malloced, or NULL if there is no memory. */
+char *file_folder(const char *path);
 /* Returns the path of `name` in the folder that contains `path`, malloced. Returns NULL with a
  * sentence if there is no memory. */
 char *file_beside(const char *path, const char *name, struct err *err);

@@ -4,6 +4,7 @@
  * files are converted to one (tokenizer_pair.c, tokenizer_vocab_txt.c). tokenizer_config.json may
  * change it (tokenizer_config.c). In the files of a byte-level BPE, a token's bytes are printable
  * code points (the byte map); other tokens are unchanged. */
+#include "data/text/tokenizer_gguf.h"
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -232,16 +233,18 @@ const char *const *tokenizer_form(const char *dir) { return form_find(forms, FOR
 
 int tokenizer_is_there(const char *dir)
 {
-    return tokenizer_form(dir) || form_find(others, OTHERS, dir);
+    return tokenizer_form(dir) || form_find(others, OTHERS, dir) || tokenizer_gguf_is(dir);
 }
 
 int tokenizer_expect(const char *dir, struct err *err)
 {
     const char *const *other = form_find(others, OTHERS, dir);
     char               command[TOKENIZER_COMMAND];
-    int                rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
+    int                rc = tokenizer_gguf_is(dir)
+                                ? 0
+                                : file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
 
-    if (rc || tokenizer_form(dir))
+    if (rc || tokenizer_form(dir) || tokenizer_gguf_is(dir))
         return rc;
     if (!other)
         return err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and "
@@ -252,14 +255,15 @@ int tokenizer_expect(const char *dir, struct err *err)
                       "sentencepiece)", dir, other[0], other[1], command);
 }
 
-/* Reads tokenizer.json, or converts the files of another form to one. */
+/* Reads tokenizer.json, or converts the files of another form to one. form NULL: a GGUF file. */
 static int open_form(struct loading *l, const char *const *form, const char *path,
                      const char *second, struct err *err)
 {
     json_t *root = NULL, *roles = NULL;
-    int     rc = companion_read(&l->config, l->dir, "tokenizer_config.json", err);
+    int     rc = tokenizer_companion(&l->config, NULL, l->dir, "tokenizer_config.json", err);
 
     rc = rc                     ? rc
+         : !form                ? tokenizer_gguf_read(&root, NULL, path, err)
          : second               ? pair_read(&root, &roles, l->config, l->dir, path, second, err)
          : form == forms[BERTS] ? vocab_txt_read(&root, l->config, l->dir, path, err)
                                 : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
@@ -288,13 +292,17 @@ static int open_form(struct loading *l, const char *const *form, const char *pat
 int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 {
     struct loading     l = { .dir = dir };
+    int                gguf = tokenizer_gguf_is(dir);
     const char *const *form = tokenizer_form(dir);
     char              *first = form ? file_path(err, "%s/%s", dir, form[0]) : NULL,
                       *second = form && form[1] ? file_path(err, "%s/%s", dir, form[1]) : NULL;
     int                rc = form && (!first || !form[1] != !second) ? -ENOMEM : 0;
 
     byte_map_make(&l.map);
-    rc = rc ? rc : form ? open_form(&l, form, first, second, err) : tokenizer_expect(dir, err);
+    rc = rc     ? rc
+         : gguf ? open_form(&l, NULL, dir, NULL, err)
+         : form ? open_form(&l, form, first, second, err)
+                : tokenizer_expect(dir, err);
     if (rc)
         tokenizer_close(l.t);
     *out = rc ? NULL : l.t;

@@ -6,6 +6,7 @@
  * tokenizer, id by id, merge by merge. The tokenizer is opened first. Then each file is read once
  * more, and the bytes that were checked are copied (is_tokenizer checks none, and trusts the
  * opening). */
+#include "data/text/tokenizer_gguf.h"
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -314,6 +315,23 @@ out:
     return rc;
 }
 
+/* Writes the files that a folder would have for a GGUF file's tokenizer. */
+static int take_gguf(const char *from, const char *to, struct err *err)
+{
+    json_t *file[2] = { NULL, NULL };
+    int     rc = tokenizer_gguf_read(&file[0], &file[1], from, err);
+
+    for (int i = 0; i < 2 && !rc; i++) {
+        char *path = file_path(err, "%s/tokenizer%s.json", to, i ? "_config" : "");
+
+        rc = path ? json_write(file[i], path, JSON_INDENT(2), err) : -ENOMEM;
+        free(path);
+    }
+    json_decref(file[0]);
+    json_decref(file[1]);
+    return rc;
+}
+
 int tokenizer_take(const char *from, const char *to, char *notice, size_t size, struct err *err)
 {
     const char   *const *form = tokenizer_form(from);
@@ -323,7 +341,10 @@ int tokenizer_take(const char *from, const char *to, char *notice, size_t size, 
     byte_map_make(&k.map);
     if (size)
         *notice = '\0';
-    for (size_t i = 0; i < KINDS && !rc; i++) {
+    int gguf = tokenizer_gguf_is(from);
+
+    rc = rc || !gguf ? rc : take_gguf(from, to, err);
+    for (size_t i = 0; i < KINDS && !rc && !gguf; i++) {
         char      *src = file_path(err, "%s/%s", from, kinds[i].name),
                   *dst = src ? file_path(err, "%s/%s", to, kinds[i].name) : NULL;
         struct err not = { 0 };

@@ -3,12 +3,12 @@
 #include "run/folder/output.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 #include "offload/layout/store.h"
 #include "run/folder/run_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ static const char *const kind_names[] = {
     "predictions of siTrain plan --json",
     "figures of siTrain bench --json",
     "machines of siTrain bench --save",
-    "plots of siTrain bench --plot",
+    "GGUF files of siTrain export",
 };
 
 /* How files begin that siTrain writes, and what else their first 4 KiB contain. If a kind has
@@ -51,6 +51,7 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
     { OUTPUT_FIGURES, "{\n  \"version\": \"", { "\",\n  \"machine\": {\n    \"cpu\": ",
                                                 "\n    \"grad_accum\": " } },
     { OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it;", { NULL } },
+    { OUTPUT_GGUF, "GGUF\3", { "sitrain.family" } },
 };
 
 /* Names in a Hugging Face model's folder. Any of the first TELLING names marks a folder as a
@@ -317,55 +318,37 @@ static int begins(int dir, const char *name, const char *text)
     return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
 }
 
-/* Refuse a file that would go along with the folder that is replaced. */
-static int check_fixed(const struct output *o, const char *dir, const char *name, struct err *err)
-{
-    char *path = file_path(err, "%s/%s", dir, name);
-
-    if (!path)
-        return -ENOMEM;
-    const char *why = file_fixed(path);
-    free(path);
-    return why ? err_misuse(err, "%s/%s %s, or choose another folder", o->path, name, why) : 0;
-}
-
 /* Accept an empty folder, or a folder with only the tokenizer's files, all regular. Two files must
  * begin as siTrain writes them: Hugging Face's libraries sort the keys of tokenizer_config.json and
  * write vocab.json in one line. */
 static int check_tokenizer(const struct output *o, const char *path, struct err *err)
 {
-    struct dirent *e;
-    struct stat    st;
-    size_t         n = 0;
-    int            rc = 0;
-    DIR           *d = opendir(path);
+    struct file_walk w;
+    struct stat      st;
+    size_t           n = 0;
+    int              rc = file_walk_begin(&w, path, NULL);
 
-    if (!d)
-        return errno == ENOENT ? 0 : err_set(err, -errno, "open folder %s: %s", o->path,
-                                             strerror(errno));
-    while (!rc && (e = readdir(d))) {
-        size_t i = 0;
+    if (rc)
+        return rc == -ENOENT ? 0 : err_set(err, rc, "open folder %s: %s", o->path, strerror(-rc));
+    for (; !rc && file_walk_next(&w); n++) {
+        const char *fixed = file_fixed(w.path);
+        size_t      i = 0;
 
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        while (i < TOKENIZER_NAMES && strcmp(e->d_name, tokenizer_names[i]))
+        while (i < TOKENIZER_NAMES && strcmp(w.name, tokenizer_names[i]))
             i++;
-        n++;
-        if (i == TOKENIZER_NAMES || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-            !S_ISREG(st.st_mode))
+        if (i == TOKENIZER_NAMES || lstat(w.path, &st) || !S_ISREG(st.st_mode))
             rc = err_misuse(err, "%s is there and holds %s, which siTrain prepare did not write: "
-                            "choose another folder", o->path, e->d_name);
-        else
-            rc = check_fixed(o, path, e->d_name, err);
+                            "choose another folder", o->path, w.name);
+        else if (fixed) // it would go along with the folder that is replaced
+            rc = err_misuse(err, "%s/%s %s, or choose another folder", o->path, w.name, fixed);
     }
-    if (!rc && n && (!begins(dirfd(d), "tokenizer_config.json",
+    if (!rc && n && (!begins(dirfd(w.d), "tokenizer_config.json",
                              "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
                              "  \"add_prefix_space\": false,\n  \"bos_token\": ") ||
-                     !begins(dirfd(d), "vocab.json", "{\n  \"!\": 0,\n")))
+                     !begins(dirfd(w.d), "vocab.json", "{\n  \"!\": 0,\n")))
         rc = err_misuse(err, "%s is there and does not begin as tokenizers of siTrain prepare "
                         "do: choose another folder, or remove it", o->path);
-    closedir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 /* Exchange the new folder f->temp with the existing f->path. The old folder, now f->temp, is
@@ -485,7 +468,7 @@ int output_put(const struct output *o, const void *bytes, size_t n, struct err *
 
 int output_check_folder_name(const char *dir, const char *it, struct err *err)
 {
-    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
+    static const char *const endings[] = { ".ggml", ".gguf", ".safetensors", ".bin", ".pt", ".pth",
                                            ".onnx", ".json", ".model", ".txt" };
     size_t                   n = strlen(dir);
 
@@ -495,8 +478,8 @@ int output_check_folder_name(const char *dir, const char *it, struct err *err)
         if (n > m && !strcasecmp(dir + n - m, endings[i]))
             return err_misuse(err, "%s: %s, and %s is the name of a file%s: give a folder's name",
                               dir, it, endings[i],
-                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
-                                      "folder" : "");
+                              i ? "" : ", which a llama.cpp of today no longer reads: one that "
+                                       "ends in .gguf makes a file that it reads");
     }
     return 0;
 }

@@ -16,6 +16,7 @@ enum output_kind {
     OUTPUT_PLAN,        // plan --json
     OUTPUT_FIGURES,     // bench --json
     OUTPUT_MACHINE,     // bench --save
+    OUTPUT_GGUF,        // export to a name that ends in .gguf
     OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
     OUTPUT_MODEL,       // export; a folder
     OUTPUT_RENDERINGS,  // prepare --render: only creates new files

@@ -33,8 +33,8 @@ int  ending_evaluated(struct ending *e, struct session *s, uint64_t next, double
 void ending_step(struct ending *e, const struct session *s, double seconds, int commits);
 
 /* The seconds that the next step will take, with the commit behind it and, if it is due, its
- * evaluation: as long as the last one, or, before the first one, as steps that read as many rows. 0:
- * no step was measured yet. */
+ * evaluation: as long as the last one, or, before the first one, as steps that read as many rows.
+ * 0: no step was measured yet. */
 double ending_needs(const struct ending *e, int evaluates);
 /* True if the next step would not end within the time limit. The first one of a process always
  * begins, so that each process gets further. */

@@ -26,10 +26,10 @@ struct finetune_results {
 int  finetune_results_check(struct session *s, uint64_t before, struct err *err);
 
 /* Write the result files of a run that has reached its last step. When they are written, and the
- * predictions too if there are any, the run is finished (ending_record). before: the steps done when the
- * command began. If more steps are done now, existing predictions are outdated. A file of somebody
- * else is not replaced; finetune_results_predict returns that error after it has written the other
- * files. */
+ * predictions too if there are any, the run is finished (ending_record). before: the steps done
+ * when the command began. If more steps are done now, existing predictions are outdated. A file of
+ * somebody else is not replaced; finetune_results_predict returns that error after it has written
+ * the other files. */
 int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
                             struct err *err);
 int  finetune_results_predict(struct finetune_results *o, struct err *err);
