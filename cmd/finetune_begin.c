@@ -2,6 +2,7 @@
 #include "cmd/finetune_begin.h"
 
 #include "run/folder/settings.h"
+#include "run/sources/row_sources.h"
 
 int finetune_check(const struct opt_line *line, struct err *err)
 {
@@ -18,7 +19,7 @@ int finetune_check(const struct opt_line *line, struct err *err)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
-    return 0;
+    return row_sources_check(t, err);
 }
 
 int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)

@@ -20,6 +20,7 @@
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
+#include "run/sources/token_folders.h"
 #include "run/sources/tokenise.h"
 
 #include <libgen.h>
@@ -75,7 +76,7 @@ static const struct opt_row rows[] = {
       .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
               "refuses data that pretrain refuses by their beginning." },
     { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
-      .help = "Weights of several --data. The plan does not depend on them." },
+      .help = "Weights of several --data or --train-file. The plan does not depend on them." },
     { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Evaluation data, of which the same holds" },
     OPT_DATA_FORMAT_ROW(AT(corpus.format)),
@@ -275,10 +276,11 @@ static int time_say(const json_t *found, const struct session *s, const struct p
 }
 
 /* Refuses data that pretrain would refuse, if the files exist. */
-static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+static int files_check(const struct plan_opts *o, const struct corpus_opts *all, size_t vocab,
+                       struct err *err)
 {
-    const struct opt_strings *sets[] = { &o->corpus.data, &o->corpus.eval_data };
-    struct corpus_opts        texts = o->corpus;
+    const struct opt_strings *sets[] = { &all->data, &all->eval_data };
+    struct corpus_opts        texts = *all;
     unsigned                  width;
     int                       rc = 0;
 
@@ -291,6 +293,19 @@ static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
                 if (!rc && !width)
                     rc = corpus_check_text(sets[k]->item[i], &texts, err);
             }
+    return rc;
+}
+
+static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+{
+    struct token_folders *folders = NULL;
+    struct corpus_opts    all;
+    int rc = o->tune.task || o->tune.train_file.n
+                 ? 0 : token_folders_open(&folders, &all, &o->corpus, err);
+
+    if (!rc && folders)
+        rc = files_check(o, &all, vocab, err);
+    token_folders_close(folders);
     return rc;
 }
 
@@ -377,6 +392,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
+    o->tune.mix = o->corpus.mix;
     struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs,
                                  opt_first(&o->corpus.data),
                                  o->tokenizer ? o->tokenizer : o->model.init };

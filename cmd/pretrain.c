@@ -13,11 +13,11 @@
 #include "run/model_opts.h"
 #include "run/newrun.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus.h"
+#include "run/sources/token_folders.h"
 
 struct pretrain_opts {
     const char        *config, *run, *resume, *tokenizer;
-    struct corpus_opts corpus;
+    struct corpus_opts corpus, all; // all: with the files of folders of token files
     struct model_opts model;
     struct train_opts train;
 };
@@ -62,7 +62,7 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
 {
     struct pretrain_opts *o = line->options;
     struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init,
-                        .corpus = &o->corpus, .line = line, .comm = comm,
+                        .corpus = &o->all, .line = line, .comm = comm,
                         .events = say_events_of_job() };
     char          init[HF_PATH_BYTES];
     int           rc = train_opts_check(&o->train, err);
@@ -134,7 +134,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         rc = masking_framed(&masking, &s->config, err);
     // options come before data: a run without data takes all options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
-        (rc = corpus_resume(s, &o->corpus, err)))
+        (rc = corpus_resume(s, &o->all, err)))
         return rc;
     schedule_end_tell(s);
     return 0;
@@ -162,6 +162,7 @@ static int run(struct opt_line *line, struct err *err)
     struct session           s = { 0 };
     struct comm             *comm;
     char                     dir[SESSION_PATH];
+    struct token_folders *folders = NULL;
     int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
     if (rc)
@@ -170,11 +171,13 @@ static int run(struct opt_line *line, struct err *err)
                       model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
-    rc = o->resume ? 0 : make_run(dir, line, comm, err);
+    rc = token_folders_open(&folders, &o->all, &o->corpus, err);
+    rc = rc || o->resume ? rc : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
     rc = rc ? rc : command_train(&s, &finished, err);
     session_close(&s);
+    token_folders_close(folders);
     return rc;
 }
 

@@ -12,7 +12,7 @@
 #include "report/format.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
-#include "run/sources/corpus_open.h"
+#include "run/sources/source.h"
 
 #include <stdarg.h>
 
@@ -115,7 +115,7 @@ static void add_model(json_t *report, const struct model_config *g)
     json_object_set_new(report, "model", model);
 }
 
-/* Adds the sources of a language model's rows, and how much of each was read. */
+/* Adds the sources of the run's rows, and how much of each was read. */
 static int add_sources(json_t *report, struct session *s, struct err *err)
 {
     struct training_source *all = NULL;
@@ -126,7 +126,7 @@ static int add_sources(json_t *report, struct session *s, struct err *err)
     int                     rc = 0;
 
     if (json_num(steps, "steps") > 0 &&
-        corpus_sources(&all, &n, s, (uint64_t)json_num(steps, "last") + 1, &unsaid) == -ENOMEM)
+        source_told(&all, &n, s, (uint64_t)json_num(steps, "last") + 1, &unsaid) == -ENOMEM)
         rc = no_memory(err);
     for (const struct training_source *one = all; one < all + n && !rc; one++)
         json_array_append_new(rows, json_pack("{s:o, s:I, s:I, s:f, s:I, s:I, s:f}", "source",
@@ -134,12 +134,12 @@ static int add_sources(json_t *report, struct session *s, struct err *err)
                                               (json_int_t)one->tokens, "rows",
                                               (json_int_t)one->rows, "share", one->share,
                                               "rows_read", (json_int_t)one->taken, "tokens_read",
-                                              (json_int_t)(one->taken * s->o.seq), "epochs",
+                                              (json_int_t)one->tokens_taken, "epochs",
                                               (double)one->taken / (double)one->rows));
     if (n)
         json_object_set(report, "sources", rows);
     json_decref(rows);
-    corpus_sources_free(all, n);
+    source_told_free(all, n);
     return rc;
 }
 

@@ -127,9 +127,10 @@ _siTrain() {
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
+            '--mix=[Weights of several --train-file, such as 0.7,0.3\: their shares of the training'\''s rows. By default all rows are one pool.]:WEIGHT,..:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
-            '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated (--mix). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
+            '*--eval-file=[Evaluation rows, as for --train-file. May be repeated.]:FILE|DIR:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
@@ -420,13 +421,13 @@ _siTrain() {
             '--traffic[Print the bytes per step that cross each link and that are written, by class]' \
             '--json=[File for the prediction as JSON (-\: stdout, instead of the plan). Only such a file is replaced.]:FILE:_files' \
             '*--data=[Training data, or folder of --task. The plan does not depend on it, but plan refuses data that pretrain refuses by their beginning.]:FILE|DIR:_files' \
-            '--mix=[Weights of several --data. The plan does not depend on them.]:WEIGHT,..:_files' \
+            '--mix=[Weights of several --data or --train-file. The plan does not depend on them.]:WEIGHT,..:_files' \
             '*--eval-data=[Evaluation data, of which the same holds]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
-            '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated (--mix). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
+            '*--eval-file=[Evaluation rows, as for --train-file. May be repeated.]:FILE|DIR:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \

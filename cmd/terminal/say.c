@@ -52,7 +52,7 @@ static void say_mem(const struct mem_choice *m)
 static void say_sources(const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
-    double                   rows = (double)(o->steps * o->batch * o->grad_accum);
+    double                   rows = (double)o->steps * (double)t->step_rows;
 
     for (size_t i = 0; i < t->n_sources; i++) {
         const struct training_source *c = &t->sources[i];
@@ -61,7 +61,7 @@ static void say_sources(const struct training_begins *t)
         if (t->n_sources > 1)
             say_line(stderr, "siTrain: source %s: %" PRIu64 " tokens, %.4g%% of the rows", c->name,
                      c->tokens, 100 * c->share);
-        if (epochs > REPEATED && t->first == 0)
+        if (epochs > REPEATED && t->first == 0 && (!t->tunes || c->weighted))
             say_line(stderr, "siTrain: %s is read %.3g times until step %" PRIu64 ": what is "
                      "repeated more than %d times teaches little more (more data, a smaller "
                      "weight in --mix or fewer --steps)", c->name, epochs, o->steps, REPEATED);

@@ -4,7 +4,6 @@
 
 #include "data/base/dtype.h"
 #include "data/opt/opt.h"
-#include "data/task/task.h"
 #include "data/text/tokens.h"
 #include "model/adapt.h"
 #include "model/schedule.h"
@@ -31,7 +30,7 @@ extern const struct train_activations train_activations[];
 
 /* Upper limits of the size options. */
 enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1 << 20,
-       TRAIN_MOST_BATCH = 1 << 20, TRAIN_MOST_FILES = 1024 };
+       TRAIN_MOST_BATCH = 1 << 20 };
 
 /* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
 struct model_opts {
@@ -110,33 +109,6 @@ struct train_opts {
     int      quiet;
 };
 
-/* The task of a fine-tuning, for finetune and plan. */
-struct tune_opts {
-    const char *task;                               // a GLUE task; or
-    struct opt_strings train_file, eval_file;       // the user's own rows; several are for
-    const char *test_file;                          // conversations (chat_opts.h)
-    int         regression, predict;
-    uint64_t    epochs, max_seq;                    // max_seq 0: see tune_seq
-    uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
-    double      split;                              // part of the rows to evaluate on; 0: none
-};
-
-#define TUNE_CHAT "chat" // the task of a language model that learns from conversations
-#define TUNE_DPO  "dpo"  // the task of one that learns from preferences
-
-/* The names of tune_opts.task: GLUE's tasks, TUNE_CHAT and TUNE_DPO. */
-const char *tune_task_word(size_t i);
-/* True if the rows are conversations: those of TUNE_CHAT, and the two answers of a preference. */
-int tune_chats(const struct tune_opts *t);
-int tune_pairs(const struct tune_opts *t); // true if they are preferences
-
-/* Choose the tokens per row. asked > 0: that number; misuse if the model has fewer positions. asked
- * 0: `usual`, or less if the model has fewer positions or the tokenizer cuts earlier. tokenizer: a
- * folder; NULL or "": none. */
-int tune_seq(uint64_t *seq, uint64_t asked, size_t usual, size_t positions, const char *tokenizer,
-             struct err *err);
-enum { TUNE_SEQ = 128 }; // usual for labelled rows
-
 /* Options for reading a model: eval and generate. */
 struct read_opts {
     const char *base;     // the folder of an adapter's model; NULL: as the adapter says
@@ -161,9 +133,8 @@ struct read_opts {
 /* Which model of a run export, eval and generate read. */
 struct which_opts { int best, last; };
 
-// rows for struct model_opts, train_opts, tune_opts, read_opts, which_opts, task_names
-extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], which_rows[],
-    column_rows[];
+// rows for struct model_opts, train_opts, read_opts, which_opts
+extern const struct opt_row model_rows[], train_rows[], read_rows[], which_rows[];
 
 /* The fraction of the training tokens for which the head computes logits: mask.prob for a masked
  * language model, otherwise 1. */
@@ -198,6 +169,3 @@ int read_opts_default(struct read_opts *o, struct err *err); // dtype is -1: the
  * (or the given ratio). Examples: min-lr <= lr; warm-up within the horizon; --devices or --device;
  * error feedback needs compress. Otherwise misuse. */
 int train_opts_check(struct train_opts *o, struct err *err);
-/* Check the column options. own: the rows are the user's own; without them no column may be given.
- * Returns misuse if one column is used twice, or pair is given without text. */
-int columns_check(const struct task_names *n, int own, struct err *err);

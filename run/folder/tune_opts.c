@@ -1,6 +1,5 @@
-/* tune_opts.c: defines the options of a fine-tuning's task, rows and columns, and checks those that
- * depend on each other. */
-#include "run/folder/train_opts.h"
+/* tune_opts.c: defines the options of a fine-tuning, and checks those that depend on each other. */
+#include "run/folder/tune_opts.h"
 
 #include "data/base/round.h"
 #include "data/text/tokenizer.h"
@@ -51,15 +50,15 @@ const struct opt_row tune_rows[] = {
       .help = "GLUE task; chat: a language model learns the answers of conversations; or dpo: it "
               "learns from pairs of answers, of which one was chosen",
       .kept = OPT_SOURCE },
-    { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
+    { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE|DIR", .max = TUNE_MOST_FILES,
       .help = "Training rows: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed "
-              "(.gz, .zst) or not. Columns: label, and sentence or sentence1 and sentence2, or as "
-              "named by --text-column, --pair-column and --label-column. With --task chat or dpo: "
-              "conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a "
-              "folder of them.",
+              "(.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated "
+              "(--mix). Columns: label, and sentence or sentence1 and sentence2, or as named by "
+              "--text-column, --pair-column and --label-column. With --task chat or dpo: "
+              "conversations or pairs of answers (.csv, .json, .jsonl).",
       .kept = OPT_SOURCE },
-    { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
-      .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
+    { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE|DIR", .max = TUNE_MOST_FILES,
+      .help = "Evaluation rows, as for --train-file. May be repeated.", .kept = OPT_SOURCE },
     { "eval-split", OPT_RATIO, TUNE(split), .arg = "PART", .min = 0.0001, .max = 0.5,
       .help = "Part of the rows of --train-file to evaluate on instead of training on them, such "
               "as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.",

@@ -205,6 +205,9 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (labelled_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
             rc = labelled_open(&out->test[i], s, run_test[i], err);
+    out->how = now < s->o.steps ? ENDING_EARLY : ENDING_STEPS;
+    if (!rc && !out->test[0] && !out->test[1])
+        rc = ending_record(s->log, out->how, err);
     out->files.log = NULL; // the session closes it
     return rc;
 }
@@ -252,6 +255,7 @@ static int predict(struct finetune_results *o, struct err *err)
             rc = put_predictions(o, i, text[i], n[i], err);
         free(text[i]);
     }
+    rc = rc ? rc : ending_record(o->files.log, o->how, err);
     runlog_close(o->files.log);
     o->files.log = NULL;
     free(path);

@@ -181,11 +181,8 @@ load_best_model_at_end keep-best
 logging_steps log-every 10
 report_to tensorboard tensorboard
 END
-# a training file may be given several times, but not for labelled rows
-for pair in "train_file train" "validation_file eval"; do
-    set -- $pair
-    refuse_finetune "--$2-file was given 2 times: only conversations (--task chat) may come from several files" "--$1" x.csv "--$2-file" y.csv --run x --init x
-done
+# a training file may be given several times, by either name
+refuse_finetune "x.csv: No such file" --train_file x.csv --train-file y.csv --run x --init x
 refuse_finetune "--bf16 and --dtype are the same option" --bf16 --dtype fp32
 refuse_finetune "--fp16 and --dtype are the same option" --dtype fp32 --fp16 True
 refuse_finetune "--gradient_checkpointing and --activations are the same option" --gradient_checkpointing --activations keep
