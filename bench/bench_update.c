@@ -122,7 +122,7 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     int rc = session_config(&s, err);
     rc = rc ? rc : store_init(&store, &s.run, err);
     if (!rc) {
-        *n_pad = store.max_pad;
+        *n_pad = store.update_pad;
         store_release(&store);
     }
     session_close(&s);

@@ -42,7 +42,7 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     const struct machine_work of = work_of(s);
     struct machine_work       asked = of;
     double micros = part_of(s, (double)o->grad_accum), L = (double)g->n_layer,
-           n = part_of(s, (double)arch_total(g));
+           n = part_of(s, (double)run_trained(&s->run));
     double rows = micros * of.tokens * of.width;
     double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
            backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
@@ -149,9 +149,9 @@ static int forecast_mem(struct forecast *f, struct step_work *w, struct session 
 
     if (rc)
         return rc;
-    f->host_update = over((double)arch_total(&s->config), m->update.host);
+    f->host_update = over((double)run_trained(&s->run), m->update.host);
     if (m->n_drives)
-        f->image = (double)memory.device_bytes / 2 / (double)s->o.commit_every / m->drive->write;
+        f->image = (double)memory.image / (double)s->o.commit_every / m->drive->write;
     f->own = (struct step_time){ .forward = f->F, .backward = f->B,
                                  .step = f->F + f->B + f->host_update + f->image };
     f->by_seconds = f->own.step - f->image;
@@ -185,7 +185,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     struct step_rates      rates = m->m->update;
     struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
     struct step_share      share;
-    double                 n = part_of(s, (double)arch_total(&s->config));
+    double                 n = part_of(s, (double)run_trained(&s->run));
 
     rates.drive = drives;
     rates.cores = m->m->emulated > 0 ? (double)s->o.threads : 0;

@@ -23,7 +23,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
         int rc = run_memory(run, &memory, err);
         if (!rc)
             w->total = w->device[CLASS_STATES] =
-                (double)memory.device_bytes / 2 / (double)run->commit_every;
+                (double)memory.image / (double)run->commit_every;
         return rc;
     }
     traffic_computed(&m, run);
@@ -41,7 +41,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
     int rc = store_init(&layout, run, err);
     if (rc)
         return rc;
-    w->journal = JOURNAL_STEP + (double)JOURNAL_SUB * (double)layout.n_subs;
+    w->journal = JOURNAL_STEP + (double)JOURNAL_SUB * (double)layout.n_trained;
     store_release(&layout);
     return 0;
 }

@@ -297,13 +297,14 @@ static int use(const struct run_config *cfg, struct stream *s, struct route_at a
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
              int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
-    int rc = stream_begin(s, pass, step, err);
+    size_t first = route_block(&cfg->route, STREAM_TRAIN, ROUTE_SEND, 0);
+    int    rc = stream_begin(s, pass, step, err);
 
     *loss = 0;
     for (size_t i = 0; !rc && route_at(&cfg->route, pass, i).uses; i++) {
         struct route_at at = route_at(&cfg->route, pass, i);
 
-        rc = use(cfg, s, at, step, poison && at.block == 2, loss, norm, err);
+        rc = use(cfg, s, at, step, poison && at.block == first, loss, norm, err);
     }
     return rc;
 }

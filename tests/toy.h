@@ -32,7 +32,8 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
              double *loss, struct err *err);
 
 /* A pass, and a whole step as toy_step's, of whatever order the run has: each block is used as that
- * says, and nothing stays acquired. poison: in block 2's gradient, which is asked for once. */
+ * says, and nothing stays acquired. poison: in the gradient that is sent first, which is asked for
+ * once. */
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
              int poison, double *loss, struct norm_sum *norm, struct err *err);
 int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,

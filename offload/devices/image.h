@@ -34,8 +34,8 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err);
 
 /* Read the committed image into stored[block] (image_block_floats each; of a frozen block its wire
- * parameters), and check every block. stored NULL: only check. A damaged block is an error that names file, block, offset and the last
- * whole state. */
+ * parameters), and check every block. stored NULL: only check. A damaged block is an error that
+ * names file, block, offset and the last whole state. */
 int image_load(const struct run_config *cfg, struct image_state *out, void *const *stored,
                struct err *err);
 

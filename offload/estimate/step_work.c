@@ -47,18 +47,45 @@ static double params_of(const struct run_config *cfg, struct route_span of)
 
 static double parameters(const struct run_config *cfg) { return params_of(cfg, all_blocks(cfg)); }
 
-/* Parameters that forward waits for before its first layer, and those of that layer. */
+/* Those of them that are trained, and so are updated. */
+static double trained_of(const struct run_config *cfg, struct route_span of)
+{
+    double sum = 0;
+
+    for (size_t b = of.first; b < of.end; b++)
+        sum += run_trains(cfg, b) ? (double)cfg->block_params[b] : 0;
+    return sum;
+}
+
+static double trained(const struct run_config *cfg) { return trained_of(cfg, all_blocks(cfg)); }
+
+/* Parameters that are updated before forward may begin with its first layer, and those of the next
+ * block that is updated. */
 static double params_first(const struct run_config *cfg)
 {
-    return params_of(cfg, route_first(&cfg->route));
+    return trained_of(cfg, route_first(&cfg->route));
 }
 
 static double params_second(const struct run_config *cfg)
 {
     size_t b = route_first(&cfg->route).end;
 
+    while (b < run_blocks(cfg) && !run_trains(cfg, b))
+        b++;
     return b < run_blocks(cfg) ? (double)cfg->block_params[b] : 0;
 }
+
+/* Parameters of the block whose gradient is written last, with which the norm is known. Where it
+ * is in pieces, all of them. */
+static double params_sent_last(const struct run_config *cfg)
+{
+    double first = params_first(cfg);
+
+    return first > 0 ? first : (double)cfg->block_params[route_last(&cfg->route)];
+}
+
+/* The part that x is of a whole, which may be nothing. */
+static double part(double x, double whole) { return whole > 0 ? x / whole : 0; }
 
 int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err)
 {
@@ -69,7 +96,8 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
         return rc;
     *out = (struct step_share){
         .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
-        .block_0 = padded_of(&st, route_first(&cfg->route)).most / params_first(cfg),
+        .block_0 = padded_of(&st, route_first(&cfg->route)).most /
+                   params_of(cfg, route_first(&cfg->route)),
     };
     store_release(&st);
     return 0;
@@ -88,12 +116,17 @@ static int padding(double *out, const struct run_config *cfg, struct err *err)
     return 0;
 }
 
-/* Parameters of the last layer, which is updated after nearly all others. */
+/* Parameters of the last layer, which is updated after nearly all others. Where layers are frozen:
+ * of the last block that trains. */
 static double params_last(const struct run_config *cfg)
 {
     struct route_span layers = route_shared(&cfg->route);
+    size_t            b = layers.end;
 
-    return layers.end > layers.first ? (double)cfg->block_params[layers.end - 1] : 0;
+    if (layers.end > layers.first && !run_trains(cfg, layers.end - 1))
+        for (b = run_blocks(cfg); b > 0 && !run_trains(cfg, b - 1);)
+            b--;
+    return layers.end > layers.first && b > 0 ? (double)cfg->block_params[b - 1] : 0;
 }
 
 /* ---- seconds ---- */
@@ -224,14 +257,17 @@ static void network_add(struct step_move *to, const struct step_rates *r, double
     to->out += out / r->network + transfers * r->latency;
 }
 
-/* Adds the moves between ranks. Gathers follow what is read; exchanges follow blocks. Block 0
- * stands for what forward waits for and for what backward does last. */
+/* Adds the moves between ranks. Gathers follow what is read; exchanges follow blocks that train.
+ * Block 0 stands for what forward waits for and for what backward does last. */
 static void network_moves(struct step_work *out, const struct run_config *cfg,
                           const struct link_meter *all, const struct step_rates *r,
                           double part_forward)
 {
     const uint64_t(*net)[LINK_DIRS] = all->bytes[LINK_NETWORK];
-    double blocks = (double)run_blocks(cfg), n = parameters(cfg), n_0 = params_first(cfg);
+    double blocks = (double)run_blocks(cfg),
+           sends = (double)route_uses(&cfg->route, STREAM_TRAIN, ROUTE_SEND);
+    double read_0 = part(params_of(cfg, route_first(&cfg->route)), parameters(cfg)),
+           sent_0 = part(params_sent_last(cfg), trained(cfg));
     double came = (double)net[CLASS_WIRE][LINK_READ], went = (double)net[CLASS_WIRE][LINK_WRITE];
     double taken = (double)net[CLASS_GRADIENT][LINK_READ],
            given = (double)net[CLASS_GRADIENT][LINK_WRITE];
@@ -242,9 +278,9 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
     network_add(&out->wire_forward, r, came * part_forward, went * part_forward, blocks);
     network_add(&out->wire_backward, r, came * (1 - part_forward), went * (1 - part_forward),
                 blocks);
-    network_add(&out->gradient, r, taken, given, blocks);
-    network_add(&gather, r, came * part_forward * n_0 / n, went * part_forward * n_0 / n, 1);
-    network_add(&exchange, r, taken * n_0 / n, given * n_0 / n, 1);
+    network_add(&out->gradient, r, taken, given, sends);
+    network_add(&gather, r, came * part_forward * read_0, went * part_forward * read_0, 1);
+    network_add(&exchange, r, taken * sent_0, given * sent_0, 1);
     out->gather_0 = step_move(&gather, 1);
     out->exchange_0 = step_move(&exchange, 1);
 }
@@ -256,13 +292,15 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     struct machine    m;
     struct link_meter all;
     int               rc = machine_open(&m, cfg, t, rates, err);
-    double n = parameters(cfg), n_0 = params_first(cfg), n_1 = params_second(cfg);
+    double n = trained(cfg), n_0 = params_first(cfg), n_1 = params_second(cfg);
+    double part_0 = part(n_0, n), part_1 = part(n_1, n);
 
     traffic_computed(&all, cfg);
     double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
     double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
     double made = (double)all.bytes[kind][CLASS_WIRE][LINK_WRITE];
     double wire = (double)all.bytes[LINK_HOST][CLASS_WIRE][LINK_READ];
+    double once = (double)dtype_bytes(cfg->wire_dt) * parameters(cfg); // as forward reads it
     double pushed = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE];
     double popped = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ];
     double left = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ];
@@ -270,19 +308,20 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
     // a device that hands updates over writes the wire and the master first
     double first = run_modes[cfg->mode].handler == CSD_NAIVE ? states : sizeof(float) * n;
-    double tail = (states - first) * params_last(cfg) / n;
+    double tail = (states - first) * part(params_last(cfg), n);
+    double sent_0 = (gradient + owed) * part(params_sent_last(cfg), n);
     int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
     const struct { struct step_move *move; struct bytes bytes; } each[] = {
         { &out->update, { states + gradient, states + made, internal, 0 } },
-        { &out->load, { (states + gradient) * n_0 / n, 0, internal, 0 } },
-        { &out->first, { (states + gradient) * n_0 / n, (first + made) * n_0 / n, internal, 0 } },
-        { &out->second, { (states + gradient) * n_1 / n,
-                          (states - first) * n_0 / n + (first + made) * n_1 / n, internal, 0 } },
+        { &out->load, { (states + gradient) * part_0, 0, internal, 0 } },
+        { &out->first, { (states + gradient) * part_0, (first + made) * part_0, internal, 0 } },
+        { &out->second, { (states + gradient) * part_1,
+                          (states - first) * part_0 + (first + made) * part_1, internal, 0 } },
         { &out->tail, { 0, tail, internal, 0 } },
-        { &out->wire_forward, { made, aside ? 0 : pushed, 0, 1 } },
-        { &out->wire_backward, { wire - made + left + (aside ? 0 : popped), 0, 0, 1 } },
+        { &out->wire_forward, { once, aside ? 0 : pushed, 0, 1 } },
+        { &out->wire_backward, { wire - once + left + (aside ? 0 : popped), 0, 0, 1 } },
         { &out->gradient, { 0, gradient + owed, 0, 1 } },
-        { &out->write_0, { 0, (gradient + owed) * n_0 / n, 0, 1 } },
+        { &out->write_0, { 0, sent_0, 0, 1 } },
     };
 
     for (size_t i = 0; i < sizeof each / sizeof *each && !rc; i++)
@@ -291,7 +330,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
         acts_add(&out->wire_forward, &m, cfg, &pushed_aside);
         acts_add(&out->wire_backward, &m, cfg, &popped_aside);
     }
-    network_moves(out, cfg, &all, rates, wire > 0 ? made / wire : 1);
+    network_moves(out, cfg, &all, rates, wire > 0 ? once / wire : 1);
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
     update_compute(&out->second, cfg, n_1, rates);
@@ -350,7 +389,7 @@ int step_work_serial(struct step_serial *out, const struct run_config *cfg,
     struct link_meter all;
     enum link_kind    kind = run_modes[cfg->mode].update_link;
     int               base = kind == LINK_HOST, rc = machine_open(&m, cfg, t, rates, err);
-    double            n = parameters(cfg);
+    double            n = trained(cfg);
 
     traffic_computed(&all, cfg);
     double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];

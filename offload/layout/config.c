@@ -16,6 +16,15 @@ const char *run_mode_name(size_t mode)
     return mode < sizeof run_modes / sizeof *run_modes ? run_modes[mode].name : NULL;
 }
 
+size_t run_trained(const struct run_config *cfg)
+{
+    size_t n = 0;
+
+    for (size_t b = 0; b < run_blocks(cfg); b++)
+        n += run_trains(cfg, b) ? run_whole(cfg, b) : 0;
+    return n;
+}
+
 const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME])
 {
     if (cfg->name)

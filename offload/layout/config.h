@@ -127,6 +127,9 @@ static inline int run_trains(const struct run_config *cfg, size_t block)
     return route_trains(&cfg->route, block);
 }
 
+/* The number of trained parameters, of all ranks together. */
+size_t run_trained(const struct run_config *cfg);
+
 /* The first parameter of a block that this rank's devices hold. */
 static inline size_t run_first(const struct run_config *cfg, size_t block)
 {
@@ -152,6 +155,7 @@ struct run_memory {
      * final norm) and through residual_layer for each gradient buffer of a layer. mem has only
      * residual_ram. */
     uint64_t residual_ram, residual_ends, residual_layer;
+    uint64_t image;   // mem: one image, of device_bytes
     uint64_t masters; // while stream_masters lends them; no part of the others
     uint64_t record_buffer; // one buffer of offloaded activations; no part of the others
 };

@@ -358,8 +358,8 @@ static const struct stream_ops stream_mem_ops = {
 
 /* ---- opening ---- */
 
-/* Cuts all trained blocks into slices of equal decay: where that changes, and at multiples of SLICE_PARAMS.
- * With slices NULL it only counts, in the same time for any size of block. */
+/* Cuts all trained blocks into slices of equal decay: where that changes, and at multiples of
+ * SLICE_PARAMS. With slices NULL it only counts, in the same time for any size of block. */
 static size_t make_slices(const struct run_config *cfg, struct slice *slices)
 {
     size_t made = 0;
@@ -390,6 +390,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
         .tables = make_slices(cfg, NULL) * sizeof(struct slice) +
                   n * round_up(run_groups(cfg), ARENA_LINE),
+        .image = image_bytes(cfg),
         .device_bytes = IMAGE_AREAS * image_bytes(cfg) + image_frozen_bytes(cfg),
     };
     for (size_t b = 0; b < n; b++) {

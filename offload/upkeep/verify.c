@@ -328,8 +328,8 @@ static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wi
     return rc;
 }
 
-/* Repairs superblocks of devices that are otherwise whole, and wires whose master is whole. The wire
- * of a frozen subgroup is all that there is of it. */
+/* Repairs superblocks of devices that are otherwise whole, and wires whose master is whole. Frozen
+ * parameters have no master. */
 static int devices_mend(struct check *c, struct err *err)
 {
     const struct store  *st = &c->dev.store;
@@ -348,8 +348,7 @@ static int devices_mend(struct check *c, struct err *err)
     rc = wire ? slots_reader_open(&m, &c->dev, &states, err)
               : err_set(err, -ENOMEM, "out of memory for a wire shard");
     for (size_t i = 0; i < st->n_subs && !rc; i++)
-        if (st->subs[i].trains &&
-            (c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
+        if ((c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
             rc = wire_mend(c, &m, i, wire, err);
     slots_reader_close(&m);
     return rc ? rc : devices_flush(&c->dev, err);

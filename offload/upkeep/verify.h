@@ -5,8 +5,8 @@
  * Nothing is written unless `mend` is set. Then damage is repaired from what is whole: wire
  * parameters from their master, in place (a kill leaves them as damaged as before); a superblock
  * from the run's settings, if the rest of its device is whole; the newest image by going back to
- * the older one (the steps since are computed again, to the same bits). Frozen parameters are stored
- * once, and cannot be repaired. */
+ * the older one (the steps since are computed again, to the same bits). Frozen parameters are
+ * stored once, and cannot be repaired. */
 #pragma once
 
 #include "offload/layout/config.h"

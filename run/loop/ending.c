@@ -50,6 +50,7 @@ int ending_open(struct ending *e, struct session *s, uint64_t next, struct err *
     enum { SLOW = 200000000 }; // bytes/s at which an image is written, until one was
     const struct train_opts *o = &s->o;
     double                   seconds[2] = { 0 };
+    struct run_memory        memory;
     int                      rc = 0;
 
     *e = (struct ending){ .limit = (double)o->time_limit };
@@ -64,9 +65,8 @@ int ending_open(struct ending *e, struct session *s, uint64_t next, struct err *
     settings_scan(s->log, "%lf", &seconds[0], "dev.seconds"); // of an earlier process
     settings_scan(s->log, "%lf", &seconds[1], "dev_mm.seconds");
     e->evaluation = seconds[0] + seconds[1];
-    if (s->run.mode == RUN_MEM)
-        e->commit = (double)arch_total(&s->config) * 4 *
-                    (1 + optim_moments((enum optim_kind)o->optimizer)) / SLOW;
+    if (!rc && s->run.mode == RUN_MEM && !(rc = run_memory(&s->run, &memory, err)))
+        e->commit = (double)memory.image / SLOW;
     return rc ? rc : look(e, s, next, err);
 }
 
