@@ -196,42 +196,38 @@ static void send_grad(struct drive *d, size_t block)
     d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
-/* The number of records of all micro-batches of a layer. */
-static size_t records_of(const struct drive *d, size_t layer)
+static int piece_push(struct drive *d)
+{
+    const struct act_item *piece = &d->a->piece[d->at++];
+    void                  *place;
+    int                    rc = stream_push(d->st, piece->first, &place, d->err);
+
+    if (!rc)
+        stream_pushed(d->st, piece->bytes, d->a->n - d->at);
+    return rc;
+}
+
+static int piece_pop(struct drive *d)
+{
+    void *place;
+    int   rc = stream_pop(d->st, &place, d->err);
+
+    if (!rc)
+        stream_popped(d->st);
+    d->at--;
+    return rc;
+}
+
+/* Moves the records of all micro-batches of a layer, piece by piece. */
+static void move_records(struct drive *d, size_t layer, int (*move)(struct drive *d))
 {
     struct model_options m = training_options(d->s).model;
+    size_t records = layer > 0 ? m.grad_accum * acts_records(&m, &d->a->ways, layer) : 0;
 
-    return layer > 0 ? m.grad_accum * acts_records(&m, &d->a->ways, layer) : 0;
-}
-
-static void push_records(struct drive *d, size_t layer)
-{
-    size_t records = records_of(d, layer);
-    void  *place;
-
-    for (; records > 0 && !d->rc; records--) {
-        do {
-            d->rc = stream_push(d->st, d->a->piece[d->at].first, &place, d->err);
-            if (!d->rc)
-                stream_pushed(d->st, d->a->piece[d->at].bytes, d->a->n - d->at - 1);
-            d->at++;
-        } while (!d->rc && d->at < d->a->n && !d->a->piece[d->at].first);
-    }
-}
-
-static void pop_records(struct drive *d, size_t layer)
-{
-    size_t records = records_of(d, layer);
-    void  *place;
-
-    for (; records > 0 && !d->rc; records--) {
-        do {
-            d->rc = stream_pop(d->st, &place, d->err);
-            if (!d->rc)
-                stream_popped(d->st);
-            d->at--;
-        } while (!d->rc && !d->a->piece[d->at].first);
-    }
+    for (; records > 0 && !d->rc; records--)
+        do
+            d->rc = move(d);
+        while (!d->rc && d->at < d->a->n && !d->a->piece[d->at].first);
 }
 
 /* Asks the stream for all that a step asks, without computing. */
@@ -249,9 +245,9 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
         if (at.uses & ROUTE_READ)
             pass_block(&d, at.block, at.uses & ROUTE_ADD);
         if (!(at.uses & ROUTE_ADD))
-            push_records(&d, at.block);
+            move_records(&d, at.block, piece_push);
         if (at.uses & ROUTE_SEND) {
-            pop_records(&d, at.block);
+            move_records(&d, at.block, piece_pop);
             send_grad(&d, at.block);
         }
     }

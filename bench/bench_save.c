@@ -79,13 +79,26 @@ static int attention_point(struct machine_file *m, const struct model_options *o
     return rc;
 }
 
+struct head_place { struct layers l; struct head h; };
+
+static void head_turn(void *ctx, struct part_times *t)
+{
+    struct head_place *p = ctx;
+    struct model      *m = &p->l.m;
+    uint64_t           counted = 0, start_ns;
+
+    bench_fill(acts_input(&m->acts, LAYERS + 1, 0), 4 * HEAD_ROWS * m->o.config.n_embd, 1);
+    start_ns = clock_ns();
+    head_run(m, 0, &p->h, &counted);
+    t->seconds[FORWARD][t->n] = part_since(&start_ns);
+}
+
 static int head_point(struct machine_file *m, const struct bench *b, enum dtype dt, size_t width,
                       size_t words, struct err *err)
 {
     struct model_options o = { 0 };
     struct part_times    t;
-    struct layers        l;
-    uint64_t             counted = 0;
+    struct head_place    p;
 
     if (m->n_heads == MACHINE_POINTS)
         return 0;
@@ -95,20 +108,13 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
     o.dropout = (struct model_dropout){ 0 };
     rows_set(&o, HEAD_ROWS, SHORT_ROW);
     o.config.vocab = words;
-    int rc = layers_open(&l, b, &o, err);
-    struct head h = { .wire = l.final_wire, .head_wire = l.embed_wire, .trains = 1, .fresh = 1,
-                      .grad = l.final_grad, .head_grad = l.embed_grad, .scale = 1e-3f };
-    t.n = 0;
-    uint64_t begun_ns = clock_ns();
-    while (!rc && part_another(&t, begun_ns + PART_WARM_NS)) {
-        bench_fill(acts_input(&l.m.acts, LAYERS + 1, 0), 4 * HEAD_ROWS * width, 1);
-        uint64_t start_ns = clock_ns();
-
-        head_run(&l.m, 0, &h, &counted);
-        t.seconds[FORWARD][t.n] = part_since(&start_ns);
-        t.n += (size_t)part_warm(begun_ns);
-    }
-    layers_close(&l);
+    int rc = layers_open(&p.l, b, &o, err);
+    p.h = (struct head){ .wire = p.l.final_wire, .head_wire = p.l.embed_wire, .trains = 1,
+                         .fresh = 1, .grad = p.l.final_grad, .head_grad = p.l.embed_grad,
+                         .scale = 1e-3f };
+    if (!rc)
+        parts_measure(&t, head_turn, &p);
+    layers_close(&p.l);
     if (!rc)
         m->head[m->n_heads++] = (struct machine_head){
             dt, (double)width,
@@ -126,13 +132,15 @@ static int has_kind(const struct bench *b, enum machine_kind kind)
     return !b->o->probe || kind == machine_kind_of(b->config.arch);
 }
 
-static void size_add(size_t *list, size_t *n, size_t x)
+/* Adds a size to a list. Returns 0 if it is there already. */
+static int size_add(size_t *list, size_t *n, size_t x)
 {
     for (size_t i = 0; i < *n; i++)
         if (list[i] == x)
-            return;
+            return 0;
     if (x && *n < MOST_SIZES)
         list[(*n)++] = x;
+    return 1;
 }
 
 /* Widths and chunk lengths around which most models lie, and the model's own. */
@@ -154,31 +162,24 @@ static struct grid grid_of(const struct bench *b, enum machine_kind kind)
     return g;
 }
 
-static int has_layer(const struct machine_file *m, enum dtype dt, enum machine_kind kind,
-                     size_t width, size_t tokens)
-{
-    for (const struct machine_layer *p = m->layer; p < m->layer + m->n_layers; p++)
-        if (p->dt == dt && p->kind == kind && (size_t)p->width == width &&
-            (size_t)p->tokens == tokens)
-            return 1;
-    return 0;
-}
-
 static int layers_measure(struct machine_file *m, const struct bench *b, enum dtype dt,
                           enum machine_kind kind, struct err *err)
 {
     struct grid g = grid_of(b, kind);
     int         rc = 0;
 
-    for (size_t w = 0; w < g.n_widths; w++)
-        for (size_t t = 0; t < g.n_tokens && !rc; t++) {
-            double C = (double)g.width[w];
-            size_t most = (size_t)(g.most / (88 * C * C)) / TOKENS_STEP * TOKENS_STEP,
-                   n = size_min(g.tokens[t], size_max(most, (2 + t) * TOKENS_STEP));
+    for (size_t w = 0; w < g.n_widths; w++) {
+        double C = (double)g.width[w];
+        size_t most = (size_t)(g.most / (88 * C * C)) / TOKENS_STEP * TOKENS_STEP;
+        size_t done[MOST_SIZES], n_done = 0; // wide models' chunks become the same
 
-            rc = has_layer(m, dt, kind, g.width[w], n)
-                     ? 0 : layer_point(m, b, dt, kind, g.width[w], n, err);
+        for (size_t t = 0; t < g.n_tokens && !rc; t++) {
+            size_t n = size_min(g.tokens[t], size_max(most, (2 + t) * TOKENS_STEP));
+
+            if (size_add(done, &n_done, n))
+                rc = layer_point(m, b, dt, kind, g.width[w], n, err);
         }
+    }
     return rc;
 }
 

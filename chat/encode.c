@@ -1,4 +1,4 @@
-/* encode.c: a row's text as ids, and which of them count. */
+/* encode.c: encodes the text of a row, and marks the ids that count. */
 #include "chat/encode.h"
 
 #include "chat/pieces.h"
@@ -96,7 +96,7 @@ static int encode_texts(const struct chat_encoding *e, const char *prompt, const
 
 /* ---- rows with turns ---- */
 
-/* A conversation on its way. */
+/* The state while a conversation is encoded. */
 struct marking {
     const struct chat_encoding *e;
     const struct chat_turns    *turns;
@@ -108,7 +108,7 @@ struct marking {
     size_t                      last; // message of the last assistant
 };
 
-/* Whether a piece counts: 1 or 0. */
+/* Returns 1 if a piece counts, otherwise 0. */
 static int piece_counts(const struct marking *m, const struct chat_piece *p)
 {
     enum chat_counts said = m->turns->counts[p->message];
@@ -120,7 +120,7 @@ static int piece_counts(const struct marking *m, const struct chat_piece *p)
     return p->assistant && (m->e->loss == CHAT_LOSS_ANSWERS || p->message == m->last);
 }
 
-/* Where the text that closes a turn ends, if no token does. */
+/* Returns the end of the text that closes a turn, for turns that no token closes. */
 static size_t closing_text(const struct marking *m, const struct chat_piece *p)
 {
     const struct chat_piece *last = &m->pieces.list[m->pieces.n - 1];
@@ -135,8 +135,8 @@ static size_t closing_text(const struct marking *m, const struct chat_piece *p)
     return p->to + n;
 }
 
-/* The first token behind those that a piece ends with; `i` is the first that begins behind what
- * comes from the message. */
+/* Returns the first token behind those that close the piece's turn. `i` is the first token that
+ * begins behind the text of the message. */
 static size_t closing_end(const struct marking *m, const struct chat_piece *p,
                           const struct chat_ids *out, size_t i)
 {
@@ -159,7 +159,7 @@ static size_t closing_end(const struct marking *m, const struct chat_piece *p,
     return i;
 }
 
-/* Set what counts of a piece; *at is a token that no later piece begins before. */
+/* Marks the tokens of a piece with `value`. No piece from here on begins before token *at. */
 static void piece_mark(const struct marking *m, const struct chat_piece *p, struct chat_ids *out,
                        size_t *at, unsigned char value)
 {
@@ -241,7 +241,7 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
         return 0;
     if (row->line)
         err_set(err, rc, "%s:%zu: %.900s", row->path, row->line, why.text);
-    else // a conversation that stands in no file
+    else // the conversation is not from a file
         *err = why;
     err->misuse = why.misuse;
     return rc;

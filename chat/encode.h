@@ -1,34 +1,39 @@
-/* encode.h: a row of conversations as token ids, with a mark for each that counts in the loss.
+/* encode.h: encodes a row of conversations as token ids, and marks the tokens that count in the
+ * loss.
  *
- * With turns, the template writes the text, which is encoded as one text (transformers'
- * apply_chat_template does so); nothing is put before it that the template does not write. A token
- * counts if a byte of it lies in an answer. The answers are:
- *   - what stands within {% generation %}, where the template has it (transformers'
- *     return_assistant_tokens_mask);
- *   - otherwise, of each turn of an assistant, what comes from its message (content, reasoning,
- *     tool calls), with what the template writes between, from where the model has to go on
- *     (pieces.h), up to the token that closes the turn. A turn of whose message nothing is written,
- *     not even its role, has no answer.
- * The closing token is the first control token that the template writes behind the message, before
- * the next one: <|im_end|>, <|eot_id|>, </s>, ... What stands between them counts, and a newline
- * behind it does not. If the token that ends a text stands there, it closes the turn, even if
- * control tokens stand before it, as behind DeepSeek's tool calls. Where no control token stands,
- * the turn is closed by text: all that is written behind the last answer of the conversation, and
- * behind an answer before it what is the same there.
+ * A row with turns is written by the template and then encoded as one text, as transformers'
+ * apply_chat_template does. Nothing is put before the text. A token counts if one of its bytes lies
+ * in an answer. The template decides where the answers are:
+ *   - If it has {% generation %}, the answers are the text within (transformers'
+ *     return_assistant_tokens_mask).
+ *   - Otherwise each turn of an assistant has an answer. The answer is the text that comes from the
+ *     message (content, reasoning, tool calls), with what the template writes between these. It
+ *     begins where the model has to go on (pieces.h), and ends with the token that closes the turn.
+ *     A turn has no answer if nothing of its message is written, not even the role.
  *
- * Text that comes from a row never becomes a control token (tokenizer.h), unless `special_in_text`.
+ * The closing token is the first control token behind the message and before the next message:
+ * <|im_end|>, <|eot_id|>, </s>, ... Text between the message and that token counts; a newline
+ * behind the token does not. The token that ends a text comes first: if it stands there, it closes
+ * the turn, even behind other control tokens, as behind DeepSeek's tool calls. If no control token
+ * stands there, text closes the turn. For the last answer of the conversation, this text is
+ * everything behind the answer. For an earlier answer, it is the beginning that both have in
+ * common.
  *
- * Without turns: the tokenizer's own beginning (as for any text), unless the text spells it, the
- * prompt, the completion, and the token that ends a text, unless it stands there; completion and
- * end count. */
+ * Text that comes from a row never becomes a control token (tokenizer.h), unless `special_in_text`
+ * is set.
+ *
+ * A row without turns has four parts: the tokenizer's own beginning, as for any text; the prompt;
+ * the completion; and the token that ends a text. The beginning and the end are left out if the
+ * text has them already. The completion and the end count. */
 #pragma once
 
 #include "chat/rows.h"
 #include "chat/template.h"
 #include "data/text/tokenizer.h"
 
-/* --loss-on answers|last|all. A turn that a row says itself counts, or does not, comes first: LAST
- * is about the last turn of an assistant, and with ALL everything counts but turns that do not. */
+/* --loss-on answers|last|all: the answers of all turns, the answer of the last assistant's turn, or
+ * every token. If the row itself says whether a turn counts ("train", "weight"), the row
+ * decides. */
 enum chat_loss { CHAT_LOSS_ANSWERS, CHAT_LOSS_LAST, CHAT_LOSS_ALL };
 const char *chat_loss_name(size_t i); // its word; NULL past the last
 
@@ -41,18 +46,16 @@ struct chat_encoding {
     size_t                      memory; // as chat_rendering has it
 };
 
-/* The ids of a row, and which of them count (1 or 0). The zero state is empty; it may be used
- * again. Not cut. `other` is that of a preference's second answer.
- *
- * spelled: control tokens that the row spells, and that are text (tokenizer.h); spelled_id: one of
- * them. signs: what its user may not have meant (signs.h). */
+/* The ids of a whole row, however long. The zero state is empty, and may be used again. */
 struct chat_ids {
     struct token_buf ids;
-    unsigned char   *counts;
-    size_t           counts_cap, counted, spelled;
-    int32_t          spelled_id;
-    unsigned         signs;
+    unsigned char   *counts; // (ids.n): 1 if the token counts, otherwise 0
+    size_t           counts_cap, counted;
+    size_t           spelled;    // control tokens that the row spells, and that stay text
+    int32_t          spelled_id; // one of them
+    unsigned         signs;      // what the row's user may not have meant (signs.h)
 };
+/* Encodes a row. `other` gets the second answer of a preference. */
 int  chat_encode(const struct chat_encoding *e, const struct chat_row *row, struct chat_ids *out,
                  struct chat_ids *other, struct err *err);
 void chat_ids_free(struct chat_ids *x);

@@ -1,5 +1,5 @@
-/* pieces.c: whose message the bytes of a rendered conversation are, by the strings that they come
- * from. */
+/* pieces.c: finds to which message the bytes of a rendered conversation belong. The strings of the
+ * variables tell: jinja.h says for each byte from which string it comes. */
 #include "chat/pieces.h"
 
 #include "data/base/grow.h"
@@ -7,10 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-#define NOBODY SIZE_MAX // the template wrote it
-#define TOOLS  (SIZE_MAX - 1) // or another variable that comes from the row
+// owners of text that are no messages: the template; tools, and other variables of the row
+#define NOBODY SIZE_MAX
+#define TOOLS  (SIZE_MAX - 1)
 
-/* What a string is in its message. */
+/* The part of a message that a string is. */
 enum owned { OWNED_SAID, OWNED_NAME, OWNED_ROLE };
 struct chat_owner {
     const json_t *string; // or the object whose keys are strings
@@ -36,7 +37,7 @@ static int by_string(const void *a, const void *b)
     return i != k ? (i > k) - (i < k) : (x->message > y->message) - (x->message < y->message);
 }
 
-/* All strings of v, and its objects, which stand for their keys. */
+/* Adds all strings of v, and its objects, which stand for their keys. */
 static int strings_add(struct chat_pieces *p, const json_t *v, size_t message, enum owned what,
                        struct err *err)
 {
@@ -81,7 +82,7 @@ static int owners_find(struct chat_pieces *p, const struct chat_rendering *r, co
     return rc;
 }
 
-/* Who owns a string; *what is set only if somebody does. */
+/* Returns the owner of a string. *what is set unless that is NOBODY. */
 static size_t owner_of(const struct chat_pieces *p, const json_t *string, enum owned *what)
 {
     size_t low = 0, high = p->n_owners;
@@ -102,7 +103,7 @@ static size_t owner_of(const struct chat_pieces *p, const json_t *string, enum o
 
 /* ---- what the model is asked to go on from ---- */
 
-/* Where the last byte ends that comes from a message. */
+/* Finds the end of the last byte that comes from a message. */
 static int last_owned(size_t *end, const struct jinja_output *text,
                       const struct chat_rendering *r, const json_t *kept, struct err *err)
 {
@@ -121,7 +122,7 @@ static int last_owned(size_t *end, const struct jinja_output *text,
     return rc;
 }
 
-/* The messages before the first answer, or all if it stands first. */
+/* Returns the messages before the first answer, or all messages if the answer is the first one. */
 static json_t *messages_asking(const json_t *messages)
 {
     json_t *out = json_array();
@@ -150,7 +151,7 @@ int chat_cue_find(struct chat_cue *cue, const struct chat_template *t,
         return err_set(err, -ENOMEM, "no memory for messages");
     asking.messages = messages;
     asking.generation_prompt = 1;
-    // a template may refuse that, and write conversations all the same
+    // a template may refuse this, and yet write conversations
     int rc = chat_template_render(t, &asking, &with, &kept[0], &ignored);
     int refused = rc != 0;
 
@@ -178,7 +179,7 @@ int chat_cue_find(struct chat_cue *cue, const struct chat_template *t,
     return rc;
 }
 
-/* Whether a text names the assistant, as what stands before its turn may. */
+/* Whether a text names the assistant, as the text before a turn may. */
 static int names_assistant(const char *text, size_t n)
 {
     static const char name[] = "assistant";
@@ -190,7 +191,7 @@ static int names_assistant(const char *text, size_t n)
     return 0;
 }
 
-/* Whether there is something else than white space, which might stand anywhere. */
+/* Whether there is more than white space. White space occurs anywhere, and tells nothing. */
 static int says_something(const char *text, size_t n)
 {
     while (n && strchr(" \n\t\r", text[n - 1]))
@@ -198,8 +199,8 @@ static int says_something(const char *text, size_t n)
     return n > 0;
 }
 
-/* Where the first place of what[0..n) in text[from..to) ends, which must not be followed by the
- * name of the turn; SIZE_MAX: there is none. */
+/* Returns the end of the first what[0..n) in text[from..to), or SIZE_MAX if it does not occur. The
+ * name of the turn must not follow it. */
 static size_t place_end(const char *text, size_t from, size_t to, const char *what, size_t n)
 {
     const char *at = n ? memmem(text + from, to - from, what, n) : NULL;
@@ -208,10 +209,10 @@ static size_t place_end(const char *text, size_t from, size_t to, const char *wh
     return at && !names_assistant(text + end, to - end) ? end : SIZE_MAX;
 }
 
-/* Where an answer begins in text[from..to): behind the cue; SIZE_MAX: it is not there. A template
- * may ask for more than it writes before this answer ("<think>\n"): then behind what there is of
- * it, up to a line or a tag. One that does not know add_generation_prompt may write the name of the
- * turn behind the cue. */
+/* Returns the place in text[from..to) at which an answer begins, behind the cue, or SIZE_MAX if the
+ * cue does not occur. A template may write more when it asks than before this answer ("<think>\n").
+ * Then the answer begins behind the part of the cue that occurs, up to a line or a tag. A template
+ * that does not know add_generation_prompt may write the name of the turn behind the cue. */
 static size_t cue_end(const struct chat_cue *cue, const char *text, size_t from, size_t to)
 {
     const char *asked = cue->n ? cue->text + cue->n - cue->asked : NULL;
@@ -229,11 +230,11 @@ static size_t cue_end(const struct chat_cue *cue, const char *text, size_t from,
 
 /* ---- pieces by origin ---- */
 
-/* A run of text of one message, with what the template writes within. */
+/* A run of text of one message, with the template's text within. */
 struct run {
     size_t message;
-    size_t before;    // where the text of the one before it ended
-    size_t from, to;  // what it says; SIZE_MAX: nothing yet
+    size_t before;    // end of the text of the run before it
+    size_t from, to;  // its text without role and name; from SIZE_MAX: none yet
     size_t owned_end; // its last byte of any kind
 };
 
@@ -248,7 +249,7 @@ static int is_assistant(const json_t *kept, size_t message)
                    "assistant");
 }
 
-/* A run ends: something else is written from `limit` on. */
+/* Ends a run: the text from `limit` on is another owner's. */
 static int run_end(struct chat_pieces *p, const struct run *r, const char *text,
                    const json_t *kept, const struct chat_cue *cue, size_t limit, struct err *err)
 {
@@ -293,8 +294,8 @@ static int pieces_by_origin(struct chat_pieces *p, const struct jinja_output *te
 
 /* ---- pieces by {% generation %} ---- */
 
-/* The message that the generated text from span `i` on is of: the one that it comes from, else the
- * next answer behind the text before it. */
+/* Returns the message of the generated text from span `i` on: the message that the text comes from,
+ * otherwise the next answer behind the text before it. */
 static size_t generated_message(const struct chat_pieces *p, const struct jinja_output *text,
                                 const json_t *kept, size_t i, size_t before)
 {
@@ -313,7 +314,7 @@ static size_t generated_message(const struct chat_pieces *p, const struct jinja_
     return n - 1;
 }
 
-/* What is not an assistant's keeps its pieces by origin. */
+/* Replaces the pieces of assistants. All other messages keep their pieces by origin. */
 static int pieces_by_generation(struct chat_pieces *p, const struct jinja_output *text,
                                 const json_t *kept, struct err *err)
 {
@@ -351,7 +352,8 @@ static int by_place(const void *a, const void *b)
 
 /* ---- all ---- */
 
-/* A role is not plain: templates write "<|" and a role and "|>", and all roles are known words. */
+/* Finds the text that comes from the row. Roles are left out: templates write "<|" and a role and
+ * "|>", and all roles are known words. */
 static int plain_find(struct chat_pieces *p, const struct jinja_output *text, struct err *err)
 {
     int rc = 0;

@@ -31,9 +31,10 @@ int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct to
 }
 
 #define WHITE  " \n\t\r"
-#define ANSWER "Hello" // what is said to find out what stands behind it
+#define ANSWER "Hello" // an answer, rendered to find what follows it
 
-/* The text of ids without white space around it. NULL: there is none, or no memory. */
+/* Returns the text of ids without white space around it, or NULL if it is empty or without
+ * memory. */
 static char *text_of(const struct tokenizer *tok, const int32_t *ids, size_t n)
 {
     struct token_text t = { 0 };
@@ -54,7 +55,7 @@ static char *text_of(const struct tokenizer *tok, const int32_t *ids, size_t n)
     return text;
 }
 
-/* What closes the last turn that counts. */
+/* Finds what closes the last turn that counts. */
 static void closing_find(const struct chat_encoding *e, const struct chat_ids *x, int32_t *id,
                          char **text)
 {

@@ -43,7 +43,7 @@ void chat_rows_progress(const struct chat_rows *r, uint64_t *done, uint64_t *tot
 
 /* ---- the form */
 
-/* The keys of the row, as a list. */
+/* Lists the keys of the row. */
 static void keys_list(const struct chat_rows *r, char *out, size_t size)
 {
     const char *key;
@@ -57,7 +57,7 @@ static void keys_list(const struct chat_rows *r, char *out, size_t size)
                                   json_is_null(v) ? ": null" : "");
 }
 
-/* What may help whose rows have other keys, or none: "" if nothing is known. */
+/* Writes advice for rows without known keys, or "". */
 static void keys_hint(const struct chat_rows *r, char *out, size_t size)
 {
     const char *key;
@@ -76,7 +76,7 @@ static void keys_hint(const struct chat_rows *r, char *out, size_t size)
     }
 }
 
-/* Keys as the user names them. */
+/* Takes the names of keys that the user gave. */
 static int names_take(struct chat_rows *r, const struct chat_names *names, struct err *err)
 {
     const char *const said[ROW_KEYS] = {
@@ -110,7 +110,7 @@ static int has_keys(const struct chat_rows *r, enum chat_form f)
     return 1;
 }
 
-/* ShareGPT's turns stand under one of two names. */
+/* Finds the key of ShareGPT's turns, which has one of two names. */
 static void sharegpt_key(struct chat_rows *r)
 {
     const char **key = &r->key[KEY_CONVERSATIONS];
@@ -120,7 +120,7 @@ static void sharegpt_key(struct chat_rows *r)
         *key = "conversation";
 }
 
-/* Turns under a name of the user's: {from, value}? */
+/* Whether the turns, under a key that the user named, are {from, value}. */
 static int has_from(const struct chat_rows *r)
 {
     const json_t *list = json_object_get(r->object, r->key[KEY_MESSAGES]);
@@ -185,7 +185,7 @@ static int header_read(struct chat_rows *r, struct err *err)
     return 0;
 }
 
-/* A row as an object; a column without a name numbers the rows. */
+/* Makes an object of a row. A column without a name numbers the rows, and is left out. */
 static int csv_object(struct chat_rows *r, struct err *err)
 {
     if (r->file.n_fields != r->columns)
@@ -216,7 +216,7 @@ static int json_object_of(struct chat_rows *r, struct err *err)
 
 /* ---- the file */
 
-/* The kind of the contents, by their beginning. */
+/* Finds the kind of the contents from their beginning. */
 static int contents_check(FILE *f, const struct unpack *packed, const char *path, int *json,
                           struct err *err)
 {

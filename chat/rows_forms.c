@@ -1,5 +1,5 @@
-/* rows_forms.c: a row of each form as a chat_row. The functions follow one pattern: they read the
- * members that their form has, and refuse by key what is of another type. */
+/* rows_forms.c: makes a chat_row of a row of each form. A function per form reads the members that
+ * the form has, and refuses a member of another type by its key. */
 #include "chat/rows_parts.h"
 
 #include "data/base/utf8.h"
@@ -12,7 +12,7 @@ static int none(const json_t *v)
 
 static int is_text(const json_t *v) { return json_is_string(v); }
 
-/* A member that must be there. */
+/* Gets a member that must be there. */
 static int member_of(const struct chat_rows *r, enum row_key k, const json_t **out,
                      struct err *err)
 {
@@ -33,7 +33,7 @@ static int text_expected(const struct chat_rows *r, const char *key, const json_
                                    row_value_kind(v));
 }
 
-/* A member that may be missing, null or empty: NULL then. */
+/* Gets a text that may be missing, null or empty; *out is NULL then. */
 static int text_optional(const struct chat_rows *r, const char *key, json_t **out,
                          struct err *err)
 {
@@ -45,7 +45,7 @@ static int text_optional(const struct chat_rows *r, const char *key, json_t **ou
 
 /* ---- what all forms have */
 
-/* Keys that change what a row says, and that are not read. */
+/* Refuses keys that change the meaning of a row and are not read here. */
 static int unread_check(const struct chat_rows *r, struct err *err)
 {
     static const char *const media[] = { "images", "image", "videos", "video", "audios", "audio" };
@@ -59,7 +59,7 @@ static int unread_check(const struct chat_rows *r, struct err *err)
     return 0;
 }
 
-/* Tools of ShareGPT's may be the function alone, as LLaMA-Factory wraps it. */
+/* Wraps tools that are the function alone, as ShareGPT's may be, like LLaMA-Factory. */
 static int tools_wrap(struct chat_rows *r, struct err *err)
 {
     json_t *wrapped = json_array(), *tool;
@@ -106,7 +106,8 @@ static int tools_read(struct chat_rows *r, int translated, struct err *err)
     return translated && r->tools ? tools_wrap(r, err) : 0;
 }
 
-/* Turns that are not translated: the template gets what else the row has for it. */
+/* Reads what the template gets besides the turns. translated: the turns were made of another
+ * form. */
 static int around_read(struct chat_rows *r, int translated, struct err *err)
 {
     const json_t *variables = row_member(r->object, "chat_template_kwargs");
@@ -227,7 +228,7 @@ static int alpaca_make(struct chat_rows *r, struct err *err)
     return rc ? rc : turns_row(r);
 }
 
-/* Two members that are both texts, or both lists. */
+/* Checks that two members are both texts, or both lists. */
 static int both_kinds(const struct chat_rows *r, const char *const key[2], const json_t *a,
                       const json_t *b, struct err *err)
 {
@@ -272,8 +273,8 @@ static int text_make(struct chat_rows *r, struct err *err)
 
 /* ---- preferences */
 
-/* Texts without a prompt: it is what both begin with, without a space at its end. Of both something
- * is left. */
+/* Makes a prompt of the beginning that two texts have in common, without a space at its end. Some
+ * of each text is left. */
 static int common_text(struct chat_rows *r, const char *chosen, const char *rejected,
                        struct err *err)
 {
@@ -311,8 +312,8 @@ static int preference_texts(struct chat_rows *r, const json_t *prompt, const cha
     return text_row(r, json_string_value(prompt), chosen);
 }
 
-/* Lists without a list before them: the turns that both begin with are the prompt. One at least is
- * left of each. A prompt that is a text must be what the first user says. */
+/* Makes a prompt of the turns that two lists begin with. At least one turn is left of each. A
+ * prompt that is a text must be the content of the first user's turn. */
 static int common_turns(struct chat_rows *r, const json_t *prompt, struct err *err)
 {
     json_t *a = r->turns.is.messages, *b = r->other.is.messages;

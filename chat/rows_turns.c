@@ -1,11 +1,12 @@
-/* rows_turns.c: the turns of a conversation, checked one by one. A turn that a template would not
- * write, or write in Python's notation, is refused by its number and key. Messages are those of
- * the row's own object; only {from, value} is translated. */
+/* rows_turns.c: checks the turns of a conversation one by one. A turn that a template would not
+ * write, or would write in Python's notation, is refused by its number and key. Messages are the
+ * objects of the row itself, except that {from, value} is translated. */
 #include "chat/rows_parts.h"
 
 #include "data/base/grow.h"
+#include "data/base/table.h"
 
-/* A turn, for sentences. */
+/* The place of a turn, for sentences. */
 struct turn { const struct chat_rows *r; const char *key; size_t i; };
 
 static int turn_refuse(const struct turn *t, struct err *err, const char *fmt, ...)
@@ -36,7 +37,7 @@ void turns_free(struct turns *t)
     *t = (struct turns){ 0 };
 }
 
-/* Append a message, whose reference is taken over. */
+/* Appends a message, and takes over the reference to it. */
 static int put(struct turns *t, json_t *message, enum chat_counts counts, struct err *err)
 {
     size_t n = json_array_size(t->is.messages);
@@ -62,7 +63,7 @@ int turns_add_text(struct turns *t, const char *role, json_t *text, enum chat_co
 
 /* ---- what a turn has */
 
-/* The member, if it is a text; what else it is is refused. */
+/* Gets a member that must be a text. */
 static int text_of(const struct turn *t, const json_t *m, const char *key, const char **out,
                    struct err *err)
 {
@@ -84,7 +85,7 @@ static int one_of(const char *word, const char *const *words)
     return 0;
 }
 
-/* "train" (Axolotl) and "weight" (OpenAI, Mistral) say whether a turn is trained on. */
+/* Reads whether a turn is trained on: "train" (Axolotl) or "weight" (OpenAI, Mistral). */
 static int counts_of(const struct turn *t, const json_t *m, enum chat_counts *counts,
                      struct err *err)
 {
@@ -133,7 +134,7 @@ static int calls_check(const struct turn *t, const json_t *calls, struct err *er
     return 0;
 }
 
-/* A list of parts, all of them texts. */
+/* Checks that all parts of a list are texts. */
 static int parts_check(const struct turn *t, const json_t *parts, struct err *err)
 {
     const json_t *part;
@@ -154,7 +155,7 @@ static int parts_check(const struct turn *t, const json_t *parts, struct err *er
     return 0;
 }
 
-/* An assistant may have something else to say than a content. */
+/* Whether an assistant says something else than a content: tool calls or thoughts. */
 static int says_else(const json_t *m, const char *role)
 {
     return !strcmp(role, "assistant") &&
@@ -194,7 +195,8 @@ static int message_check(const struct turn *t, const json_t *m, struct err *err)
 
 /* ---- ShareGPT */
 
-/* {"name", "arguments"}, or a list of them, as tool_calls. NULL with *why: it is not so. */
+/* Makes tool_calls of {"name", "arguments"}, or a list of these. Returns NULL, and the reason in
+ * *why, if the text is neither. */
 static json_t *calls_make(const char *value, const char **why)
 {
     json_t *said = json_loads(value, JSON_REJECT_DUPLICATES, NULL), *calls = json_array(), *one;
@@ -222,20 +224,19 @@ static json_t *calls_make(const char *value, const char **why)
 
 static const char *role_of(const char *from)
 {
-    static const struct { const char *from, *role; } roles[] = {
+    static const struct known { const char *from, *role; } roles[] = {
         { "human", "user" }, { "user", "user" }, { "gpt", "assistant" },
         { "assistant", "assistant" }, { "model", "assistant" }, { "chatgpt", "assistant" },
         { "system", "system" }, { "function_call", "assistant" }, { "observation", "tool" },
         { "tool", "tool" },
     };
 
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (!strcmp(from, roles[i].from))
-            return roles[i].role;
-    return NULL;
+    const struct known *known = TABLE_FIND(roles, from);
+
+    return known ? known->role : NULL;
 }
 
-/* A turn {from, value} as a message; its other keys go along. */
+/* Translates a turn {from, value} to a message. Its other keys are kept. */
 static int translate(const struct turn *t, const json_t *turn, json_t **out, struct err *err)
 {
     const char *from, *value, *key, *why = NULL;

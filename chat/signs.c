@@ -13,7 +13,7 @@ static int has(const struct jinja_output *text, const char *what, size_t n)
 
 /* ---- tool calls */
 
-/* A text of JSON stands in the output as a string of JSON. */
+/* Whether arguments that are a text of JSON appear in the output as a string of JSON. */
 static int is_quoted(const json_t *arguments, const struct jinja_output *text)
 {
     const char *said = json_string_value(arguments);
@@ -43,7 +43,7 @@ static int calls_quoted(const json_t *message, const struct jinja_output *text)
 
 /* ---- thoughts */
 
-/* What a message thinks, without the white space around it; *n 0: nothing. */
+/* Returns the thoughts of a message, of *n bytes, without white space around them. *n 0: none. */
 static const char *thought_of(const json_t *message, size_t *n)
 {
     static const char *const keys[] = { "reasoning_content", "thinking", "reasoning" };
@@ -80,8 +80,8 @@ static int is_empty(const json_t *message)
            !json_array_size(json_object_get(message, "tool_calls"));
 }
 
-/* Whether an object somewhere in v, which is a member of name `key`, is that of properties and has
- * one that is null. */
+/* Whether v, a member called `key`, is or contains an object called properties that has a null
+ * member. */
 static int has_nulls(const json_t *v, const char *key)
 {
     int         found = 0, properties = !strcmp(key, "properties");

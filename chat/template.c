@@ -1,30 +1,31 @@
-/* template.c: the chat templates of a folder, as transformers 5 takes them: files before settings,
- * templates by name, special tokens by role, and the messages as its apply_chat_template hands
- * them to a template. */
+/* template.c: reads the chat templates of a folder, and renders conversations, as transformers 5
+ * does: files come before settings, templates have names, special tokens have roles, and messages
+ * are changed as its apply_chat_template changes them. */
 #include "chat/template.h"
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/table.h"
 #include "data/base/utf8.h"
-#include "data/text/tokenizer_gguf.h"
+#include "data/text/tokenizer.h"
 
 #include <dirent.h>
 #include <unistd.h>
 
-enum { TEMPLATE_MOST = 1 << 20, CONFIG_MOST = 64 << 20, TEMPLATES_MOST = 64 };
+enum { TEMPLATE_MOST = 1 << 20, TEMPLATES_MOST = 64 };
 
 struct named { char *name, *text; struct jinja *jinja; };
 struct chat_template {
     struct named list[TEMPLATES_MOST];
     size_t       n;
-    int          chosen; // by the caller: the only one of `list`
-    int          is_file; // and a file that is not the folder's own
+    int          chosen;  // the caller named it, and `list` has no other
+    int          is_file; // the caller named a file
     json_t      *tokens; // special tokens by role
 };
 
 /* ---- reading */
 
-/* Add a template; where: the file, and the name in it (NULL: it has one alone). */
+/* Adds a template. `where` names its file, for sentences. */
 static int add(struct chat_template *t, const char *name, const char *text, size_t n,
                const char *where, struct err *err)
 {
@@ -39,9 +40,8 @@ static int add(struct chat_template *t, const char *name, const char *text, size
     if (valid < n || memchr(text, 0, n))
         return err_misuse(err, "%s is not a chat template: it is not UTF-8 without NUL bytes",
                           where);
-    for (size_t i = 0; i < t->n; i++)
-        if (!strcmp(t->list[i].name, name))
-            return err_misuse(err, "%s: two chat templates are named \"%.60s\"", where, name);
+    if (table_find(t->list, t->n, sizeof *t->list, name))
+        return err_misuse(err, "%s: two chat templates are named \"%.60s\"", where, name);
     *one = (struct named){ .name = strdup(name), .text = strndup(text, n) };
     t->n++;
     if (!one->name || !one->text)
@@ -72,7 +72,7 @@ static int is_template(const struct dirent *d)
     return n > 6 && !strcmp(d->d_name + n - 6, ".jinja");
 }
 
-/* additional_chat_templates/NAME.jinja */
+/* Adds the files additional_chat_templates/NAME.jinja. */
 static int add_folder(struct chat_template *t, const char *dir, struct err *err)
 {
     char           *folder = file_path(err, "%s/additional_chat_templates", dir);
@@ -97,8 +97,8 @@ static int add_folder(struct chat_template *t, const char *dir, struct err *err)
     return rc;
 }
 
-/* The templates that a JSON file has at chat_template: a text, {name: text}, or [{name, template}].
- */
+/* Adds the templates that a JSON file has under chat_template: a text, {name: text}, or
+ * [{name, template}]. */
 static int add_value(struct chat_template *t, const json_t *v, const char *path, struct err *err)
 {
     const char *name;
@@ -130,25 +130,12 @@ static int add_value(struct chat_template *t, const json_t *v, const char *path,
     return 0;
 }
 
-/* A file of the folder as an object; NULL if it is not there. */
-static int read_optional(json_t **out, char **path, const char *dir, const char *name,
-                         struct err *err)
-{
-    *out = NULL;
-    *path = file_path(err, "%s/%s", dir, name);
-    if (!*path)
-        return -ENOMEM;
-    if (tokenizer_gguf_is(dir))
-        return strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
-    return !file_may_be(*path) ? 0 : json_read_object(out, *path, CONFIG_MOST, err);
-}
-
 static int add_of_file(struct chat_template *t, const char *dir, const char *name,
                        struct err *err)
 {
     json_t *file = NULL;
     char   *path = NULL;
-    int     rc = read_optional(&file, &path, dir, name, err);
+    int     rc = tokenizer_companion(&file, &path, dir, name, err);
 
     rc = rc ? rc : add_value(t, json_object_get(file, "chat_template"), path, err);
     json_decref(file);
@@ -172,10 +159,11 @@ static int add_folders_own(struct chat_template *t, const char *dir, struct err 
 
 /* ---- special tokens */
 
-/* What one file says of the tokens: a text, or an object with its content. */
+/* Adds the special tokens that one file names. A token is a text, or an object with its content.
+ * all: members such as image_token are tokens, too. */
 static int tokens_add(json_t *tokens, const json_t *said, int all)
 {
-    static const char *const roles[] = { "bos_token", "eos_token",  "unk_token", "sep_token",
+    static const char *const roles[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                          "pad_token", "cls_token", "mask_token" };
     const json_t *extra = json_object_get(said, "extra_special_tokens");
     const char   *key;
@@ -183,12 +171,10 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
     int           failed = 0;
 
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        const json_t *is = json_object_get(said, roles[i]);
-        json_t       *content = json_is_object(is) ? json_object_get(is, "content") : NULL;
+        const char *content = tokenizer_role_name(said, roles[i]);
 
-        if (json_is_string(is) || json_is_string(content))
-            failed |= json_object_set(tokens, roles[i],
-                                      content ? content : (json_t *)(uintptr_t)is);
+        if (content)
+            failed |= json_object_set_new(tokens, roles[i], json_string(content));
     }
     json_object_foreach((json_t *)(uintptr_t)said, key, v) { // such as image_token
         size_t n = strlen(key);
@@ -196,17 +182,15 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
         if (all && json_is_string(v) && n > 6 && !strcmp(key + n - 6, "_token"))
             failed |= json_object_set(tokens, key, v);
     }
-    json_object_foreach((json_t *)(uintptr_t)extra, key, v) {
-        json_t *content = json_is_object(v) ? json_object_get(v, "content") : v;
-
-        if (json_is_string(content))
-            failed |= json_object_set(tokens, key, content);
-    }
+    json_object_foreach((json_t *)(uintptr_t)extra, key, v)
+        if (tokenizer_role_name(extra, key))
+            failed |= json_object_set_new(tokens, key,
+                                          json_string(tokenizer_role_name(extra, key)));
     return failed;
 }
 
-/* If no file says which token ends a text (a GPT-2's folder may have tokenizer.json alone), it is
- * the one that the tokenizer takes for it, as the class of the tokenizer has it in transformers. */
+/* Adds eos_token if no file names it, as in a folder of GPT-2 with tokenizer.json alone. It is then
+ * the token that ends a text in our tokenizer. transformers takes it from the tokenizer's class. */
 static int end_add(json_t *tokens, const char *dir)
 {
     struct tokenizer *tok = NULL;
@@ -222,15 +206,15 @@ static int end_add(json_t *tokens, const char *dir)
     return failed;
 }
 
-/* tokenizer_config.json's, and special_tokens_map.json's if that does not list the tokens. */
+/* Reads the special tokens of tokenizer_config.json. If that file has no added_tokens_decoder,
+ * those of special_tokens_map.json are added. */
 static int tokens_read(struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *config = NULL, *map = NULL;
-    char   *path[2] = { NULL, NULL };
-    int     rc = read_optional(&config, &path[0], dir, "tokenizer_config.json", err);
+    int     rc = tokenizer_companion(&config, NULL, dir, "tokenizer_config.json", err);
 
     if (!rc && !json_object_get(config, "added_tokens_decoder"))
-        rc = read_optional(&map, &path[1], dir, "special_tokens_map.json", err);
+        rc = tokenizer_companion(&map, NULL, dir, "special_tokens_map.json", err);
     t->tokens = json_object();
     int named = json_object_get(config, "eos_token") || json_object_get(map, "eos_token");
     if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0) ||
@@ -238,8 +222,6 @@ static int tokens_read(struct chat_template *t, const char *dir, struct err *err
         rc = err_set(err, -ENOMEM, "no memory for the special tokens of %s", dir);
     json_decref(config);
     json_decref(map);
-    free(path[0]);
-    free(path[1]);
     return rc;
 }
 
@@ -256,10 +238,9 @@ static void names_list(const struct chat_template *t, char *out, size_t size)
 
 static const struct jinja *find(const struct chat_template *t, const char *name)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (!strcmp(t->list[i].name, name))
-            return t->list[i].jinja;
-    return NULL;
+    const struct named *one = table_find(t->list, t->n, sizeof *t->list, name);
+
+    return one ? one->jinja : NULL;
 }
 
 static void list_clear(struct chat_template *t, const struct jinja *keep)
@@ -277,7 +258,7 @@ static void list_clear(struct chat_template *t, const struct jinja *keep)
     t->n = n;
 }
 
-/* One of the folder's by its name, or a file. */
+/* Chooses a template of the folder by its name, or a file. */
 static int choose(struct chat_template *t, const char *dir, const char *name, struct err *err)
 {
     const struct jinja *own = find(t, name);
@@ -347,7 +328,8 @@ uint32_t chat_template_sum(const struct chat_template *t)
     return sum;
 }
 
-/* What tokenizer_config.json says for these templates: the text of one, or a list. */
+/* Returns the value of chat_template in tokenizer_config.json: the text of one template, or a
+ * list. */
 static json_t *kept_value(const struct chat_template *t)
 {
     json_t *list = t->n == 1 ? json_string(t->list[0].text) : json_array();
@@ -362,12 +344,13 @@ static json_t *kept_value(const struct chat_template *t)
     return NULL;
 }
 
-/* Puts them into tokenizer_config.json. One template stands there only if one did before. */
+/* Puts the templates into tokenizer_config.json. A single template is put there only if the file
+ * had a template before. */
 static int keep_in_config(const struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *file = NULL, *value = kept_value(t);
     char   *path = NULL;
-    int     rc = read_optional(&file, &path, dir, "tokenizer_config.json", err);
+    int     rc = tokenizer_companion(&file, &path, dir, "tokenizer_config.json", err);
 
     if (!rc && t->n > 1 && !file)
         file = json_object();
@@ -398,7 +381,7 @@ int chat_template_keep(const struct chat_template *t, const char *dir, struct er
     return rc;
 }
 
-/* The one that writes a conversation. */
+/* Returns the template that writes a conversation. */
 static const struct jinja *writer(const struct chat_template *t, const json_t *tools)
 {
     const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
@@ -423,8 +406,9 @@ int chat_template_marks(const struct chat_template *t, const json_t *tools)
 
 /* ---- rendering */
 
-/* A message as transformers hands it on, without members that are null. Its thoughts are under
- * reasoning_content, too, and under thinking if it has no such member. NULL: no memory. */
+/* Returns a message as transformers passes it to a template, or NULL without memory. Members that
+ * are null are left out. Thoughts are copied to reasoning_content, and to thinking if it is
+ * missing. */
 static json_t *message_plain(const json_t *m)
 {
     static const char *const thoughts[] = { "reasoning_content", "thinking", "reasoning" };
@@ -487,7 +471,8 @@ static json_t *variables_make(const struct chat_template *t, const struct chat_r
     return v;
 }
 
-/* A template that wants texts fails at a list of parts with a sentence of its own. */
+/* Adds to the template's own sentence that a message has a list of parts, because a template that
+ * wants texts fails at it. */
 static void say_parts(const struct chat_rendering *r, struct err *err)
 {
     size_t  n = strlen(err->text), i;

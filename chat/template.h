@@ -1,35 +1,36 @@
-/* template.h: the chat template that a model's folder has, and its rendering of a conversation.
+/* template.h: the chat template of a model's folder, and the rendering of a conversation with it.
  *
- * A folder has chat_template.jinja ("default") and additional_chat_templates/NAME.jinja. Without
- * such files it has tokenizer_config.json's chat_template, a text or a list of {name, template},
- * and without that a processor's chat_template.json. With several templates "default" is taken, and
- * "tool_use" where there are tools, as transformers does. */
+ * A folder may have chat_template.jinja (named "default") and additional_chat_templates/NAME.jinja.
+ * If it has neither, the templates are chat_template of tokenizer_config.json, a text or a list of
+ * {name, template}. If that is missing too, they are those of a processor's chat_template.json. Of
+ * several templates, "default" is used, or "tool_use" for a conversation with tools, as in
+ * transformers. */
 #pragma once
 
 #include "chat/jinja/jinja.h"
 
 struct chat_template; // opaque
 
-/* Open the template of the folder `dir`. name: NULL for the folder's own choice; else a name of its
- * list, or the path of a file. *out is NULL, without an error, if name is NULL and the folder has
- * none. Misuse: a name that is not there (the sentence lists those that are), a template that
- * jinja_parse refuses. */
+/* Opens the template of the folder `dir`. name is NULL for the folder's own choice, or the name of
+ * one of its templates, or the path of a file. If name is NULL and the folder has no template, *out
+ * is NULL, without an error. Misuse: an unknown name (the sentence lists the known ones), or a
+ * template that jinja_parse refuses. */
 int  chat_template_open(struct chat_template **out, const char *dir, const char *name,
                         struct err *err);
 void chat_template_close(struct chat_template *t); // NULL is fine
-/* Whether the caller's name was that of a file. NULL is fine. */
+/* Returns whether the caller's name was that of a file. NULL is fine. */
 int  chat_template_is_file(const struct chat_template *t);
-/* A checksum of their names and texts. */
+/* Returns a checksum of the names and texts of all templates. */
 uint32_t chat_template_sum(const struct chat_template *t);
-/* The text of the one that writes a conversation without tools. */
+/* Returns the text of the template that writes a conversation without tools. */
 const char *chat_template_text(const struct chat_template *t);
-/* Makes these the templates of a folder that has copies of the tokenizer's files: one becomes its
- * chat_template.jinja, several a list in its tokenizer_config.json. A template that stood in
- * tokenizer_config.json is replaced there, too: programs that look there first, as llama.cpp's
- * converter does, would take it. */
+/* Makes these the templates of a folder that has copies of the tokenizer's files. A single template
+ * becomes its chat_template.jinja; several become a list in its tokenizer_config.json. A template
+ * in tokenizer_config.json is replaced in any case, because some programs look there first
+ * (llama.cpp's converter). */
 int  chat_template_keep(const struct chat_template *t, const char *dir, struct err *err);
-/* Whether the template that writes a conversation with these tools (NULL: none) marks what is
- * generated ({% generation %}). */
+/* Returns whether the template that writes a conversation with these tools (NULL: none) has
+ * {% generation %}, which marks answers. */
 int  chat_template_marks(const struct chat_template *t, const json_t *tools);
 
 struct chat_rendering {
@@ -41,12 +42,13 @@ struct chat_rendering {
     size_t        memory;           // bytes that the template may use; 0: jinja.h's
 };
 
-/* Write a conversation. Variables are those of transformers 5: messages, tools, documents (none),
- * add_generation_prompt, and all special tokens by their roles (bos_token, ...). Messages lose
- * their members that are null, and get reasoning_content where they have thinking or reasoning;
- * the texts in them are those of r->messages, so spans of `out` point there. *kept holds the
- * variables: the caller frees both (json_decref, jinja_output_free). Any thread may call it. */
+/* Writes a conversation. The template gets the variables of transformers 5: messages, tools,
+ * documents (none), add_generation_prompt, and all special tokens by their roles (bos_token, ...).
+ * Members of messages that are null are left out. A message with thinking or reasoning gets
+ * reasoning_content, too. The texts are those of r->messages, so the spans of `out` point there.
+ * *kept holds the variables. The caller frees both (json_decref, jinja_output_free). Any thread may
+ * call it. */
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err);
-/* The time for `now` of a day, YYYY-MM-DD: its noon here. Misuse: no such day. */
+/* Sets *out to noon of a day, YYYY-MM-DD, in this time zone, for `now`. Misuse: no such day. */
 int chat_date(time_t *out, const char *text, struct err *err);

@@ -294,18 +294,18 @@ static int check_run(struct check *c, struct err *err)
 
 static int check_folder(struct check *c, struct err *err)
 {
-    struct hf          *hf = NULL;
-    struct safetensors *st = NULL;
-    struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
-    int                 rc = hf_open(&hf, c->o->what, &w, err); // also verifies the files
+    struct hf   *hf = NULL;
+    struct watch w = work_begin(&say_events, "checking %s", c->o->what);
+    int          rc = hf_open(&hf, c->o->what, &w, err); // also verifies the files
 
     work_end(&say_events);
-    rc = rc ? rc : safetensors_open(&st, c->o->what, err);
-    if (!rc)
-        check_line(c, "tensors", st->bytes, "%zu%s", st->n,
-                   st->summed ? "" : ", without checksums of siTrain: their structure alone was "
-                                     "checked");
-    safetensors_close(st);
+    if (!rc) {
+        struct hf_files files = hf_files(hf);
+
+        check_line(c, "tensors", files.bytes, "%zu%s", files.tensors,
+                   files.summed ? "" : ", without checksums of siTrain: their structure alone was "
+                                       "checked");
+    }
     if (!rc) {
         struct finite all = {hf_source(hf), hf_model(hf), c->o->what};
 

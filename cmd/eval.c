@@ -18,9 +18,6 @@
 
 #define AT(field) offsetof(struct eval_opts, field)
 
-/* With --task: the folder of the task. */
-static const char *folder_of(const struct eval_opts *e) { return e->data.n ? *e->data.item : NULL; }
-
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
       .help = "Run or Hugging Face folder" },
@@ -67,11 +64,6 @@ static const struct opt_part parts[] = {
     { 0 }
 };
 
-static const char *first_file(const struct eval_opts *e)
-{
-    return e->eval_files.n ? *e->eval_files.item : NULL;
-}
-
 /* ---- predictions ---- */
 
 /* The predictions of a test split. For MNLI's mismatched one the name ends with -mm. */
@@ -85,8 +77,8 @@ static int predict_check(struct predict_file *f, const struct eval_opts *e, size
                          struct err *err)
 {
     const struct task *t = e->task && e->data.n ? task_find(e->task) : NULL;
-    const char        *files[] = { e->model, folder_of(e), e->tokenizer, first_file(e),
-                                   e->test_file };
+    const char        *files[] = { e->model, opt_first(&e->data), e->tokenizer,
+                                   opt_first(&e->eval_files), e->test_file };
 
     *f = (struct predict_file){ .out = { f->path, OUTPUT_PREDICTIONS, f->inputs,
                                          sizeof f->inputs / sizeof *f->inputs } };
@@ -94,7 +86,7 @@ static int predict_check(struct predict_file *f, const struct eval_opts *e, size
     for (size_t i = 0; t && i < 2 * TASK_SPLITS; i++) {
         const char *name = i < TASK_SPLITS ? t->dev[i] : t->tests[i - TASK_SPLITS];
 
-        if (name && snprintf(f->read[i], PATH_MAX, "%s/%s", folder_of(e), name) < PATH_MAX)
+        if (name && snprintf(f->read[i], PATH_MAX, "%s/%s", opt_first(&e->data), name) < PATH_MAX)
             f->inputs[5 + i] = f->read[i];
     }
     if (snprintf(f->path, PATH_MAX, "%s%s", e->predict, split ? "-mm" : "") >= PATH_MAX)
@@ -232,7 +224,7 @@ static void own_task(struct evaluation *v, int named)
                 strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = task_custom((const char *const *)l->name, v->r->config.n_labels);
     v->task.loose = 1;
-    v->task.dev[0] = first_file(v->e);
+    v->task.dev[0] = opt_first(&v->e->eval_files);
     v->task.tests[0] = v->e->test_file;
 }
 
@@ -281,7 +273,7 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
-    int rc = labelled_check(&p->rows, e->task ? folder_of(e) : NULL, file, err);
+    int rc = labelled_check(&p->rows, e->task ? opt_first(&e->data) : NULL, file, err);
     for (int i = 0; i < LABELLED_NOTICES && !rc; i++) {
         labelled_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)

@@ -1,26 +1,23 @@
-/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows; and
- * what all fine-tunings have in common (finetune_chat.c makes a run of conversations). A new run is
- * made complete, with its rows tokenised, then opened and trained like any other; what comes after
- * training, results and predictions, is made from the run alone (run/loop/finetune_results.c), so
- * that it can be made again. */
-#include "cmd/finetune.h"
-
+/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows.
+ * finetune_chat.c makes a run of conversations. A new run is made complete, with its rows
+ * tokenised, then opened and trained like any other. What comes after training, results and
+ * predictions, is made from the run alone (run/loop/finetune_results.c), so that it can be made
+ * again. */
+#include "cmd/cmd.h"
+#include "cmd/finetune_chat.h"
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
-#include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "cmd/train_begin.h"
 #include "data/base/nan.h"
 #include "data/base/visible.h"
-#include "plan/memory.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
-#include "run/loop/model_folder.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
-#include "run/newrun.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/source.h"
@@ -97,17 +94,14 @@ static int add_file(struct material *m, const char *name, const char *file, int 
     return labelled_check(e, m->own ? NULL : o->data, file, err);
 }
 
-/* One's own file of labelled rows. */
-static const char *only(const struct opt_strings *files) { return files->n ? *files->item : NULL; }
-
 static int add_files(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    const char *const       own[] = { only(t->split > 0 ? &t->train_file : &t->eval_file), NULL,
-                                      t->test_file, NULL };
+    const char *const       own[] = { opt_first(t->split > 0 ? &t->train_file : &t->eval_file),
+                                      NULL, t->test_file, NULL };
     const char *const      *devs = m->own ? own : m->task->dev;
     const char *const      *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, RUN_TRAIN, m->own ? only(&t->train_file) : TASK_TRAIN_FILE, 1, err);
+    int rc = add_file(m, RUN_TRAIN, m->own ? opt_first(&t->train_file) : TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
         rc = add_file(m, run_dev[i], devs[i], 1, err);
@@ -151,22 +145,14 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (t->task && t->split > 0)
         return err_misuse(err, "--eval-split is for your own rows: %s has a development set",
                           t->task);
-    if (t->split > 0 && t->eval_file.n)
-        return err_misuse(err, "--eval-split takes a part of --train-file to evaluate on, and "
-                               "--eval-file names other rows for that: give one of them");
-    if (t->train_file.n && o->train.eval_every && !t->eval_file.n && !(t->split > 0))
-        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
-                               "or --eval-split PART too");
     if (t->predict && t->train_file.n && !t->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
     if (t->test_file && !t->predict)
         return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it "
                                "out");
-    if (!o->init)
-        return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
-    if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
-        return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
-    return columns_check(&o->columns, !t->task, err);
+    int rc = finetune_check(line, err);
+
+    return rc ? rc : columns_check(&o->columns, !t->task, err);
 }
 
 static int find_task(struct material *m, struct err *err)
@@ -175,7 +161,7 @@ static int find_task(struct material *m, struct err *err)
     int                     rc = 0;
 
     if (!t->task)
-        rc = task_own(&m->own, only(&t->train_file), &m->o->columns, t->regression, err);
+        rc = task_own(&m->own, opt_first(&t->train_file), &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
     if (!rc && m->task && m->task->n_labels == 1 && m->o->train.label_smoothing > 0)
         rc = err_misuse(err, "--label-smoothing is for words and classes, and a regressor has "
@@ -220,9 +206,6 @@ static int take_head(struct material *m, struct err *err)
     size_t      have = m->init.config.n_labels, want = m->task->n_labels;
 
     m->source = m->init.source;
-    if (!m->init.hf && settings_has(m->init.run.log, "best.step"))
-        events_notice(m->n.events, "training begins with the last model of %s; --init %s/best "
-                      "takes the best one", init, init);
     if (have == 0)
         return 0;
     if (have != want) {
@@ -249,19 +232,11 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     struct model_config    *g = &m->n.config;
     int                   rc = check_source(line, err);
 
-    if (!rc && m->n.comm && session_is_run(o->init))
-        rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
-                        "it, and give that folder to all ranks", o->init);
-    if (rc || (rc = find_task(m, err)) ||
-        (rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err)) ||
+    if (rc || (rc = find_task(m, err)) || (rc = finetune_init(&m->init, &m->n, err)) ||
         (rc = take_head(m, err)))
         return rc;
-    *g = m->init.config;
     g->n_labels = m->task->n_labels;
     g->headless = 0;
-    if (opt_given(line, "dropout"))
-        arch_drop(g, (float)o->train.dropout);
-    m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
     if ((rc = tune_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, TUNE_SEQ,
                        g->n_positions, m->n.tokenizer, err)) ||
         (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
@@ -273,8 +248,6 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.n_examples = m->files;
     m->n.labels = &m->labels;
     m->n.source = &m->source;
-    m->n.source_labels = m->init.config.n_labels;
-    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
     m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }
@@ -374,11 +347,8 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                     struct err *err)
 {
     const struct finetune_opts *o = line->options;
-    int rc = o->resume ? job_run_finish(dir, comm, err) : 0;
+    int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
-    rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
-                                say_events_of_job(), err);
-    rc = rc ? rc : job_run_join(s, comm, err);
     if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
@@ -415,16 +385,10 @@ static int run(struct opt_line *line, struct err *err)
     struct comm            *comm;
     uint64_t                before, applied;
     char                    dir[SESSION_PATH];
-    int                     finished, rc = job_open(&comm, err);
+    int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
     if (rc)
         return rc;
-    o->train.quiet |= !job_speaks();
-    progress_quiet(o->train.quiet);
-    memory_baseline();
-    if (!o->run == !o->resume)
-        return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    job_run_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
     rc = o->resume            ? check_resume(line, err)
          : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)
                                 : make_run(dir, line, comm, err);

@@ -2,16 +2,15 @@
  * and its tokenizer from --init, its chat template, and files of conversations or preferences.
  * Everything that can be refused is, before anything is made; then the run is made, with its rows
  * encoded in it. */
-#include "cmd/finetune.h"
+#include "cmd/finetune_chat.h"
 
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
+#include "cmd/train_begin.h"
 #include "data/base/nan.h"
 #include "model/together.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
-#include "run/loop/model_folder.h"
-#include "run/newrun.h"
 #include "run/sources/chat_folder.h"
 
 #include <math.h>
@@ -42,51 +41,24 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (!t->train_file.n)
         return err_misuse(err, "--train-file FILE is missing: a file of %s",
                           tune_pairs(t) ? "preferences" : "conversations");
-    if (t->split > 0 && t->eval_file.n)
-        return err_misuse(err, "--eval-split takes a part of --train-file to evaluate on, and "
-                               "--eval-file names other rows for that: give one of them");
-    if (o->train.eval_every && !t->eval_file.n && !(t->split > 0))
-        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
-                               "or --eval-split PART too");
-    if (!o->init)
-        return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
-    if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
-        return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
+    if ((rc = finetune_check(line, err)))
+        return rc;
     if (tune_pairs(t) && (rc = pairs_opts_check(&o->pairs, &o->chat, &o->train, err)))
         return rc;
     return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
 }
 
-/* The model without a classifier's head. */
-static int take_model(struct material *m, const struct opt_line *line, struct err *err)
+static int take_model(struct material *m, const struct finetune_opts *o, struct err *err)
 {
-    const struct finetune_opts *o = line->options;
-    struct model_config        *g = &m->n.config;
-    int rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err);
+    int rc = finetune_init(&m->init, &m->n, err);
 
+    rc = rc ? rc : train_without_head(&m->n.config, o->init, m->n.events, err);
     if (rc)
         return rc;
-    if (!m->init.hf && settings_has(m->init.run.log, "best.step"))
-        events_notice(m->n.events, "training begins with the last model of %s; --init %s/best "
-                      "takes the best one", o->init, o->init);
-    *g = m->init.config;
-    if (arch_classifies(g) && g->untied)
-        return err_misuse(err, "%s is a classifier: it has no language model's head to go on from, "
-                          "and no embeddings that are tied to one", o->init);
-    if (arch_classifies(g)) {
-        events_notice(m->n.events, "%s is a classifier: its head is left out, its body is trained "
-                      "as a language model", o->init);
-        g->n_labels = 0;
-    }
-    if (opt_given(line, "dropout"))
-        arch_drop(g, (float)o->train.dropout);
     if (m->init.hf)
         m->n.init = o->init;
     else
         m->n.source = &m->init.source;
-    m->n.source_labels = m->init.config.n_labels;
-    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
-    m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
     return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, o->init, err);
 }
 
@@ -192,10 +164,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     rc = check_source(line, err);
     if (!rc && tune_pairs(&o->tune) && !opt_given(line, "lr"))
         rc = opt_set(line, "lr", PAIRS_LR, err);
-    if (!rc && m->n.comm && session_is_run(o->init))
-        rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
-                        "it, and give that folder to all ranks", o->init);
-    if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
+    if (rc || (rc = take_model(m, o, err)) || (rc = take_rows(m, line, err)) ||
         (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;
     m->n.generation = m->generation;

@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
+#include "data/base/text_line.h"
 #include "run/generation.h"
 #include "run/loop/generator.h"
 #include "run/sources/tokenise.h"
@@ -159,15 +160,11 @@ static int open_prompts(struct batch_of_texts *t, struct err *err)
         rc = err_set(err, -ENOMEM, "out of memory for %zu prompts", most);
     for (size_t i = 0; !rc && i < o->prompt.n; i++)
         rc = add_prompt(t, o->prompt.item[i], strlen(o->prompt.item[i]), 0, err);
-    for (size_t i = 0, n, line = 1; !rc && i < size; i += n + 1, line++) {
-        const char *text = t->file + i, *end = memchr(text, '\n', size - i);
-        size_t      len = n = end ? (size_t)(end - text) : size - i;
-
-        len -= n && text[n - 1] == '\r';
-        rc = len ? add_prompt(t, text, len, line, err)
-                 : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line",
-                              o->prompt_file, line);
-    }
+    const char *at = t->file, *text;
+    for (size_t n, line = 1; !rc && size && (text = text_line(&at, t->file + size, &n)); line++)
+        rc = n ? add_prompt(t, text, n, line, err)
+               : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line",
+                            o->prompt_file, line);
     return rc || t->prompts ? rc : add_no_prompt(t, err);
 }
 

@@ -232,19 +232,14 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     return rc > 0 ? 0 : rc;
 }
 
-static const char *first(const struct opt_strings *files)
-{
-    return files->n ? *files->item : NULL;
-}
-
 /* Checks where --json is to be written; with `found`, writes it. */
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
-    const char *const inputs[] = { o->config, o->run, first(&o->corpus.data),
-                                   first(&o->corpus.eval_data), o->tokenizer, o->machine,
-                                   o->model.init, first(&o->tune.train_file),
-                                   first(&o->tune.eval_file), o->tune.test_file, o->train.topology,
-                                   o->train.xclbin };
+    const char *const inputs[] = { o->config, o->run, opt_first(&o->corpus.data),
+                                   opt_first(&o->corpus.eval_data), o->tokenizer, o->machine,
+                                   o->model.init, opt_first(&o->tune.train_file),
+                                   opt_first(&o->tune.eval_file), o->tune.test_file,
+                                   o->train.topology, o->train.xclbin };
     const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };
 
     if (!o->json || !strcmp(o->json, "-"))
@@ -369,7 +364,8 @@ static int run(struct opt_line *line, struct err *err)
         rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
-    struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs, first(&o->corpus.data),
+    struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs,
+                                 opt_first(&o->corpus.data),
                                  o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);
     rc = rc ? rc : plan_rows(&look, &s, &of_rows, line, &o->train, err);

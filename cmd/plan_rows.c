@@ -85,7 +85,7 @@ static int look_labels(struct rows_look *out, const struct session *s, const str
                        const struct task *task, const struct train_opts *train, struct err *err)
 {
     const struct tune_opts *t = p->tune;
-    const char             *own = t->train_file.n ? *t->train_file.item : NULL;
+    const char             *own = opt_first(&t->train_file);
     struct labelled_file    e = { 0 };
     int                     rc = 0;
 

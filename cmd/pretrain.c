@@ -1,11 +1,9 @@
 /* pretrain.c: makes a new run, or opens one, and trains it. Both end in training_run on a run that
  * is complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
-#include "cmd/terminal/job.h"
-#include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "cmd/train_begin.h"
 #include "data/base/machine.h"
-#include "plan/memory.h"
 #include "run/folder/settings.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
@@ -75,18 +73,9 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
                                "or --eval-split PART too");
     rc = model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
-    if (rc)
-        return rc;
-    if (arch_classifies(&n.config) && n.config.untied)
-        return err_misuse(err, "%s is a classifier: it has no language model's head to go on from, "
-                          "and no embeddings that are tied to one", o->model.init);
-    if (arch_classifies(&n.config)) {
-        events_notice(n.events, "%s is a classifier: its head is left out, its body is trained as "
-                      "a language model", o->model.init);
-        n.config.n_labels = 0;
-    }
+    rc = rc ? rc : train_without_head(&n.config, o->model.init, n.events, err);
     n.tokenizer = o->tokenizer;
-    return newrun_create(&n, err);
+    return rc ? rc : newrun_create(&n, err);
 }
 
 /* Refuses an imported run without data. But its devices may have moved, and that is stored. */
@@ -145,11 +134,8 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                     struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    int rc = o->resume ? job_run_finish(dir, comm, err) : 0;
+    int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
-    rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
-                                say_events_of_job(), err);
-    rc = rc ? rc : job_run_join(s, comm, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
@@ -166,17 +152,10 @@ static int run(struct opt_line *line, struct err *err)
     struct session           s = { 0 };
     struct comm             *comm;
     char                     dir[SESSION_PATH];
-    int                      finished;
+    int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
-    if (!o->run == !o->resume)
-        return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    int rc = job_open(&comm, err);
     if (rc)
         return rc;
-    job_run_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
-    o->train.quiet |= !job_speaks();
-    progress_quiet(o->train.quiet);
-    memory_baseline();
     if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");

@@ -20,7 +20,7 @@
 
 struct comm_ops;
 struct comm { // first member of every kind
-    const struct comm_ops *ops;
+    const struct comm_ops *ops; // NULL: alone, with nobody to exchange with
     size_t rank, size;
     double patience; // seconds to wait for another rank's answer (comm_test); 0: for ever
 };

@@ -4,6 +4,7 @@
 #include "csd/pairing.h"
 
 #include "data/base/file.h"
+#include "data/base/grow.h"
 #include "data/base/machine.h"
 
 #include <ctype.h>
@@ -160,26 +161,27 @@ static void card_ask(struct card *c)
     file_close_dir(d);
 }
 
-/* Adds the function `name` to p's cards if it is a card's. p has room for it. */
-static void card_look(struct pairing *p, const char *name)
+/* Adds the function `name` to p's cards if it is a card's. */
+static int card_look(struct pairing *p, const char *name, struct err *err)
 {
     char         text[64], *place = resolved(p->sys, "bus/pci/devices", name);
     char        *driver = place ? resolved(place, ".", "driver") : NULL;
-    struct card *c = &p->cards[p->n_cards];
+    struct card  c = { .place = place };
     int          bound = driver && !strcmp(basename(driver), "xocl");
     int          bare = place && !driver &&
                !strcmp(field(text, sizeof text, place, "vendor", ""), SMARTSSD_VENDOR) &&
                !strcmp(field(text, sizeof text, place, "device", ""), SMARTSSD_USER);
 
     free(driver);
-    if ((bound || bare) && address_last(place, c->address)) {
-        c->place = place;
-        p->n_cards++;
-        if (bound)
-            card_ask(c);
-    } else {
+    int is_card = (bound || bare) && address_last(place, c.address);
+    int rc = is_card ? grow(&p->cards, &p->cards_room, p->n_cards + 1, sizeof c, "cards", err) : 0;
+    if (is_card && bound)
+        card_ask(&c);
+    if (is_card && !rc)
+        p->cards[p->n_cards++] = c;
+    else
         free(place);
-    }
+    return rc;
 }
 
 /* ---- drives ---- */
@@ -268,16 +270,20 @@ static int judge(const struct pairing *p, const struct drive *d, struct err *err
     return n == 1 && !nearer ? card : -1;
 }
 
-static void drive_look(struct pairing *p, const char *name)
+static int drive_look(struct pairing *p, const char *name, struct err *err)
 {
-    struct drive *d = &p->drives[p->n_drives];
+    struct drive d = { 0 };
+    size_t       n = strlen(name) + 1;
 
-    size_t        n = strlen(name) + 1;
-
-    if (n > sizeof d->name || !(d->place = controller_place(p->sys, name, d->address)))
-        return;
-    memcpy(d->name, name, n);
-    p->n_drives++;
+    if (n > sizeof d.name || !(d.place = controller_place(p->sys, name, d.address)))
+        return 0;
+    memcpy(d.name, name, n);
+    int rc = grow(&p->drives, &p->drives_room, p->n_drives + 1, sizeof d, "drives", err);
+    if (rc)
+        free(d.place);
+    else
+        p->drives[p->n_drives++] = d;
+    return rc;
 }
 
 /* ---- the drive of a path ---- */
@@ -360,56 +366,35 @@ static int is_namespace(const struct dirent *e)
     return *at == 'n' && at[1] && at[1 + strspn(at + 1, "0123456789")] == '\0';
 }
 
-/* The names in a folder of sys, in order. Each name is malloced, and so is the array. If the folder
- * does not exist or memory is short, there are none. */
-static size_t names(const char *sys, const char *folder, int (*filter)(const struct dirent *),
-                    struct dirent ***found)
+/* Calls `look` for each name in a folder of sys, in order. If the folder does not exist, there are
+ * none. */
+static int each(struct pairing *p, const char *folder, int (*filter)(const struct dirent *),
+                int (*look)(struct pairing *p, const char *name, struct err *err), struct err *err)
 {
-    char *path = file_path(NULL, "%s/%s", sys, folder);
-    int   n = path ? scandir(path, found, filter, versionsort) : 0;
+    struct dirent **found = NULL;
+    char           *path = file_path(err, "%s/%s", p->sys, folder);
+    int             n = path ? scandir(path, &found, filter, versionsort) : 0;
+    int             rc = path ? 0 : -ENOMEM;
 
+    for (int i = 0; i < n; i++) {
+        rc = rc ? rc : look(p, found[i]->d_name, err);
+        free(found[i]);
+    }
+    free(found);
     free(path);
-    return n > 0 ? (size_t)n : 0;
-}
-
-static int cards_look(struct pairing *p)
-{
-    struct dirent **found = NULL;
-    size_t          n = names(p->sys, "bus/pci/devices", any, &found);
-
-    p->cards = calloc(n + 1, sizeof *p->cards);
-    for (size_t i = 0; i < n; i++) {
-        if (p->cards)
-            card_look(p, found[i]->d_name);
-        free(found[i]);
-    }
-    free(found);
-    return p->cards ? 0 : -ENOMEM;
-}
-
-static int drives_look(struct pairing *p)
-{
-    struct dirent **found = NULL;
-    size_t          n = names(p->sys, "block", is_namespace, &found);
-
-    p->drives = calloc(n + 1, sizeof *p->drives);
-    for (size_t i = 0; i < n; i++) {
-        if (p->drives)
-            drive_look(p, found[i]->d_name);
-        free(found[i]);
-    }
-    free(found);
-    return p->drives ? 0 : -ENOMEM;
+    return rc;
 }
 
 int pairing_read(struct pairing *p, const char *sys, struct err *err)
 {
     *p = (struct pairing){ .sys = strdup(sys) };
-    if (!p->sys || cards_look(p) || drives_look(p))
-        return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < p->n_drives; i++)
+    int rc = p->sys ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+    rc = rc ? rc : each(p, "bus/pci/devices", any, card_look, err);
+    rc = rc ? rc : each(p, "block", is_namespace, drive_look, err);
+    for (size_t i = 0; i < p->n_drives && !rc; i++)
         p->drives[i].card = judge(p, &p->drives[i], NULL);
-    return 0;
+    return rc;
 }
 
 void pairing_release(struct pairing *p)

@@ -32,7 +32,7 @@ struct pairing {
     char         *sys;
     struct card  *cards;
     struct drive *drives;
-    size_t        n_cards, n_drives;
+    size_t        n_cards, n_drives, cards_room, drives_room;
 };
 
 /* Find cards, in the order of their addresses, and drives, in the order of their names. sys:

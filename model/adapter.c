@@ -1,5 +1,5 @@
-/* adapter.c: runs the products of adapters. Tensors of one matrix (queries, keys and values) have an
- * adapter each, which reads and writes the tensor's columns alone. */
+/* adapter.c: runs the products of adapters. Tensors of one matrix (queries, keys and values) have
+ * an adapter each, which reads and writes the tensor's columns alone. */
 #include "model/adapter.h"
 
 #include "kernels/columns.h"
@@ -21,7 +21,8 @@ static struct target target_of(const struct adapter_rows *r, size_t matrix, size
     const struct model_config *g = &r->m->o.config;
     struct arch_matrix         of = arch_matrix(g, matrix);
     struct target              out = {
-        .out_rounded = of.out_rounded, .in_rounded = of.in_rounded, .t = t, .in = arch_cols(g, arch_a(t)), .out = arch_rows(g, arch_b(t)),
+        .t = t, .in = arch_cols(g, arch_a(t)), .out = arch_rows(g, arch_b(t)),
+        .out_rounded = of.out_rounded, .in_rounded = of.in_rounded,
         .rank = g->lora.rank, .stride = arch_matrix_out(g, matrix),
         .a = model_wire(r->m, r->of.wire, arch_a(t)), .b = model_wire(r->m, r->of.wire, arch_b(t)),
         .drop = r->of.drop };

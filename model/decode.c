@@ -218,8 +218,8 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
 static struct layer rows_at(struct decode *d, size_t layer, const struct wires *wires, float *x,
                             size_t row, size_t n)
 {
-    struct layer l = { .m = &d->model, .wire = wires->layer, .adapter = { wires->adapter, NULL,
-                                                                          { 0 } }, .n = n, .first = row, .x = x, .x_out = x,
+    struct layer l = { .m = &d->model, .wire = wires->layer, .adapter.wire = wires->adapter,
+                       .n = n, .first = row, .x = x, .x_out = x,
                        .local = arch_is_local(&d->o.config, layer),
                        .attn = d->buf.attn, .mlp = d->buf.mlp, .w = &d->buf.work };
 

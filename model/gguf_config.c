@@ -39,6 +39,9 @@ int gguf_config_check(const struct model_config *g, struct err *err)
 
     if (!f || arch_classifies(g))
         return refuse_family(g, err);
+    if (g->lora.rank)
+        return err_misuse(err, "adapters that are not merged are no part of a GGUF file: export a "
+                          "Hugging Face folder instead");
     if (g->rope.type == ROPE_LLAMA3 && strcmp(f->name, "llama"))
         return err_misuse(err, "llama.cpp scales rotary embeddings as Llama 3.1 does in Llama's "
                           "models only, not in a %s: export a Hugging Face folder instead",

@@ -152,6 +152,12 @@ void gguf_model_close(struct gguf_model *m)
 
 uint32_t gguf_model_sum(const struct gguf_model *m) { return m->file->sum; }
 
+size_t gguf_model_tensors(const struct gguf_model *m, uint64_t *bytes)
+{
+    *bytes = m->file->bytes;
+    return m->file->n_tensors;
+}
+
 /* ---- reading ---- */
 
 /* Gathers the rows from `first` on of our matrix (in, out), which is the file's (out, in). */

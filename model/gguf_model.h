@@ -14,6 +14,8 @@ int  gguf_model_open(struct gguf_model **out, const char *path, const struct mod
                      struct err *err);
 void gguf_model_close(struct gguf_model *m); // NULL is allowed
 uint32_t gguf_model_sum(const struct gguf_model *m); // checksum of the header
+/* The number of its tensors, and the file's bytes. */
+size_t gguf_model_tensors(const struct gguf_model *m, uint64_t *bytes);
 /* Reads n elements of tensor t of a block from `in` on, as Hugging Face stores them. */
 int gguf_model_read(struct gguf_model *m, size_t block, size_t t, size_t in, size_t n, float *out,
                     struct err *err);

@@ -37,9 +37,9 @@ int hf_is_folder(const char *dir)
 {
     char path[HF_PATH_BYTES];
 
-    return (snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path &&
-            file_may_be(path)) ||
-           gguf_is_file(dir);
+    return gguf_is_file(dir) ||
+           (snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path &&
+            file_may_be(path));
 }
 
 /* ---- folders that cannot be read ---- */
@@ -456,6 +456,17 @@ void hf_close(struct hf *h)
 }
 
 const struct model_config *hf_model(const struct hf *h) { return &h->config; }
+
+struct hf_files hf_files(const struct hf *h)
+{
+    struct hf_files files = { 0 };
+
+    if (h->gguf)
+        files.tensors = gguf_model_tensors(h->gguf, &files.bytes);
+    else
+        files = (struct hf_files){ h->st->n, h->st->bytes, h->st->summed };
+    return files;
+}
 
 uint32_t hf_sum(const struct hf *h) { return h->gguf ? gguf_model_sum(h->gguf) : h->st->sum; }
 

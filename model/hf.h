@@ -13,7 +13,8 @@ struct hf; // an open folder
 
 /* True if dir has an entry of this name. */
 int hf_has(const char *dir, const char *name);
-/* True if dir is a GGUF file, has a config.json, or this user may not look: opening it says so. */
+/* True if dir has a config.json, or this user may not look: opening it says so. True for a GGUF
+ * file, too. */
 int hf_is_folder(const char *dir);
 
 /* Returns out. If no file is called `name` and `name` may be a model of the Hub, out is the end
@@ -55,6 +56,9 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
 void hf_close(struct hf *h); // NULL is allowed
 const struct model_config *hf_model(const struct hf *h);
+/* Its files: their tensors and bytes, and whether all of them have siTrain's checksums. */
+struct hf_files { size_t tensors; uint64_t bytes; int summed; };
+struct hf_files hf_files(const struct hf *h);
 uint32_t hf_sum(const struct hf *h); // checksum of all tensors' checksums and names (safetensors.h)
 
 /* The parameters by blocks, as fp32. h must outlive the source. Only one thread at a time may

@@ -14,15 +14,17 @@ static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum ro
     *r = (struct route_run){ .lane = lane, .way = way, .uses = uses };
 }
 
-/* Appends a run of the layers, or of frozen layers each with its adapter, which alone is trained. */
+/* Appends a run of the layers, or of frozen layers each with its adapter, which alone is
+ * trained. */
 static void layers_add(struct route *o, enum stream_pass pass, enum route_way way, unsigned uses)
 {
     struct route_run *r = o->runs[pass];
 
     while (r->uses)
         r++;
-    *r = o->lanes[ADAPTERS].n ? (struct route_run){ LAYERS, way, ROUTE_READ, ADAPTERS, uses }
-                              : (struct route_run){ LAYERS, way, uses, 0, 0 };
+    *r = (struct route_run){ .lane = LAYERS, .way = way, .uses = uses };
+    if (o->lanes[ADAPTERS].n)
+        *r = (struct route_run){ LAYERS, way, ROUTE_READ, ADAPTERS, uses };
 }
 
 /* Adds the runs that every pass reads. A tied head in pieces reads the embeddings downwards,

@@ -52,7 +52,10 @@ static void records_begin(struct trainer *t, struct pass *p)
 }
 
 /* The block of a layer's adapter. */
-static size_t adapter_of(const struct trainer *t, size_t b) { return b - t->n.layer + t->n.adapter; }
+static size_t adapter_of(const struct trainer *t, size_t b)
+{
+    return b - t->n.layer + t->n.adapter;
+}
 
 /* Acquires a block, waiting for its update and its read, and the adapter of a layer. */
 static int block_acquire(struct trainer *t, size_t b, struct block_wires *w, struct err *err)

@@ -86,9 +86,8 @@ static void add_model(json_t *all, const json_t *report)
  * left out. */
 static int is_of_run(const struct opt_row *row)
 {
-    return row->kept != OPT_PASSING && strcmp(row->name, "device") &&
-           strcmp(row->name, "act-device") && strcmp(row->name, "tensorboard") &&
-           strcmp(row->name, "log-every") && strcmp(row->name, "endurance");
+    return row->kept != OPT_PASSING &&
+           !is_word_of(row->name, " device act-device tensorboard log-every endurance ");
 }
 
 struct adding { json_t *all; const json_t *report; };

@@ -82,17 +82,19 @@ const char *figure_rate(char *buf, size_t size, double v)
     return buf;
 }
 
+int is_word_of(const char *text, const char *words)
+{
+    char looked[66];
+
+    return snprintf(looked, sizeof looked, " %s ", text) < (int)sizeof looked &&
+           strstr(words, looked);
+}
+
 int figure_of_model(const char *name)
 {
-    static const char *const names[] = { "loss", "first_loss", "last_loss", "loss_least",
-                                         "loss_most", "finite_first_loss", "finite_last_loss",
-                                         "loss_smooth", "grad_norm", "value", "first_value",
-                                         "last_value", "best_value", "last_mean", "best_mean" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return 1;
-    return 0;
+    return is_word_of(name, " loss first_loss last_loss loss_least loss_most finite_first_loss "
+                            "finite_last_loss loss_smooth grad_norm value first_value last_value "
+                            "best_value last_mean best_mean ");
 }
 
 const struct part breakdown_parts[PARTS] = {
@@ -122,14 +124,6 @@ int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_secon
         *hidden_seconds += json_num(process, "hidden_seconds");
     }
     return *busy_seconds > 0;
-}
-
-int is_word_of(const char *text, const char *words)
-{
-    char looked[66];
-
-    return snprintf(looked, sizeof looked, " %s ", text) < (int)sizeof looked &&
-           strstr(words, looked);
 }
 
 static const struct named { const char *phase, *words, *colour; } phases[] = {

@@ -8,6 +8,7 @@
 #include "data/db/questions.h"
 #include "offload/estimate/traffic.h"
 #include "plan/wear.h"
+#include "report/format.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
 #include "run/sources/corpus_open.h"
@@ -23,18 +24,9 @@ json_t *report_string(const char *text)
     return s ? s : json_string("?");
 }
 
-/* Whether a column is text even if it looks like a figure. */
-static int is_text(const char *name)
-{
-    static const char *const texts[] = { "path", "text", "key", "part", "measure", "host", "cpu",
-                                         "system", "version", "backend", "disk", "time", "begun",
-                                         "drive", "devices" };
-
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (!strcmp(name, texts[i]))
-            return 1;
-    return 0;
-}
+/* Columns that are text even if they look like a figure. */
+static const char texts[] = " path text key part measure host cpu system version backend disk time "
+                            "begun drive devices ";
 
 static json_t *value_json(const char *name, const char *text)
 {
@@ -43,7 +35,7 @@ static json_t *value_json(const char *name, const char *text)
     if (!text)
         return json_null();
     double v = strtod(text, &end);
-    if (*end || !*text || is_text(name))
+    if (*end || !*text || is_word_of(name, texts))
         return report_string(text);
     if (!isfinite(v))
         return json_null();

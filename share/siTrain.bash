@@ -328,10 +328,11 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     export)
-        options="--help --dtype --max-shard-size --best --last"
+        options="--help --dtype --max-shard-size --gguf-type --best --last"
         case "$before" in
         --dtype) words="fp32 bf16 fp16" ;;
         --max-shard-size) words=" " ;;
+        --gguf-type) words="f16 bf16 f32 q8_0" ;;
         esac ;;
     plan)
         options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"

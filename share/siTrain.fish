@@ -357,12 +357,13 @@ complete -c siTrain -n '__siTrain_command import' -l early-stopping -x -d 'Numbe
 complete -c siTrain -n '__siTrain_command import' -l time-limit -x -d 'Time after which this process ends, such as 2h, 90m or 1:30:00 (default: none). Training stops and commits before a step that would not end in time. --resume goes on.'
 complete -c siTrain -n '__siTrain_command import' -l tensorboard -x -a 'none auto' -d 'Folder for TensorBoard event files of steps and evaluations. With auto: RUN/tensorboard.'
 complete -c siTrain -n '__siTrain_command import' -l quiet -d 'Print no line per step'
-complete -c siTrain -n __siTrain_first -a export -d 'write a folder that Hugging Face\'s transformers loads'
+complete -c siTrain -n __siTrain_first -a export -d 'write a folder that Hugging Face\'s transformers loads, or a GGUF file'
 complete -c siTrain -n '__siTrain_command export' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command export' -F
 complete -c siTrain -n '__siTrain_command export' -F
 complete -c siTrain -n '__siTrain_command export' -l dtype -x -a 'fp32 bf16 fp16' -d 'Precision of the tensors'
 complete -c siTrain -n '__siTrain_command export' -l max-shard-size -x -d 'Largest size of the tensors in one file (0: one file). A larger model becomes model-00001-of-0000N.safetensors with an index, as in transformers.'
+complete -c siTrain -n '__siTrain_command export' -l gguf-type -x -a 'f16 bf16 f32 q8_0' -d 'Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; rows that are no multiple of 32 stay f16. Vectors are f32.'
 complete -c siTrain -n '__siTrain_command export' -l best -d 'Use the best model, kept by --keep-best in RUN/best (default: if there is one)'
 complete -c siTrain -n '__siTrain_command export' -l last -d 'Use the model after the last step'
 complete -c siTrain -n __siTrain_first -a plan -d 'predict memory, traffic, disk space and time of a run before it is made'

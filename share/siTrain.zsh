@@ -9,7 +9,7 @@ _siTrain() {
             'generate:continue a text'
             'prepare:write a token file, train a tokenizer, or show conversations as a model gets them'
             'import:make a run from a Hugging Face folder'
-            'export:write a folder that Hugging Face'\''s transformers loads'
+            'export:write a folder that Hugging Face'\''s transformers loads, or a GGUF file'
             'plan:predict memory, traffic, disk space and time of a run before it is made'
             'report:print a run'\''s times, traffic, overlap and bandwidth, or compare runs'
             'watch:show a run while it trains'
@@ -387,6 +387,7 @@ _siTrain() {
             ':HFDIR:_files' \
             '--dtype=[Precision of the tensors]:dtype:(fp32 bf16 fp16)' \
             '--max-shard-size=[Largest size of the tensors in one file (0\: one file). A larger model becomes model-00001-of-0000N.safetensors with an index, as in transformers.]:SIZE: ' \
+            '--gguf-type=[Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; rows that are no multiple of 32 stay f16. Vectors are f32.]:gguf-type:(f16 bf16 f32 q8_0)' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
             '--help[what it takes]' ;;

@@ -1,7 +1,7 @@
 # experiments.mk: benchmarks, experiments and proofs that take minutes or hours, or need other
 # people's programs. The Makefile includes it.
 
-.PHONY: check-hf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
+.PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
         bench-cores bench-fio paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
@@ -14,6 +14,14 @@ check-hf: $(TARGET) ## the same parameters, logits, losses, ids, continuations a
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl
 	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py tests/hf/check_families.py tests/hf/check_encoders.py \
 	    tests/hf/check_chat.py
+
+# Against llama.cpp, which PyPI's package builds from source: some ten minutes on two cores, the first time.
+VENV_GGUF ?= $(BUILD)/venv-gguf
+
+check-gguf: $(TARGET) ## GGUF files in llama.cpp: the same tensors, ids, greedy texts and perplexities (VENV_GGUF=)
+	@sh tests/apt.sh cmake g++
+	@sh tests/hf/venv.sh $(VENV_GGUF) gguf numpy llama-cpp-python
+	@PATH="$(abspath $(VENV_GGUF))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/gguf/check_gguf.py
 
 # FUZZ_STRINGS=300: fewer; SEED=2: others. Texts of DATA/text too, where DATA is given.
 FUZZ_STRINGS ?= 3000

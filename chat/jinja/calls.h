@@ -4,6 +4,10 @@
 
 #include "chat/jinja/value.h"
 
+struct filter;
+struct function;
+struct test;
+
 /* The arguments of a call: those without a name, then those with one. */
 struct arguments {
     const struct value *item;
@@ -21,14 +25,17 @@ struct value argument_string(struct run *r, const struct arguments *a, size_t at
 long long    argument_int(struct run *r, const struct arguments *a, size_t at, const char *name,
                           long long missing);
 
-/* Return an index into the table, or -1 if it has no such name. */
-int filter_find(const char *name);
-int test_find(const char *name);
-int function_find(const char *name);
+/* Return a row of the table, or NULL if it has no such name. */
+const struct filter   *filter_find(const char *name);
+const struct test     *test_find(const char *name);
+const struct function *function_find(const char *name);
 
-struct value filter_call(struct run *r, int filter, struct value of, const struct arguments *a);
-int          test_call(struct run *r, int test, struct value of, const struct arguments *a);
-struct value function_call(struct run *r, int function, const struct arguments *a);
+struct value filter_call(struct run *r, const struct filter *filter, struct value of,
+                         const struct arguments *a);
+int          test_call(struct run *r, const struct test *test, struct value of,
+                       const struct arguments *a);
+struct value function_call(struct run *r, const struct function *function,
+                           const struct arguments *a);
 /* Whether a value has a method of this name, known here or only in Python. Calling one of the
  * latter fails. */
 int          method_has(struct value of, const char *name);

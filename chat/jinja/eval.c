@@ -28,8 +28,8 @@ void scope_set(const struct place *at, const char *name, struct value v)
 
 struct value scope_find(const struct place *at, const char *name)
 {
-    const struct value *found;
-    int                 function;
+    const struct value    *found;
+    const struct function *function;
 
     for (const struct scope *s = at->scope; s; s = s->outer)
         for (size_t i = 0; i < s->n; i++)
@@ -39,8 +39,8 @@ struct value scope_find(const struct place *at, const char *name)
     if (found)
         return *found;
     function = function_find(name);
-    return function < 0 ? value_undefined(name)
-                        : (struct value){ .kind = VALUE_FUNCTION, .function = function };
+    return function ? (struct value){ .kind = VALUE_FUNCTION, .function = function }
+                    : value_undefined(name);
 }
 
 void scope_unpack(const struct place *at, const struct node *n, struct value v)
@@ -468,8 +468,8 @@ static struct value called(const struct place *at, const struct node *n)
     if (r->rc)
         return undefined;
     if (n->kind == NODE_FILTER)
-        return filter_call(r, n->call, v, &a);
-    truth = test_call(r, n->call, v, &a);
+        return filter_call(r, n->filter, v, &a);
+    truth = test_call(r, n->test, v, &a);
     return value_bool(n->op ? !truth : truth);
 }
 

@@ -10,13 +10,13 @@ static int arguments(struct parser *p, struct node *call)
     int named = 0;
 
     TRY(parser_advance(p));
-    while (!parser_is_operator(p, ")")) {
+    while (!parser_is(p, ")")) {
         struct node *item, *keyword;
 
-        if (parser_is_operator(p, "*") || parser_is_operator(p, "**"))
+        if (parser_is(p, "*") || parser_is(p, "**"))
             return parser_refuse(p, "arguments with %s are not known", p->at.text);
         TRY(expression(p, &item));
-        if (parser_is_operator(p, "=") && item->kind == NODE_NAME) {
+        if (parser_is(p, "=") && item->kind == NODE_NAME) {
             TRY(parser_node_new(p, &keyword, NODE_KEYWORD));
             keyword->name = item->name;
             TRY(parser_advance(p));
@@ -27,7 +27,7 @@ static int arguments(struct parser *p, struct node *call)
             return parser_refuse(p, "an argument without a name stands behind one with a name");
         }
         TRY(parser_item_add(p, call, item));
-        if (!parser_is_operator(p, ")"))
+        if (!parser_is(p, ")"))
             TRY(parser_expect(p, ","));
     }
     return parser_advance(p);
@@ -43,10 +43,10 @@ int expression_filter(struct parser *p, struct node **out, struct node *of)
     TRY(parser_node_around(p, &n, NODE_FILTER, of));
     n->line = p->at.line;
     n->name = p->at.text;
-    if ((n->call = filter_find(n->name)) < 0)
+    if (!(n->filter = filter_find(n->name)))
         return parser_refuse(p, "the filter %.60s is not known", n->name);
     TRY(parser_advance(p));
-    if (parser_is_operator(p, "("))
+    if (parser_is(p, "("))
         TRY(arguments(p, n));
     *out = n;
     return 0;
@@ -61,10 +61,10 @@ static int argument_follows(const struct parser *p)
     static const char *const others[] = { "else", "or", "and", "if", "is", "in", "not" };
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (parser_is_name(p, others[i]))
+        if (parser_is(p, others[i]))
             return 0;
     return p->at.kind == TOKEN_NAME || p->at.kind == TOKEN_STRING || p->at.kind == TOKEN_INT ||
-           p->at.kind == TOKEN_FLOAT || parser_is_operator(p, "[") || parser_is_operator(p, "{");
+           p->at.kind == TOKEN_FLOAT || parser_is(p, "[") || parser_is(p, "{");
 }
 
 static int test(struct parser *p, struct node **out, struct node *of)
@@ -73,18 +73,15 @@ static int test(struct parser *p, struct node **out, struct node *of)
 
     TRY(parser_advance(p));
     TRY(parser_node_around(p, &n, NODE_TEST, of));
-    if (parser_is_name(p, "not")) {
-        n->op = 1;
-        TRY(parser_advance(p));
-    }
+    TRY(parser_take(p, "not", &n->op));
     n->line = p->at.line;
-    n->name = parser_is_operator(p, "==") ? "eq" : p->at.text; // not jinja2's grammar, and harmless
+    n->name = parser_is(p, "==") ? "eq" : p->at.text; // not jinja2's grammar, and harmless
     if (p->at.kind != TOKEN_NAME)
         return parser_refuse(p, "the name of a test is expected, not %.60s", parser_found(p));
-    if ((n->call = test_find(n->name)) < 0)
+    if (!(n->test = test_find(n->name)))
         return parser_refuse(p, "the test %.60s is not known", n->name);
     TRY(parser_advance(p));
-    if (parser_is_operator(p, "(")) {
+    if (parser_is(p, "(")) {
         TRY(arguments(p, n));
     } else if (argument_follows(p)) {
         TRY(primary(p, &argument));
@@ -103,8 +100,8 @@ static int subscript(struct parser *p, struct node **out)
 
     TRY(parser_node_around(p, &n, NODE_ITEM, *out));
     TRY(parser_advance(p));
-    while (!parser_is_operator(p, "]")) {
-        if (parser_is_operator(p, ":")) {
+    while (!parser_is(p, "]")) {
+        if (parser_is(p, ":")) {
             if (++colons > 2)
                 return parser_refuse(p, "a slice has at most two colons");
             TRY(parser_advance(p));
@@ -131,7 +128,7 @@ static int postfix(struct parser *p, struct node **out)
     struct node *n;
 
     for (;;)
-        if (parser_is_operator(p, ".")) {
+        if (parser_is(p, ".")) {
             TRY(parser_advance(p));
             if (p->at.kind != TOKEN_NAME && p->at.kind != TOKEN_INT)
                 return parser_refuse(p, "a name is expected behind a point, not %.60s",
@@ -146,9 +143,9 @@ static int postfix(struct parser *p, struct node **out)
             }
             TRY(parser_advance(p));
             *out = n;
-        } else if (parser_is_operator(p, "[")) {
+        } else if (parser_is(p, "[")) {
             TRY(subscript(p, out));
-        } else if (parser_is_operator(p, "(")) {
+        } else if (parser_is(p, "(")) {
             TRY(parser_node_around(p, &n, NODE_CALL, *out));
             TRY(arguments(p, n));
             *out = n;
@@ -163,7 +160,7 @@ static int items(struct parser *p, struct node *n, const char *close, int *comma
     struct node *item;
 
     *comma = 0;
-    while (!parser_is_operator(p, close)) {
+    while (!parser_is(p, close)) {
         TRY(expression(p, &item));
         TRY(parser_item_add(p, n, item));
         if (n->kind == NODE_DICT) {
@@ -171,7 +168,7 @@ static int items(struct parser *p, struct node *n, const char *close, int *comma
             TRY(expression(p, &item));
             TRY(parser_item_add(p, n, item));
         }
-        if (parser_is_operator(p, close))
+        if (parser_is(p, close))
             break;
         TRY(parser_expect(p, ","));
         *comma = 1;
@@ -252,8 +249,8 @@ static int unary(struct parser *p, struct node **out, int filters)
     struct node *n;
 
     TRY(parser_sink(p));
-    if (parser_is_operator(p, "-") || parser_is_operator(p, "+")) {
-        TRY(parser_node_new(p, &n, parser_is_operator(p, "-") ? NODE_NEGATIVE : NODE_POSITIVE));
+    if (parser_is(p, "-") || parser_is(p, "+")) {
+        TRY(parser_node_new(p, &n, parser_is(p, "-") ? NODE_NEGATIVE : NODE_POSITIVE));
         TRY(parser_advance(p));
         TRY(unary(p, &n->a, 0));
         *out = n;
@@ -262,11 +259,11 @@ static int unary(struct parser *p, struct node **out, int filters)
     }
     TRY(postfix(p, out));
     for (int more = filters; more;)
-        if (parser_is_operator(p, "|"))
+        if (parser_is(p, "|"))
             TRY(expression_filter(p, out, *out));
-        else if (parser_is_name(p, "is"))
+        else if (parser_is(p, "is"))
             TRY(test(p, out, *out));
-        else if (parser_is_operator(p, "("))
+        else if (parser_is(p, "("))
             TRY(postfix(p, out));
         else
             more = 0;
@@ -289,7 +286,7 @@ static const struct operator comparisons[] = { { "==", OP_EQ }, { "!=", OP_NE },
 static int operator_at(const struct parser *p, const struct operator *list)
 {
     for (; list->text; list++)
-        if (parser_is_operator(p, list->text))
+        if (parser_is(p, list->text))
             return list->op;
     return 0;
 }
@@ -301,11 +298,11 @@ static int concat(struct parser *p, struct node **out)
     struct node *n, *item;
 
     TRY(binary(p, out, PRODUCTS));
-    if (!parser_is_operator(p, "~"))
+    if (!parser_is(p, "~"))
         return 0;
     TRY(parser_node_new(p, &n, NODE_CONCAT));
     TRY(parser_item_add(p, n, *out));
-    while (parser_is_operator(p, "~")) {
+    while (parser_is(p, "~")) {
         TRY(parser_advance(p));
         TRY(binary(p, &item, PRODUCTS));
         TRY(parser_item_add(p, n, item));
@@ -343,8 +340,8 @@ static int compare(struct parser *p, struct node **out)
     TRY(binary(p, out, SUMS));
     for (;;) {
         op = operator_at(p, comparisons);
-        op = parser_is_name(p, "in") ? OP_IN : op;
-        if (parser_is_name(p, "not")) // "not in": nothing else may stand behind an operand
+        op = parser_is(p, "in") ? OP_IN : op;
+        if (parser_is(p, "not")) // "not in": nothing else may stand behind an operand
             op = OP_NOT_IN;
         if (!op)
             return 0;
@@ -355,11 +352,10 @@ static int compare(struct parser *p, struct node **out)
         TRY(parser_node_new(p, &operand, NODE_OPERAND));
         operand->op = op;
         TRY(parser_advance(p));
-        if (op == OP_NOT_IN) {
-            if (!parser_is_name(p, "in"))
-                return parser_refuse(p, "in is expected behind not, not %.60s", parser_found(p));
+        if (op == OP_NOT_IN && !parser_is(p, "in"))
+            return parser_refuse(p, "in is expected behind not, not %.60s", parser_found(p));
+        if (op == OP_NOT_IN)
             TRY(parser_advance(p));
-        }
         TRY(binary(p, &operand->a, SUMS));
         TRY(parser_item_add(p, n, operand));
     }
@@ -367,7 +363,7 @@ static int compare(struct parser *p, struct node **out)
 
 static int negation(struct parser *p, struct node **out)
 {
-    if (!parser_is_name(p, "not"))
+    if (!parser_is(p, "not"))
         return compare(p, out);
     TRY(parser_sink(p));
     TRY(parser_node_new(p, out, NODE_NOT));
@@ -383,7 +379,7 @@ static int logic(struct parser *p, struct node **out, const char *word, enum nod
     struct node *n;
 
     TRY(operand(p, out));
-    while (parser_is_name(p, word)) {
+    while (parser_is(p, word)) {
         TRY(parser_advance(p));
         TRY(parser_node_around(p, &n, kind, *out));
         TRY(operand(p, &n->b));
@@ -405,17 +401,17 @@ int expression_plain(struct parser *p, struct node **out)
 int expression(struct parser *p, struct node **out)
 {
     struct node *n;
+    int          is;
 
     TRY(parser_sink(p));
     TRY(expression_plain(p, out));
-    while (parser_is_name(p, "if")) {
+    while (parser_is(p, "if")) {
         TRY(parser_advance(p));
         TRY(parser_node_around(p, &n, NODE_CHOICE, *out));
         TRY(expression_plain(p, &n->b));
-        if (parser_is_name(p, "else")) {
-            TRY(parser_advance(p));
+        TRY(parser_take(p, "else", &is));
+        if (is)
             TRY(expression(p, &n->c));
-        }
         *out = n;
     }
     p->depth--;
@@ -428,11 +424,11 @@ int expression_tuple(struct parser *p, struct node **out,
     struct node *n, *item;
 
     TRY(one(p, out));
-    if (!parser_is_operator(p, ","))
+    if (!parser_is(p, ","))
         return 0;
     TRY(parser_node_new(p, &n, NODE_TUPLE));
     TRY(parser_item_add(p, n, *out));
-    while (parser_is_operator(p, ",")) {
+    while (parser_is(p, ",")) {
         TRY(parser_advance(p));
         if (p->at.kind == TOKEN_BLOCK_END || p->at.kind == TOKEN_PRINT_END)
             break;

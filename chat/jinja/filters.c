@@ -2,6 +2,8 @@
  * \\u for what is no ASCII. */
 #include "chat/jinja/texts.h"
 
+#include "data/base/table.h"
+
 static struct value filter_tojson(struct run *r, struct value v, const struct arguments *a)
 {
     const struct value *sorted = argument(a, 3, "sort_keys"), *ascii = argument(a, 0,
@@ -141,12 +143,12 @@ static struct value chosen(struct run *r, struct value v, const struct arguments
     int              attribute = how & BY_ATTRIBUTE, wanted = !(how & REJECTS);
     size_t           test_at = attribute ? 1 : 0;
     const char      *name = a->n > test_at ? name_argument(r, a, test_at) : NULL;
-    int              test = name ? test_find(name) : -1;
+    const struct test *test = name ? test_find(name) : NULL;
     struct arguments rest = rest_of(a, test_at + 1);
 
     if (attribute && !a->n)
         run_fails(r, "selectattr and rejectattr want an attribute");
-    if (name && test < 0)
+    if (name && !test)
         run_fails(r, "the test %.60s is not known", name);
     for (size_t i = 0; i < items.list.n && run_goes_on(r, 1); i++) {
         struct value item = items.list.item[i],
@@ -165,10 +167,10 @@ static struct value filter_map(struct run *r, struct value v, const struct argum
                        *missing = argument(a, SIZE_MAX, "default");
     struct value        items = value_items(r, v), out = value_list(r, items.list.n);
     const char         *name = attribute ? NULL : name_argument(r, a, 0);
-    int                 filter = name && !r->rc ? filter_find(name) : -1;
+    const struct filter *filter = name && !r->rc ? filter_find(name) : NULL;
     struct arguments    rest = rest_of(a, 1);
 
-    if (!attribute && filter < 0)
+    if (!attribute && !filter)
         run_fails(r, "the filter %.60s is not known", name);
     for (size_t i = 0; i < out.list.n && run_goes_on(r, 1); i++) {
         struct value item = items.list.item[i];
@@ -271,18 +273,11 @@ static const struct filter {
     { "dictsort", .call = filter_dictsort }, { "int", .call = filter_int },
 };
 
-int filter_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        if (!strcmp(filters[i].name, name))
-            return (int)i;
-    return -1;
-}
+const struct filter *filter_find(const char *name) { return TABLE_FIND(filters, name); }
 
-struct value filter_call(struct run *r, int which, struct value of, const struct arguments *a)
+struct value filter_call(struct run *r, const struct filter *f, struct value of,
+                         const struct arguments *a)
 {
-    const struct filter *f = &filters[which];
-
     if (r->rc)
         return undefined;
     return f->plain     ? f->plain(r, of)

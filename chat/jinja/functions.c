@@ -1,9 +1,11 @@
 /* functions.c: the tests (x is NAME) and the functions, as tables. */
 #include "chat/jinja/calls.h"
 
+#include "data/base/table.h"
+
 /* ---- tests ---- */
 
-enum test {
+enum test_kind {
     TEST_KIND, TEST_TRUE, TEST_FALSE, TEST_ODD, TEST_EVEN, TEST_EQ, TEST_NE, TEST_LT, TEST_LE,
     TEST_GT, TEST_GE, TEST_IN, TEST_DIVISIBLE,
 };
@@ -14,7 +16,12 @@ enum test {
 #define SEQUENCE   /* an undefined value has a length, 0 */                                        \
     (KIND(STRING) | KIND(DICT) | KIND(LIST) | KIND(TUPLE) | KIND(UNDEFINED))
 
-static const struct { const char *name; enum test test; unsigned kinds; int arguments; } tests[] = {
+static const struct test {
+    const char    *name;
+    enum test_kind kind;
+    unsigned       kinds; // of TEST_KIND
+    int            arguments;
+} tests[] = {
     { "defined", TEST_KIND, ~KIND(UNDEFINED), 0 }, { "undefined", TEST_KIND, KIND(UNDEFINED), 0 },
     { "none", TEST_KIND, KIND(NONE), 0 }, { "string", TEST_KIND, KIND(STRING), 0 },
     { "mapping", TEST_KIND, KIND(DICT), 0 }, { "iterable", TEST_KIND, SEQUENCE | KIND(LOOP), 0 },
@@ -29,38 +36,31 @@ static const struct { const char *name; enum test test; unsigned kinds; int argu
     { "ge", TEST_GE, 0, 1 }, { "in", TEST_IN, 0, 1 }, { "divisibleby", TEST_DIVISIBLE, 0, 1 },
 };
 
-int test_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (!strcmp(tests[i].name, name))
-            return (int)i;
-    return -1;
-}
+const struct test *test_find(const char *name) { return TABLE_FIND(tests, name); }
 
-int test_call(struct run *r, int which, struct value v, const struct arguments *a)
+int test_call(struct run *r, const struct test *t, struct value v, const struct arguments *a)
 {
-    enum test           test = tests[which].test;
+    enum test_kind      test = t->kind;
     const struct value *other = argument(a, 0, "other");
     long long           by;
 
     if (r->rc)
         return 0;
-    if ((int)(a->n + a->n_named) != tests[which].arguments) {
-        run_fails(r, "the test %s takes %d arguments, not %zu", tests[which].name,
-                  tests[which].arguments, a->n + a->n_named);
+    if ((int)(a->n + a->n_named) != t->arguments) {
+        run_fails(r, "the test %s takes %d arguments, not %zu", t->name, t->arguments,
+                  a->n + a->n_named);
         return 0;
     }
     if (test == TEST_ODD || test == TEST_EVEN || test == TEST_DIVISIBLE) {
         by = test == TEST_DIVISIBLE ? argument_int(r, a, 0, "num", 0) : 2;
         if (v.kind != VALUE_INT && v.kind != VALUE_BOOL)
-            run_fails(r, "the test %s wants an int, not %s", tests[which].name,
-                      value_kind_name(v));
+            run_fails(r, "the test %s wants an int, not %s", t->name, value_kind_name(v));
         else if (!by)
             run_fails(r, "a division by zero");
         return !r->rc && by != -1 ? (v.i % by != 0) == (test == TEST_ODD) : test != TEST_ODD;
     }
     switch (test) {
-    case TEST_KIND:  return tests[which].kinds >> v.kind & 1;
+    case TEST_KIND:  return t->kinds >> v.kind & 1;
     case TEST_TRUE:  return v.kind == VALUE_BOOL && v.i;
     case TEST_FALSE: return v.kind == VALUE_BOOL && !v.i;
     case TEST_EQ: return value_equal(r, v, *other);
@@ -155,7 +155,7 @@ static struct value function_now(struct run *r, const struct arguments *a)
              : run_fails(r, "strftime_now: it writes more than 510 bytes");
 }
 
-static const struct {
+static const struct function {
     const char     *name;
     struct value  (*call)(struct run *r, const struct arguments *a);
     enum value_kind makes; // call NULL: pairs of this kind
@@ -165,18 +165,11 @@ static const struct {
     { "strftime_now", function_now, 0 },
 };
 
-int function_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].name, name))
-            return (int)i;
-    return -1;
-}
+const struct function *function_find(const char *name) { return TABLE_FIND(functions, name); }
 
-struct value function_call(struct run *r, int which, const struct arguments *a)
+struct value function_call(struct run *r, const struct function *f, const struct arguments *a)
 {
     if (r->rc)
         return undefined;
-    return functions[which].call ? functions[which].call(r, a)
-                                 : pairs_made(r, a, functions[which].makes);
+    return f->call ? f->call(r, a) : pairs_made(r, a, f->makes);
 }

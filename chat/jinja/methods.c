@@ -2,30 +2,81 @@
  * of one is refused by its name. jinja2's sandbox, too, refuses those that change their object. */
 #include "chat/jinja/texts.h"
 
-enum method {
-    STR_STRIP, STR_LSTRIP, STR_RSTRIP, STR_SPLIT, STR_STARTS, STR_ENDS, STR_REPLACE, STR_UPPER,
-    STR_LOWER, STR_TITLE, STR_CAPITALIZE, STR_JOIN,
-    DICT_ITEMS, DICT_KEYS, DICT_VALUES, DICT_GET,
-    METHODS
-};
+#include "data/base/table.h"
 
-static const struct { enum value_kind of; const char *name; } methods[METHODS] = {
-    [STR_STRIP] = { VALUE_STRING, "strip" }, [STR_LSTRIP] = { VALUE_STRING, "lstrip" },
-    [STR_RSTRIP] = { VALUE_STRING, "rstrip" }, [STR_SPLIT] = { VALUE_STRING, "split" },
-    [STR_STARTS] = { VALUE_STRING, "startswith" }, [STR_ENDS] = { VALUE_STRING, "endswith" },
-    [STR_REPLACE] = { VALUE_STRING, "replace" }, [STR_UPPER] = { VALUE_STRING, "upper" },
-    [STR_LOWER] = { VALUE_STRING, "lower" }, [STR_TITLE] = { VALUE_STRING, "title" },
-    [STR_CAPITALIZE] = { VALUE_STRING, "capitalize" }, [STR_JOIN] = { VALUE_STRING, "join" },
-    [DICT_ITEMS] = { VALUE_DICT, "items" }, [DICT_KEYS] = { VALUE_DICT, "keys" },
-    [DICT_VALUES] = { VALUE_DICT, "values" }, [DICT_GET] = { VALUE_DICT, "get" },
-};
-
-static int method_find(struct value of, const char *name)
+struct value pairs_list(struct run *r, const struct value_pairs *p, enum pairs_part part)
 {
-    for (int m = 0; m < METHODS; m++)
-        if (methods[m].of == of.kind && !strcmp(methods[m].name, name))
-            return m;
-    return -1;
+    struct value out = value_list(r, p->n);
+
+    for (size_t i = 0; i < out.list.n && !r->rc; i++) {
+        struct value *item = &out.list.item[i];
+
+        *item = part == PAIRS_KEYS ? p->pair[i].key : p->pair[i].value;
+        if (part != PAIRS_ITEMS)
+            continue;
+        *item = value_list(r, 2);
+        item->kind = VALUE_TUPLE;
+        if (item->list.n)
+            memcpy(item->list.item, &p->pair[i], sizeof p->pair[i]); // key, value
+    }
+    return out;
+}
+
+#define METHOD(name, ...)                                                                          \
+    static struct value name(struct run *r, struct value v, const struct arguments *a)             \
+    {                                                                                              \
+        (void)a;                                                                                   \
+        return __VA_ARGS__;                                                                        \
+    }
+METHOD(strip, text_strip_call(r, v, LEFT | RIGHT, a))
+METHOD(lstrip, text_strip_call(r, v, LEFT, a))
+METHOD(rstrip, text_strip_call(r, v, RIGHT, a))
+METHOD(starts, text_begins_call(r, v, a, 0))
+METHOD(ends, text_begins_call(r, v, a, 1))
+METHOD(upper, text_recase(r, v, case_upper))
+METHOD(lower, text_recase(r, v, case_lower))
+METHOD(title, text_recase(r, v, case_title))
+METHOD(capitalize, text_capitalize(r, v))
+METHOD(items, pairs_list(r, v.pairs, PAIRS_ITEMS))
+METHOD(keys, pairs_list(r, v.pairs, PAIRS_KEYS))
+METHOD(values, pairs_list(r, v.pairs, PAIRS_VALUES))
+
+static struct value join(struct run *r, struct value v, const struct arguments *a)
+{
+    const struct value *list = argument(a, 0, "iterable");
+
+    return list ? text_join(r, v, *list, NULL, 1) : run_fails(r, "join wants a list");
+}
+
+static struct value get(struct run *r, struct value v, const struct arguments *a)
+{
+    const struct value *key = argument(a, 0, "key"), *missing = argument(a, 1, "default"), *found;
+
+    if (!key)
+        return run_fails(r, "get wants a key");
+    found = pairs_find(r, v.pairs, *key);
+    return found ? *found : missing ? *missing : value_of(VALUE_NONE);
+}
+
+struct method {
+    const char  *name;
+    struct value (*call)(struct run *r, struct value v, const struct arguments *a);
+};
+static const struct method of_string[] = {
+    { "strip", strip }, { "lstrip", lstrip }, { "rstrip", rstrip }, { "split", text_split },
+    { "startswith", starts }, { "endswith", ends }, { "replace", text_replace },
+    { "upper", upper }, { "lower", lower }, { "title", title }, { "capitalize", capitalize },
+    { "join", join },
+};
+static const struct method of_dict[] = {
+    { "items", items }, { "keys", keys }, { "values", values }, { "get", get },
+};
+
+static const struct method *method_find(struct value of, const char *name)
+{
+    return of.kind == VALUE_STRING ? TABLE_FIND(of_string, name)
+           : of.kind == VALUE_DICT ? TABLE_FIND(of_dict, name)
+                                   : NULL;
 }
 
 int method_has(struct value of, const char *name)
@@ -43,7 +94,7 @@ int method_has(struct value of, const char *name)
     char kind = of.kind == VALUE_STRING ? 's' : value_is_list(of) ? 'l'
               : of.kind == VALUE_DICT ? 'd' : ' ';
 
-    if (method_find(of, name) >= 0)
+    if (method_find(of, name))
         return 1;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (*others[i] == kind && !strcmp(others[i] + 2, name))
@@ -51,74 +102,14 @@ int method_has(struct value of, const char *name)
     return 0;
 }
 
-struct value pairs_list(struct run *r, const struct value_pairs *p, enum pairs_part part)
-{
-    struct value out = value_list(r, p->n), pair;
-
-    for (size_t i = 0; i < out.list.n && !r->rc; i++) {
-        if (part == PAIRS_ITEMS) {
-            pair = value_list(r, 2);
-            pair.kind = VALUE_TUPLE;
-            if (pair.list.n) {
-                pair.list.item[0] = p->pair[i].key;
-                pair.list.item[1] = p->pair[i].value;
-            }
-        } else {
-            pair = part == PAIRS_KEYS ? p->pair[i].key : p->pair[i].value;
-        }
-        out.list.item[i] = pair;
-    }
-    return out;
-}
-
-static struct value dict_call(struct run *r, struct value of, enum method m,
-                              const struct arguments *a)
-{
-    const struct value *key = argument(a, 0, "key"), *missing = argument(a, 1, "default"), *found;
-
-    if (m != DICT_GET)
-        return pairs_list(r, of.pairs, m == DICT_ITEMS  ? PAIRS_ITEMS
-                                       : m == DICT_KEYS ? PAIRS_KEYS : PAIRS_VALUES);
-    if (!key)
-        run_fails(r, "get wants a key");
-    found = r->rc ? NULL : pairs_find(r, of.pairs, *key);
-    return found ? *found : missing ? *missing : value_of(VALUE_NONE);
-}
-
-static struct value string_method(struct run *r, struct value v, enum method m,
-                                  const struct arguments *a)
-{
-    const struct value *list = argument(a, 0, "iterable");
-
-    switch (m) {
-    case STR_STRIP:      return text_strip_call(r, v, LEFT | RIGHT, a);
-    case STR_LSTRIP:     return text_strip_call(r, v, LEFT, a);
-    case STR_RSTRIP:     return text_strip_call(r, v, RIGHT, a);
-    case STR_SPLIT:      return text_split(r, v, a);
-    case STR_STARTS:
-    case STR_ENDS:       return text_begins_call(r, v, a, m == STR_ENDS);
-    case STR_REPLACE:    return text_replace(r, v, a);
-    case STR_UPPER:      return text_recase(r, v, case_upper);
-    case STR_LOWER:      return text_recase(r, v, case_lower);
-    case STR_TITLE:      return text_recase(r, v, case_title);
-    case STR_CAPITALIZE: return text_capitalize(r, v);
-    case STR_JOIN:
-        if (!list)
-            run_fails(r, "join wants a list");
-        return r->rc ? v : text_join(r, v, *list, NULL, 1);
-    default: return v;
-    }
-}
-
 struct value method_call(struct run *r, struct value of, const char *name,
                          const struct arguments *a)
 {
-    int m = method_find(of, name);
+    const struct method *m = method_find(of, name);
 
-    if (m < 0)
-        run_fails(r, "the method %.60s of a %s is not known", name, value_kind_name(of));
+    if (!m)
+        return run_fails(r, "the method %.60s of a %s is not known", name, value_kind_name(of));
     if (r->rc || !run_goes_on(r, 1 + (of.kind == VALUE_STRING ? of.text.n / 64 : 0)))
         return undefined;
-    return of.kind == VALUE_DICT ? dict_call(r, of, (enum method)m, a)
-                                 : string_method(r, of, (enum method)m, a);
+    return m->call(r, of, a);
 }

@@ -24,23 +24,34 @@ static int body_of(struct parser *p, struct node *n, const char *word)
     return block_ends(p);
 }
 
+/* Parses {% else %} with its body, if it is there, and {% word %}. */
+static int otherwise(struct parser *p, struct node *n, const char *word)
+{
+    int is;
+
+    TRY(parser_take(p, "else", &is));
+    if (is) {
+        TRY(block_ends(p));
+        TRY(statements(p, &n->other, word));
+    }
+    TRY(parser_advance(p));
+    return block_ends(p);
+}
+
 static int targets(struct parser *p, struct node *n)
 {
     const char *names[64];
-    int         bracket = parser_is_operator(p, "(");
+    int         bracket;
 
-    if (bracket)
-        TRY(parser_advance(p));
+    TRY(parser_take(p, "(", &bracket));
     do {
-        if (n->n_targets && !parser_is_operator(p, ","))
-            break;
         if (n->n_targets)
             TRY(parser_advance(p));
         if (p->at.kind != TOKEN_NAME || n->n_targets == sizeof names / sizeof *names)
             return parser_refuse(p, "a name is expected, not %.60s", parser_found(p));
         names[n->n_targets++] = p->at.text;
         TRY(parser_advance(p));
-    } while (parser_is_operator(p, ","));
+    } while (parser_is(p, ","));
     if (bracket)
         TRY(parser_expect(p, ")"));
     if (!(n->targets = pool_grow(&p->j->pool, names, n->n_targets * sizeof *names,
@@ -55,7 +66,7 @@ static int statement_if(struct parser *p, struct node *n)
     TRY(expression_tuple(p, &n->a, expression_plain));
     TRY(block_ends(p));
     TRY(statements(p, &n->body, "elif else endif"));
-    if (parser_is_name(p, "elif")) {
+    if (parser_is(p, "elif")) {
         TRY(parser_sink(p));
         TRY(parser_advance(p));
         TRY(parser_node_new(p, &n->other, NODE_IF));
@@ -63,48 +74,37 @@ static int statement_if(struct parser *p, struct node *n)
         p->depth--;
         return 0;
     }
-    if (parser_is_name(p, "else")) {
-        TRY(parser_advance(p));
-        TRY(block_ends(p));
-        TRY(statements(p, &n->other, "endif"));
-    }
-    TRY(parser_advance(p));
-    return block_ends(p);
+    return otherwise(p, n, "endif");
 }
 
 static int statement_for(struct parser *p, struct node *n)
 {
+    int is;
+
     n->kind = NODE_FOR;
     TRY(targets(p, n));
-    if (!parser_is_name(p, "in"))
-        return parser_refuse(p, "in is expected, not %.60s", parser_found(p));
-    TRY(parser_advance(p));
+    TRY(parser_expect(p, "in"));
     TRY(expression_tuple(p, &n->a, expression_plain));
-    if (parser_is_name(p, "if")) {
-        TRY(parser_advance(p));
+    TRY(parser_take(p, "if", &is));
+    if (is)
         TRY(expression(p, &n->b));
-    }
-    if (parser_is_name(p, "recursive"))
+    if (parser_is(p, "recursive"))
         return parser_refuse(p, "recursive loops are not known");
     TRY(block_ends(p));
     p->loops++;
     TRY(statements(p, &n->body, "else endfor"));
     p->loops--;
-    if (parser_is_name(p, "else")) {
-        TRY(parser_advance(p));
-        TRY(block_ends(p));
-        TRY(statements(p, &n->other, "endfor"));
-    }
-    TRY(parser_advance(p));
-    return block_ends(p);
+    return otherwise(p, n, "endfor");
 }
 
 static int statement_set(struct parser *p, struct node *n)
 {
+    int is;
+
     n->kind = NODE_SET;
     TRY(targets(p, n));
     n->name = n->targets[0];
-    if (parser_is_operator(p, ".") && n->n_targets == 1) {
+    if (parser_is(p, ".") && n->n_targets == 1) {
         TRY(parser_advance(p));
         if (p->at.kind != TOKEN_NAME)
             return parser_refuse(p, "a name is expected behind a point, not %.60s",
@@ -113,17 +113,17 @@ static int statement_set(struct parser *p, struct node *n)
         n->member = p->at.text;
         TRY(parser_advance(p));
     }
-    if (parser_is_operator(p, "=")) {
-        TRY(parser_advance(p));
+    TRY(parser_take(p, "=", &is));
+    if (is) {
         TRY(expression_tuple(p, &n->a, expression));
         return block_ends(p);
     }
     if (n->kind != NODE_SET || n->n_targets != 1)
         return parser_refuse(p, "= is expected, not %.60s", parser_found(p));
     n->kind = NODE_SET_BLOCK;
-    if (parser_is_operator(p, "|"))
+    if (parser_is(p, "|"))
         TRY(parser_node_new(p, &n->a, NODE_CAPTURED));
-    while (parser_is_operator(p, "|"))
+    while (parser_is(p, "|"))
         TRY(expression_filter(p, &n->a, n->a));
     return body_of(p, n, "endset");
 }
@@ -131,7 +131,7 @@ static int statement_set(struct parser *p, struct node *n)
 static int statement_macro(struct parser *p, struct node *n)
 {
     struct node *parameter;
-    int          loops = p->loops;
+    int          loops = p->loops, is;
 
     n->kind = NODE_MACRO;
     n->name = p->at.text;
@@ -139,18 +139,17 @@ static int statement_macro(struct parser *p, struct node *n)
         return parser_refuse(p, "the name of a macro is expected, not %.60s", parser_found(p));
     TRY(parser_advance(p));
     TRY(parser_expect(p, "("));
-    while (!parser_is_operator(p, ")")) {
+    while (!parser_is(p, ")")) {
         if (p->at.kind != TOKEN_NAME)
             return parser_refuse(p, "a parameter is expected, not %.60s", parser_found(p));
         TRY(parser_node_new(p, &parameter, NODE_NAME));
         parameter->name = p->at.text;
         TRY(parser_advance(p));
-        if (parser_is_operator(p, "=")) {
-            TRY(parser_advance(p));
+        TRY(parser_take(p, "=", &is));
+        if (is)
             TRY(expression(p, &parameter->a));
-        }
         TRY(parser_item_add(p, n, parameter));
-        if (!parser_is_operator(p, ")"))
+        if (!parser_is(p, ")"))
             TRY(parser_expect(p, ","));
     }
     TRY(parser_advance(p));
@@ -207,7 +206,7 @@ static int statement(struct parser *p, struct node **out)
 
     TRY(parser_sink(p));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (parser_is_name(p, known[i].word)) {
+        if (parser_is(p, known[i].word)) {
             TRY(parser_node_new(p, out, known[i].kind));
             TRY(parser_advance(p));
             TRY(known[i].parse(p, *out));

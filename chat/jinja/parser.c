@@ -22,14 +22,17 @@ int parser_out_of_memory(const struct parser *p)
 
 int parser_advance(struct parser *p) { return lexer_next(&p->lexer, &p->at, p->err); }
 
-int parser_is_operator(const struct parser *p, const char *text)
+int parser_is(const struct parser *p, const char *text)
 {
-    return p->at.kind == TOKEN_OPERATOR && !strcmp(p->at.text, text);
+    return (p->at.kind == TOKEN_OPERATOR || p->at.kind == TOKEN_NAME) && !strcmp(p->at.text, text);
 }
 
-int parser_is_name(const struct parser *p, const char *text)
+int parser_take(struct parser *p, const char *text, int *was)
 {
-    return p->at.kind == TOKEN_NAME && !strcmp(p->at.text, text);
+    int is = parser_is(p, text);
+
+    *was = is;
+    return is ? parser_advance(p) : 0;
 }
 
 const char *parser_found(const struct parser *p)
@@ -49,7 +52,7 @@ const char *parser_found(const struct parser *p)
 
 int parser_expect(struct parser *p, const char *op)
 {
-    if (!parser_is_operator(p, op))
+    if (!parser_is(p, op))
         return parser_refuse(p, "%s is expected, not %.60s", op, parser_found(p));
     return parser_advance(p);
 }

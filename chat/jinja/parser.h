@@ -26,8 +26,9 @@ int parser_refuse(const struct parser *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int parser_out_of_memory(const struct parser *p);
 int parser_advance(struct parser *p);
-int parser_is_operator(const struct parser *p, const char *text);
-int parser_is_name(const struct parser *p, const char *text);
+int parser_is(const struct parser *p, const char *text); // the next token is this operator or word
+/* Passes this operator or word if it is next. *was: it was. */
+int parser_take(struct parser *p, const char *text, int *was);
 const char *parser_found(const struct parser *p); // the next token, for a sentence
 int parser_expect(struct parser *p, const char *op); // passes this operator, or refuses
 

@@ -35,8 +35,8 @@ enum node_kind {
     NODE_ITEM,       // a[b]
     NODE_SLICE,      // a[items[0]:items[1]:items[2]], each may be NULL
     NODE_CALL,       // a(items)
-    NODE_FILTER,     // a | name(items); call: which
-    NODE_TEST,       // a is name(items); op 1: is not; call: which
+    NODE_FILTER,     // a | name(items)
+    NODE_TEST,       // a is name(items); op 1: is not
     NODE_KEYWORD,    // among the items of a call: name = a
     NODE_CAPTURED,   // the text of a block set, to which its filters are applied
 };
@@ -46,10 +46,13 @@ enum node_op {
     OP_POWER = 256, OP_FLOOR, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_NOT_IN,
 };
 
+struct filter;
+struct test;
 struct node {
     enum node_kind kind;
     int            line, op;
-    int            call;   // index into the table of filters or tests (calls.h)
+    const struct filter *filter; // calls.h
+    const struct test   *test;
     const char    *name, *member;
     struct value   value;
     struct node   *a, *b, *c;

@@ -20,13 +20,13 @@ enum value_kind {
 };
 
 struct node;
+struct function;
 struct value_pairs;
 struct value_loop;
 struct value_method;
 
 struct value {
     enum value_kind kind;
-    int             function;  // of FUNCTION: its index (functions.c)
     union {
         long long i;           // BOOL, INT
         double    real;
@@ -36,6 +36,7 @@ struct value {
         struct value_loop   *loop;
         struct value_method *method;
         const struct node   *macro;
+        const struct function *function; // functions.c
         const char          *name;
     };
 };

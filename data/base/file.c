@@ -2,7 +2,8 @@
  * files. */
 #include "data/base/file.h"
 
-#include <dirent.h>
+#include "data/base/file_walk.h"
+
 #include <fcntl.h>
 #include <libgen.h>
 #include <linux/magic.h>
@@ -66,6 +67,13 @@ size_t file_trimmed(const char *path)
 }
 
 int file_may_be(const char *path) { return !access(path, F_OK) || file_is_denied(-errno); }
+
+char *file_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+}
 
 char *file_beside(const char *path, const char *name, struct err *err)
 {
@@ -145,12 +153,10 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
 
 int file_sync_parent(const char *path, struct err *err)
 {
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    char *dir = file_folder(path);
+    int   rc = dir ? file_sync_dir(dir, err)
+                   : err_set(err, -ENOMEM, "no memory to sync the folder of %s", path);
 
-    if (!dir)
-        return err_set(err, -ENOMEM, "no memory to sync the folder of %s", path);
-    int rc = file_sync_dir(dir, err);
     free(dir);
     return rc;
 }
@@ -199,22 +205,17 @@ const char *file_fixed(const char *path)
 
 void file_remove_tree(const char *path)
 {
-    struct stat    st;
-    struct dirent *e;
-    DIR           *d;
+    struct stat      st;
+    struct file_walk w;
 
     if (lstat(path, &st) || (S_ISDIR(st.st_mode) && is_mounted(path)))
         return;
-    d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
-    while (d && (e = readdir(d))) {
-        char *inner = strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
-                          ? file_path(NULL, "%s/%s", path, e->d_name) : NULL;
-
-        if (inner)
-            file_remove_tree(inner);
-        free(inner);
+    if (S_ISDIR(st.st_mode)) {
+        file_walk_begin(&w, path, NULL);
+        while (file_walk_next(&w))
+            file_remove_tree(w.path);
+        file_walk_end(&w, 0, NULL);
     }
-    file_close_dir(d);
     remove(path);
 }
 
@@ -232,23 +233,20 @@ int file_same_mount(const char *a, const char *b)
 
 char *file_mounted(const char *path)
 {
-    struct stat    st;
-    struct dirent *e;
-    char          *found = NULL;
+    struct stat      st;
+    struct file_walk w;
+    char            *found = NULL;
 
     if (lstat(path, &st))
         return NULL;
     if (is_mounted(path))
         return strdup(path);
-    DIR *d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
-    while (d && !found && (e = readdir(d))) {
-        char *inner = strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
-                          ? file_path(NULL, "%s/%s", path, e->d_name) : NULL;
-
-        found = inner ? file_mounted(inner) : NULL;
-        free(inner);
-    }
-    file_close_dir(d);
+    if (!S_ISDIR(st.st_mode))
+        return NULL;
+    file_walk_begin(&w, path, NULL);
+    while (!found && file_walk_next(&w))
+        found = file_mounted(w.path);
+    file_walk_end(&w, 0, NULL);
     return found;
 }
 
@@ -413,8 +411,7 @@ int file_names(const char *path, int fd)
 {
     struct stat named, open;
 
-    return !stat(path, &named) && !fstat(fd, &open) && named.st_dev == open.st_dev &&
-           named.st_ino == open.st_ino;
+    return !stat(path, &named) && !fstat(fd, &open) && file_same(&named, &open);
 }
 
 /* The numbers in a text of file_identity. inode 0: it has none. */

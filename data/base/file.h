@@ -33,6 +33,8 @@ static inline uint64_t file_ns(const struct timespec *t)
 /* Returns the length of a path without the slashes at its end. With those slashes, a link would
  * be followed. */
 size_t file_trimmed(const char *path);
+/* Returns the folder that contains `path`, malloced, or NULL if there is no memory. */
+char *file_folder(const char *path);
 /* Returns the path of `name` in the folder that contains `path`, malloced. Returns NULL with a
  * sentence if there is no memory. */
 char *file_beside(const char *path, const char *name, struct err *err);
@@ -93,6 +95,11 @@ int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
  * same inode. If a file has lost its name, nobody else sees later writes to it. */
 int  file_names(const char *path, int fd);
+/* Returns whether both are the status of one file. */
+static inline int file_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 /* Returns whether something is at the path, or may be: where this user may not look, it counts as

@@ -10,9 +10,9 @@
 #include "data/base/file.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/file_walk.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -35,9 +35,9 @@ static void file_new_clear(struct file_new *f)
 
 static int is_hex(const char *text) { return strspn(text, "0123456789abcdef") >= HEX; }
 
-/* Whether `name` was to become `base`, file or folder. */
-static int is_ours(const char *name, const char *base, size_t len, int folder)
+int file_new_is(const char *name, const char *base, int folder)
 {
+    size_t   len = strlen(base);
     uint32_t drawn, sum;
 
     if (strncmp(name, base, len) || strncmp(name + len, before[folder], strlen(before[folder])))
@@ -45,11 +45,6 @@ static int is_ours(const char *name, const char *base, size_t len, int folder)
     name += len + strlen(before[folder]);
     return is_hex(name) && !strcmp(name + HEX, after[folder]) &&
            sscanf(name, "%8" SCNx32 "%8" SCNx32, &drawn, &sum) == 2 && sum == sum_of(drawn);
-}
-
-int file_new_is(const char *name, const char *base, int folder)
-{
-    return is_ours(name, base, strlen(base), folder);
 }
 
 /* Whether it belongs to this user. For root, also if it belongs to the user to whom root has given
@@ -75,38 +70,42 @@ static int open_dead(const char *path, const char *dir, int folder, int flags)
     return -1;
 }
 
-static void remove_dead(const char *dir, const char *name, int folder)
+static void remove_dead(const struct file_walk *w, int folder)
 {
-    char *path = file_path(NULL, "%s/%s", dir, name);
-    int   fd = path ? open_dead(path, dir, folder, O_RDONLY) : -1;
+    int fd = open_dead(w->path, w->dir, folder, O_RDONLY);
 
     if (fd >= 0)
-        file_remove_tree(path);
+        file_remove_tree(w->path);
     file_close(fd);
-    free(path);
 }
 
-/* The folder around `path`, malloced, or NULL. *base: its last component. */
-static char *folder_of(const char *path, const char **base)
+/* Begins to go over the names beside `path`. *base: its last component. */
+static void begin_beside(struct file_walk *w, const char *path, const char **base)
 {
     const char *slash = strrchr(path, '/');
+    char       *dir = file_folder(path);
 
     *base = slash ? slash + 1 : path;
-    return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    file_walk_begin(w, dir ? dir : "", NULL);
+    w->dir = dir;
+}
+
+static void end_beside(struct file_walk *w)
+{
+    file_walk_end(w, 0, NULL);
+    free((void *)(uintptr_t)w->dir);
 }
 
 void file_new_clear_left(const char *path, int folder)
 {
-    const char    *base;
-    char          *dir = folder_of(path, &base);
-    DIR           *d = dir ? opendir(dir) : NULL;
-    struct dirent *e;
+    const char      *base;
+    struct file_walk w;
 
-    while (d && (e = readdir(d)))
-        if (is_ours(e->d_name, base, strlen(base), folder))
-            remove_dead(dir, e->d_name, folder);
-    file_close_dir(d);
-    free(dir);
+    begin_beside(&w, path, &base);
+    while (file_walk_next(&w))
+        if (file_new_is(w.name, base, folder))
+            remove_dead(&w, folder);
+    end_beside(&w);
 }
 
 /* Tries a random name once. 0 or -errno. -EEXIST also if another process took it for a dead one's
@@ -166,23 +165,23 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
 
 void file_new_like_folder(const struct file_new *f)
 {
-    struct stat    st;
-    struct dirent *e;
-    int            there = !lstat(f->path, &st) && S_ISDIR(st.st_mode);
-    DIR           *d = there ? opendir(f->temp) : NULL;
+    struct stat      st;
+    struct file_walk w;
 
-    while (d && (e = readdir(d))) {
-        char *old = file_path(NULL, "%s/%s", f->path, e->d_name);
-        int   fd = openat(f->fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (lstat(f->path, &st) || !S_ISDIR(st.st_mode))
+        return;
+    file_walk_begin(&w, f->temp, NULL);
+    while (file_walk_next(&w)) {
+        char *old = file_path(NULL, "%s/%s", f->path, w.name);
+        int   fd = openat(f->fd, w.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
         if (fd >= 0 && old && !lstat(old, &st) && S_ISREG(st.st_mode))
             file_like(fd, old);
         file_close(fd);
         free(old);
     }
-    file_close_dir(d);
-    if (there)
-        file_like(f->fd, f->path);
+    file_walk_end(&w, 0, NULL);
+    file_like(f->fd, f->path);
 }
 
 int file_new_open(struct file_new *f, const char *path, struct err *err)
@@ -204,18 +203,17 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
 int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, int fd), void *ctx,
                   struct err *err)
 {
-    const char    *base;
-    char          *dir = folder_of(path, &base);
-    DIR           *d = dir ? opendir(dir) : NULL;
-    struct dirent *e;
-    struct stat    st;
+    const char      *base;
+    struct file_walk w;
+    struct stat      st;
 
     *f = (struct file_new){ .fd = -1 };
-    while (d && f->fd < 0 && (e = readdir(d))) {
-        if (!is_ours(e->d_name, base, strlen(base), 0))
+    begin_beside(&w, path, &base);
+    while (f->fd < 0 && file_walk_next(&w)) {
+        if (!file_new_is(w.name, base, 0))
             continue;
-        f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, e->d_name);
-        f->fd = f->temp ? open_dead(f->temp, dir, 0, O_RDWR) : -1;
+        f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, w.name);
+        f->fd = f->temp ? open_dead(f->temp, w.dir, 0, O_RDWR) : -1;
         if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 ||
                            !file_names(f->temp, f->fd) || !fits(ctx, f->fd))) {
             close(f->fd);
@@ -224,8 +222,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         if (f->fd < 0)
             free(f->temp);
     }
-    file_close_dir(d);
-    free(dir);
+    end_beside(&w);
     if (f->fd < 0)
         return *f = (struct file_new){ .fd = -1 }, 0;
     f->path = strdup(path);
@@ -266,9 +263,8 @@ static int is_what_was(const struct file_new *f, const char *path)
 {
     struct stat st;
 
-    return !lstat(path, &st) && st.st_dev == f->was.st_dev && st.st_ino == f->was.st_ino &&
-           st.st_size == f->was.st_size && st.st_mtim.tv_sec == f->was.st_mtim.tv_sec &&
-           st.st_mtim.tv_nsec == f->was.st_mtim.tv_nsec;
+    return !lstat(path, &st) && file_same(&st, &f->was) && st.st_size == f->was.st_size &&
+           file_ns(&st.st_mtim) == file_ns(&f->was.st_mtim);
 }
 
 /* Gives the file its name. 0, or an errno. EEXIST: another file has the name. */
@@ -299,7 +295,7 @@ static int file_new_name(const struct file_new *f, struct err *err)
                 ? rename(f->temp, f->path) ? errno : 0 : EEXIST;
     if (e == EEXIST && !f->folder)
         return err_set(err, -e, "%s was made or changed by another program meanwhile: it stays; "
-                       "choose another name, or try again", f->path);
+                       "move it elsewhere, or choose another name, and try again", f->path);
     if (f->folder && (e == ENOTEMPTY || e == EBUSY || e == EEXIST))
         return err_set(err, -e, "%s is no empty folder by now, or is mounted or a subvolume, which "
                        "no rename replaces: choose another name", f->path);
@@ -403,7 +399,7 @@ static int is_new_name(const char *name, char base[NAME_MAX + 1])
 {
     size_t n = strlen(name);
 
-    if (n <= FILE_NEW_TAIL || n > NAME_MAX || !is_ours(name + n - FILE_NEW_TAIL, "", 0, 0))
+    if (n <= FILE_NEW_TAIL || n > NAME_MAX || !file_new_is(name + n - FILE_NEW_TAIL, "", 0))
         return 0;
     snprintf(base, NAME_MAX + 1, "%.*s", (int)(n - FILE_NEW_TAIL), name);
     return 1;
@@ -411,12 +407,12 @@ static int is_new_name(const char *name, char base[NAME_MAX + 1])
 
 void file_new_clean(const char *dir, int (*clears)(const char *base))
 {
-    char           base[NAME_MAX + 1];
-    DIR           *d = opendir(dir);
-    struct dirent *e;
+    char             base[NAME_MAX + 1];
+    struct file_walk w;
 
-    while (d && (e = readdir(d)))
-        if (is_new_name(e->d_name, base) && (!clears || clears(base)))
-            remove_dead(dir, e->d_name, 0);
-    file_close_dir(d);
+    file_walk_begin(&w, dir, NULL);
+    while (file_walk_next(&w))
+        if (is_new_name(w.name, base) && (!clears || clears(base)))
+            remove_dead(&w, 0);
+    file_walk_end(&w, 0, NULL);
 }

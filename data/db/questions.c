@@ -2,7 +2,7 @@
  * here. */
 #include "data/db/questions.h"
 
-#include <string.h>
+#include "data/base/table.h"
 
 // in a report's order; 1: has one row
 #define QUESTIONS(ROW)                                                                             \
@@ -28,8 +28,5 @@ const struct question *question_at(size_t i) { return i < N_QUESTIONS ? &questio
 
 const struct question *question_find(const char *name)
 {
-    for (size_t i = 0; i < N_QUESTIONS; i++)
-        if (!strcmp(questions[i].name, name))
-            return &questions[i];
-    return NULL;
+    return TABLE_FIND(questions, name);
 }

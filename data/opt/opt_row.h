@@ -29,6 +29,10 @@ enum opt_type {
 };
 
 struct opt_strings { const char **item; size_t n; };
+static inline const char *opt_first(const struct opt_strings *s) // NULL: the option was not given
+{
+    return s->n ? *s->item : NULL;
+}
 struct opt_sizes   { uint64_t *item; size_t n; };
 struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
 

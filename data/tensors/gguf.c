@@ -12,6 +12,7 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 #define HEADER_MAX ((uint64_t)512 << 20)
@@ -317,12 +318,15 @@ static int parse(struct parsing *p, struct err *err)
 int gguf_is_file(const char *path)
 {
     char        magic[4] = "";
+    const char *dot = strrchr(path, '.');
     int         fd, rc;
     uint64_t    size;
     struct stat st;
 
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || file_open_read(path, &fd, &size, NULL))
+    if (stat(path, &st) || !S_ISREG(st.st_mode))
         return 0;
+    if ((rc = file_open_read(path, &fd, &size, NULL)))
+        return file_is_denied(rc) && dot && !strcasecmp(dot, ".gguf"); // opening it says so
     rc = size < sizeof magic || file_pread(fd, magic, sizeof magic, 0, path, NULL);
     close(fd);
     return !rc && !memcmp(magic, GGUF_MAGIC, sizeof magic);
@@ -347,6 +351,7 @@ int gguf_open(struct gguf **out, const char *path, struct err *err)
         return rc;
     }
     g->sum = crc32c(0, g->header, p.at);
+    g->bytes = p.size;
     *out = g;
     return 0;
 }

@@ -60,6 +60,7 @@ struct gguf {
     struct gguf_tensor *tensors; // (n_tensors), sorted by name
     size_t              n_values, n_tensors;
     uint32_t            sum;     // checksum of the header
+    uint64_t            bytes;   // of the file
     int                 fd;
     char               *path;
     unsigned char      *header;  // the file up to the end of the tensors' descriptions
@@ -67,7 +68,8 @@ struct gguf {
     size_t              values_cap, tensors_cap;
 };
 
-/* Whether a regular file of this name begins as a GGUF file. */
+/* Whether a regular file of this name begins as a GGUF file, or ends in .gguf and may not be read
+ * by this user. */
 int gguf_is_file(const char *path);
 
 /* Opens a file. Caller closes *out. Nothing in the header is trusted: counts, lengths, offsets and

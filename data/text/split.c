@@ -25,6 +25,7 @@
 #include "data/text/split.h"
 
 #include "data/base/grow.h"
+#include "data/base/table.h"
 #include "data/base/utf8.h"
 #include "data/text/unicode.h"
 
@@ -118,7 +119,7 @@ static const struct split_pattern {
 enum { PATTERNS = sizeof patterns / sizeof *patterns };
 
 /* Sets whose runs are taken out, and their text in Hugging Face's files. */
-static const struct { const char *said; struct split_run run; } runs[] = {
+static const struct run_said { const char *said; struct split_run run; } runs[] = {
     { "\\p{N}", { SPLIT_NUMBERS, 1 } },
     { "\\p{N}{1,3}", { SPLIT_NUMBERS, 3 } },
     { "\\p{N}+", { SPLIT_NUMBERS, 0 } },
@@ -126,7 +127,6 @@ static const struct { const char *said; struct split_run run; } runs[] = {
     { "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
       { SPLIT_CHINESE_JAPANESE, 0 } },
 };
-enum { RUNS = sizeof runs / sizeof *runs };
 
 const struct split_pattern *split_pattern_find(const char *said)
 {
@@ -138,18 +138,14 @@ const struct split_pattern *split_pattern_find(const char *said)
 
 const struct split_run *split_run_find(const char *said)
 {
-    for (size_t i = 0; i < RUNS; i++)
-        if (!strcmp(said, runs[i].said))
-            return &runs[i].run;
-    return NULL;
+    const struct run_said *found = TABLE_FIND(runs, said);
+
+    return found ? &found->run : NULL;
 }
 
 const struct split_pattern *split_pattern_named(const char *name)
 {
-    for (size_t i = 0; i < PATTERNS; i++)
-        if (!strcmp(name, patterns[i].name))
-            return &patterns[i];
-    return NULL;
+    return TABLE_FIND(patterns, name);
 }
 
 const char *split_pattern_said(const char *name) { return split_pattern_named(name)->said; }

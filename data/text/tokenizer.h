@@ -150,6 +150,11 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
  * not spell. */
 size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at);
 
+/* Reads a file of the folder, or GGUF file, `dir` that supplements its tokenizer, such as
+ * tokenizer_config.json. *out is NULL if it does not exist. Caller decrefs *out, and frees *path,
+ * the file's path for sentences (path may be NULL). */
+int tokenizer_companion(json_t **out, char **path, const char *dir, const char *name,
+                        struct err *err);
 /* Sets *out to the default length at which the tokenizer in `dir` truncates rows
  * (tokenizer_config.json's model_max_length), or 0 if there is none. */
 int tokenizer_max_length(size_t *out, const char *dir, struct err *err);

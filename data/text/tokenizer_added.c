@@ -15,10 +15,8 @@
 #include "data/base/json.h"
 #include "data/text/unicode.h"
 
-#include <unistd.h>
-
 #define MAX_ADDED 8192u
-enum { COMPANION_BYTES = 16 << 20 };
+enum { COMPANION_BYTES = 64 << 20 };
 
 /* Names of single tokens, then of lists of tokens. */
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
@@ -249,16 +247,21 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 
 /* ---- the folder ---- */
 
-int companion_read(json_t **out, const char *dir, const char *name, struct err *err)
+int tokenizer_companion(json_t **out, char **path, const char *dir, const char *name,
+                        struct err *err)
 {
-    if (tokenizer_gguf_is(dir)) // it has what this one file of a folder says
-        return strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
-    char *path = file_path(err, "%s/%s", dir, name);
-    int   rc = !path                 ? -ENOMEM
-               : !file_may_be(path) ? 0
-                                    : json_read_object(out, path, COMPANION_BYTES, err);
+    char *at = file_path(err, "%s/%s", dir, name);
+    int   rc = at ? 0 : -ENOMEM;
 
-    free(path);
+    *out = NULL;
+    if (!rc && tokenizer_gguf_is(dir)) // it has what this one file of a folder says
+        rc = strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
+    else if (!rc && file_may_be(at))
+        rc = json_read_object(out, at, COMPANION_BYTES, err);
+    if (path)
+        *path = at;
+    else
+        free(at);
     return rc;
 }
 
@@ -319,8 +322,8 @@ int added_tokens_read(struct added_tokens *a, const struct added_from *from, str
     named_take(named, from->roles);
     for (size_t i = 0; i < 3 && !rc; i++)
         rc = (paths[i] = file_path(err, "%s/%s", from->dir, others[i])) ? 0 : -ENOMEM;
-    rc = rc ? rc : companion_read(&map, from->dir, others[1], err);
-    rc = rc ? rc : companion_read(&ids, from->dir, others[2], err);
+    rc = rc ? rc : tokenizer_companion(&map, NULL, from->dir, others[1], err);
+    rc = rc ? rc : tokenizer_companion(&ids, NULL, from->dir, others[2], err);
     rc = rc ? rc
             : companions_add(&s, paths, (const json_t *const[]){ from->config, map, ids }, named,
                              err);

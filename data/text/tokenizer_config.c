@@ -189,7 +189,7 @@ int tokenizer_max_length(size_t *out, const char *dir, struct err *err)
 {
     static const double most = 1 << 30; // transformers writes 1e30 for no limit
     json_t             *config = NULL;
-    int                 rc = companion_read(&config, dir, "tokenizer_config.json", err);
+    int                 rc = tokenizer_companion(&config, NULL, dir, "tokenizer_config.json", err);
     double              n = json_num(config, "model_max_length");
 
     *out = n >= 1 && n < most ? (size_t)n : 0;

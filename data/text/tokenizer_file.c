@@ -260,7 +260,7 @@ static int open_form(struct loading *l, const char *const *form, const char *pat
                      const char *second, struct err *err)
 {
     json_t *root = NULL, *roles = NULL;
-    int     rc = companion_read(&l->config, l->dir, "tokenizer_config.json", err);
+    int     rc = tokenizer_companion(&l->config, NULL, l->dir, "tokenizer_config.json", err);
 
     rc = rc                     ? rc
          : !form                ? tokenizer_gguf_read(&root, NULL, path, err)

@@ -240,7 +240,7 @@ static int make_merges(struct reading *k, struct err *err)
     for (size_t i = 0; i < k->n && !rc; i++) {
         const char *name = k->names[i];
 
-        if (!name || k->types[i] != GGUF_TOKEN_NORMAL)
+        if (!name || (k->types[i] != GGUF_TOKEN_NORMAL && k->types[i] != GGUF_TOKEN_USER))
             continue;
         for (size_t at = 0; name[at] && !rc; at++) {
             int inside = at > 0 && (name[at] & 0xC0) != 0x80;

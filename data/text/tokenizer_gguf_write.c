@@ -207,7 +207,7 @@ static int put_scores(struct writing *k, char *notice, size_t size, struct err *
     for (size_t r = 0; r < t->n_merges && !rc; r++) {
         uint32_t id = t->merges[r].id;
 
-        if (k->types[id] != GGUF_TOKEN_NORMAL)
+        if (k->types[id] != GGUF_TOKEN_NORMAL && k->types[id] != GGUF_TOKEN_USER)
             continue;
         if (!place[id])
             place[id] = ++next;
@@ -217,7 +217,7 @@ static int put_scores(struct writing *k, char *notice, size_t size, struct err *
     gguf_put_array(k->w, "tokenizer.ggml.scores", GGUF_F32, k->to->vocab);
     for (size_t i = 0; i < k->to->vocab && !rc; i++) {
         gguf_add_f32(k->w, i < t->n && place[i] ? -(float)(place[i] - 1) : -(float)(1 << 24));
-        if (i < t->n && k->types[i] == GGUF_TOKEN_NORMAL)
+        if (i < t->n && (k->types[i] == GGUF_TOKEN_NORMAL || k->types[i] == GGUF_TOKEN_USER))
             others += !is_closed(k, i) ||
                       (k->s.split.at == SPLIT_AT_EACH && crosses(&t->entries[i]));
     }

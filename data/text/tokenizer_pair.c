@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
+#include "data/base/text_line.h"
 
 #include <unistd.h>
 
@@ -67,7 +68,7 @@ static void class_take(char out[64], const json_t *file)
 static int said_read(struct said *out, const json_t *config, const char *dir, struct err *err)
 {
     json_t *model = NULL;
-    int     rc = companion_read(&model, dir, "config.json", err);
+    int     rc = tokenizer_companion(&model, NULL, dir, "config.json", err);
 
     *out = (struct said){ 0 };
     class_take(out->class, config);
@@ -130,23 +131,17 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
 /* Reads the lines of merges.txt that are merges, as in JSON. Caller decrefs. */
 static int merges_read(json_t **out, const char *path, struct err *err)
 {
-    char  *text;
-    size_t n, len;
-    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    char       *text;
+    size_t      n, len;
+    int         rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    const char *at = text, *line;
 
     *out = json_array();
-    if (!rc)
-        text[n] = '\n'; // there is room for a 0
-    for (size_t at = 0; at < n && !rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB;
-         at += len + 1) {
-        const char *line = text + at;
-
-        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
-        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
-        if (kept && (kept < 8 || memcmp(line, "#version", 8)) &&
-            json_array_append_new(*out, json_stringn_nocheck(line, kept)))
+    while (!rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB &&
+           (line = text_line(&at, text + n, &len)))
+        if (len && (len < 8 || memcmp(line, "#version", 8)) &&
+            json_array_append_new(*out, json_stringn_nocheck(line, len)))
             rc = err_set(err, -ENOMEM, "no memory for the merges of %s", path);
-    }
     free(text);
     return rc;
 }
@@ -237,14 +232,15 @@ int tokenizer_keep_class(const char *from, const char *to, struct err *err)
          *path = file_path(err, "%s/%s", to, name), own[64];
     struct said        said;
     json_t            *config = NULL, *file = NULL;
-    int                rc = whole && path ? companion_read(&config, from, name, err) : -ENOMEM;
+    int                rc = whole && path ? tokenizer_companion(&config, NULL, from, name, err)
+                                          : -ENOMEM;
 
     class_take(own, config);
     rc = rc ? rc : said_read(&said, config, from, err);
     const struct kind *k = rc || !is_general(own) ? NULL : kind_find(&said);
 
     if (!rc && k && !file_may_be(whole)) {
-        rc = companion_read(&file, to, name, err);
+        rc = tokenizer_companion(&file, NULL, to, name, err);
         file = file ? file : json_object();
         json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));
         rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);

@@ -245,7 +245,3 @@ json_t *tokenizer_model_make(void);
  * dir (`config`, or NULL). Caller decrefs *root. */
 int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const char *path,
                    struct err *err);
-
-/* Reads a file of the folder that supplements its tokenizer, such as tokenizer_config.json. *out
- * is NULL if it does not exist. Caller decrefs *out. */
-int companion_read(json_t **out, const char *dir, const char *name, struct err *err);

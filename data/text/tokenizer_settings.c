@@ -445,7 +445,8 @@ static int decoder_read(struct tokenizer_settings *s, const struct part *p, stru
 static const struct model_ops *const models[] = { &model_bytes, &model_marks, &model_wordpiece };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* Finds the kind of model from its type, and from the pre_tokenizer that belongs to it. */
+/* Finds the kind of model from its type, which is known (type_check), and from the pre_tokenizer
+ * that belongs to it. */
 static int model_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                       struct err *err)
 {
@@ -457,9 +458,6 @@ static int model_read(struct tokenizer_settings *s, const json_t *model, const c
             known = models[i]->known;
             s->model = models[i]->splits >> s->split.kind & 1 ? models[i] : NULL;
         }
-    if (!*known)
-        return err_misuse(err, "%s: its model is %.60s, but only BPE and WordPiece are known", path,
-                          type);
     if (!s->model)
         return err_misuse(err, "%s: its pre_tokenizer does not go with its model, %.60s: only %s "
                           "is known", path, type, known);

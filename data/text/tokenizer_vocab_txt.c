@@ -5,27 +5,22 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/text_line.h"
 
 /* Reads {token: id}. If a token occurs twice, the later line counts. */
 static int vocab_read(json_t **out, const char *path, struct err *err)
 {
-    char  *text = NULL;
-    size_t n = 0, len;
-    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    char       *text = NULL;
+    size_t      n = 0, len;
+    int         rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    const char *at = text, *line;
 
     *out = json_object();
-    if (!rc)
-        text[n] = '\n'; // there is room for a 0
-    json_int_t id = 0;
-    for (size_t at = 0; at < n && !rc; at += len + 1, id++) {
-        const char *line = text + at;
-
-        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
-        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
-        if (id >= (json_int_t)TOKENIZER_MAX_VOCAB || memchr(line, 0, kept))
+    for (json_int_t id = 0; !rc && (line = text_line(&at, text + n, &len)); id++) {
+        if (id >= (json_int_t)TOKENIZER_MAX_VOCAB || memchr(line, 0, len))
             rc = err_misuse(err, "%s: line %lld has a NUL, or is one more than the %zu that there "
                             "may be", path, (long long)id + 1, TOKENIZER_MAX_VOCAB);
-        else if (json_object_setn_new(*out, line, kept, json_integer(id)))
+        else if (json_object_setn_new(*out, line, len, json_integer(id)))
             rc = err_misuse(err, "%s: line %lld is not UTF-8", path, (long long)id + 1);
     }
     free(text);

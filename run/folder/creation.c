@@ -3,12 +3,13 @@
  * there (run_files.h), and devices that are certainly that maker's. */
 #include "run/folder/creation.h"
 
+#include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "offload/devices/devices_place.h"
 #include "run/folder/output.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -26,22 +27,19 @@ struct found {
 /* -errno if the folder cannot be read. 0 also if it does not exist. */
 static int look(const char *dir, struct found *f)
 {
-    DIR           *d = opendir(dir);
-    struct dirent *e;
+    struct file_walk w;
+    int              rc = file_walk_begin(&w, dir, NULL);
 
     *f = (struct found){ 0 };
-    if (!d)
-        return errno == ENOENT ? 0 : -errno;
-    while ((e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, RUN_LOCK) ||
-            !strcmp(e->d_name, "lost+found")) // belongs to the file system
+    while (file_walk_next(&w)) {
+        char *to = file_new_is(w.name, RUN_PART, 1) ? f->part : f->other;
+
+        if (!strcmp(w.name, RUN_LOCK) || !strcmp(w.name, "lost+found")) // the file system's
             continue;
-        char *to = file_new_is(e->d_name, RUN_PART, 1) ? f->part : f->other;
-        if (!*to || !strcmp(e->d_name, RUN_DB)) // run.db is the most informative name
-            snprintf(to, NAME_MAX + 1, "%s", e->d_name);
+        if (!*to || !strcmp(w.name, RUN_DB)) // run.db is the most informative name
+            snprintf(to, NAME_MAX + 1, "%s", w.name);
     }
-    closedir(d);
-    return 0;
+    return file_walk_end(&w, rc == -ENOENT ? 0 : rc, NULL);
 }
 
 static int refuse(const char *dir, const struct found *f, struct err *err)
@@ -76,22 +74,19 @@ int creation_check(const char *dir, struct err *err)
  * the names of the moved things, one per line. */
 static int move_things(const char *from, const char *to, FILE *moved, struct err *err)
 {
-    DIR           *d = opendir(from);
-    struct dirent *e;
-    char           a[PART_PATH + NAME_MAX], b[PART_PATH + NAME_MAX];
-    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+    struct file_walk w;
+    char             b[PART_PATH + NAME_MAX];
+    int              rc = file_walk_begin(&w, from, err);
 
-    while (!rc && (e = readdir(d))) {
-        if (*e->d_name == '.' || !strcmp(e->d_name, RUN_DB) || !strcmp(e->d_name, RUN_LOCK))
+    while (!rc && file_walk_next(&w)) {
+        if (*w.name == '.' || !strcmp(w.name, RUN_DB) || !strcmp(w.name, RUN_LOCK))
             continue;
-        snprintf(a, sizeof a, "%s/%s", from, e->d_name);
-        snprintf(b, sizeof b, "%s/%s", to, e->d_name);
-        rc = file_rename_new(a, b, err);
+        snprintf(b, sizeof b, "%s/%s", to, w.name);
+        rc = file_rename_new(w.path, b, err);
         if (!rc)
-            fprintf(moved, "%s\n", e->d_name);
+            fprintf(moved, "%s\n", w.name);
     }
-    file_close_dir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 static void move_back(const char *from, const char *to, char *moved)

@@ -2,13 +2,14 @@
  * resolved; the last component must not be a link. */
 #include "run/folder/output.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 #include "offload/layout/store.h"
 #include "run/folder/run_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -124,11 +125,6 @@ static int check_sort(const struct output *o, const struct target *p, struct err
     return fixed ? err_misuse(err, "%s %s, or choose another name", o->path, fixed) : 0;
 }
 
-static int same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* True if `path` is inside the folder with status `st`. */
 static int is_within(const char *path, const struct stat *st)
 {
@@ -139,7 +135,7 @@ static int is_within(const char *path, const struct stat *st)
         return 0;
     while ((slash = strrchr(up, '/'))) {
         slash[slash == up] = '\0';
-        if (!stat(up, &at) && same_file(&at, st))
+        if (!stat(up, &at) && file_same(&at, st))
             return 1;
         if (slash == up)
             break;
@@ -157,7 +153,7 @@ static int check_inputs(const struct output *o, const struct target *p, struct e
 
         if (!in)
             continue;
-        if (p->there && !stat(in, &st) && same_file(&st, &p->st))
+        if (p->there && !stat(in, &st) && file_same(&st, &p->st))
             return err_misuse(err, "%s is also the input: choose another name to write to",
                               o->path);
         if (p->there && S_ISDIR(p->st.st_mode) && is_within(in, &p->st))
@@ -318,62 +314,80 @@ static int begins(int dir, const char *name, const char *text)
     return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
 }
 
-/* Refuse a file that would go along with the folder that is replaced. */
-static int check_fixed(const struct output *o, const char *dir, const char *name, struct err *err)
-{
-    char *path = file_path(err, "%s/%s", dir, name);
-
-    if (!path)
-        return -ENOMEM;
-    const char *why = file_fixed(path);
-    free(path);
-    return why ? err_misuse(err, "%s/%s %s, or choose another folder", o->path, name, why) : 0;
-}
-
 /* Accept an empty folder, or a folder with only the tokenizer's files, all regular. Two files must
  * begin as siTrain writes them: Hugging Face's libraries sort the keys of tokenizer_config.json and
  * write vocab.json in one line. */
 static int check_tokenizer(const struct output *o, const char *path, struct err *err)
 {
-    struct dirent *e;
-    struct stat    st;
-    size_t         n = 0;
-    int            rc = 0;
-    DIR           *d = opendir(path);
+    struct file_walk w;
+    struct stat      st;
+    size_t           n = 0;
+    int              rc = file_walk_begin(&w, path, NULL);
 
-    if (!d)
-        return errno == ENOENT ? 0 : err_set(err, -errno, "open folder %s: %s", o->path,
-                                             strerror(errno));
-    while (!rc && (e = readdir(d))) {
-        size_t i = 0;
+    if (rc)
+        return rc == -ENOENT ? 0 : err_set(err, rc, "open folder %s: %s", o->path, strerror(-rc));
+    for (; !rc && file_walk_next(&w); n++) {
+        const char *fixed = file_fixed(w.path);
+        size_t      i = 0;
 
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        while (i < TOKENIZER_NAMES && strcmp(e->d_name, tokenizer_names[i]))
+        while (i < TOKENIZER_NAMES && strcmp(w.name, tokenizer_names[i]))
             i++;
-        n++;
-        if (i == TOKENIZER_NAMES || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-            !S_ISREG(st.st_mode))
+        if (i == TOKENIZER_NAMES || lstat(w.path, &st) || !S_ISREG(st.st_mode))
             rc = err_misuse(err, "%s is there and holds %s, which siTrain prepare did not write: "
-                            "choose another folder", o->path, e->d_name);
-        else
-            rc = check_fixed(o, path, e->d_name, err);
+                            "choose another folder", o->path, w.name);
+        else if (fixed) // it would go along with the folder that is replaced
+            rc = err_misuse(err, "%s/%s %s, or choose another folder", o->path, w.name, fixed);
     }
-    if (!rc && n && (!begins(dirfd(d), "tokenizer_config.json",
+    if (!rc && n && (!begins(dirfd(w.d), "tokenizer_config.json",
                              "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
                              "  \"add_prefix_space\": false,\n  \"bos_token\": ") ||
-                     !begins(dirfd(d), "vocab.json", "{\n  \"!\": 0,\n")))
+                     !begins(dirfd(w.d), "vocab.json", "{\n  \"!\": 0,\n")))
         rc = err_misuse(err, "%s is there and does not begin as tokenizers of siTrain prepare "
                         "do: choose another folder, or remove it", o->path);
-    closedir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
+}
+
+/* A checksum of which folder this is, and of its files' inodes, sizes and times, in any order. */
+static uint32_t folder_state(const char *path)
+{
+    struct stat    st;
+    struct dirent *e;
+    DIR           *d = opendir(path);
+    uint32_t       sum = d ? 1 : 0;
+
+    while (d && (e = readdir(d))) {
+        int is_up = !strcmp(e->d_name, ".."), is_here = !strcmp(e->d_name, ".");
+
+        if (is_up || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        const uint64_t of[] = { st.st_dev, st.st_ino, is_here ? 0 : (uint64_t)st.st_size,
+                                is_here ? 0 : file_ns(&st.st_mtim) };
+        sum += crc32c(crc32c(0, e->d_name, strlen(e->d_name)), of, sizeof of);
+    }
+    file_close_dir(d);
+    return sum;
+}
+
+/* The folder at `path` was, or is, o->path: refuse one that is not as it was at the beginning. */
+static int check_state(const struct output *o, const char *path, uint32_t was, struct err *err)
+{
+    int rc = check_tokenizer(o, path, err);
+
+    return rc || folder_state(path) == was
+               ? rc
+               : err_set(err, -EEXIST, "%s was made or changed by another program meanwhile: it "
+                         "stays; move it elsewhere, or choose another name, and try again",
+                         o->path);
 }
 
 /* Exchange the new folder f->temp with the existing f->path. The old folder, now f->temp, is
- * checked again, because somebody may have added a file meanwhile. */
-static int exchange(const struct output *o, struct file_new *f, struct err *err)
+ * checked again, because somebody may have added or changed a file meanwhile. */
+static int exchange(const struct output *o, struct file_new *f, uint32_t was, struct err *err)
 {
-    int rc = 0;
+    int rc = check_state(o, f->path, was, err);
+
+    if (rc)
+        return rc;
 
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return file_lacks_flags(errno) || errno == EXDEV // a lower layer of an overlay
@@ -381,9 +395,9 @@ static int exchange(const struct output *o, struct file_new *f, struct err *err)
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
                              strerror(errno));
-    if ((rc = check_tokenizer(o, f->temp, err)) &&
+    if ((rc = check_state(o, f->temp, was, err)) &&
         renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
-        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files, too: "
+        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files: "
                 "it is kept as %s", o->path, f->temp);
         *f = (struct file_new){ .fd = -1 }; // so that nobody removes it
     }
@@ -397,12 +411,13 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
 
     if (rc)
         return rc;
+    uint32_t was = folder_state(f.path);
     rc = tokenizer_save(tok, f.temp, err);
     file_new_like_folder(&f);
     rc = rc ? rc : output_check(o, err);
     if (!rc && rename(f.temp, f.path)) // replaces nothing or an empty folder
         rc = errno == ENOTEMPTY || errno == EEXIST
-                 ? exchange(o, &f, err)
+                 ? exchange(o, &f, was, err)
                  : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f.path, err);
     file_new_abort(&f); // removes the folder that does not have the name
@@ -496,8 +511,8 @@ int output_check_folder_name(const char *dir, const char *it, struct err *err)
         if (n > m && !strcasecmp(dir + n - m, endings[i]))
             return err_misuse(err, "%s: %s, and %s is the name of a file%s: give a folder's name",
                               dir, it, endings[i],
-                              i ? "" : ", which a llama.cpp of today no longer reads: one that ends "
-                                       "in .gguf makes a file that it reads");
+                              i ? "" : ", which a llama.cpp of today no longer reads: one that "
+                                       "ends in .gguf makes a file that it reads");
     }
     return 0;
 }

@@ -1,13 +1,13 @@
 /* run_files.c: lists the files of a run, finds a name in the list, and removes what a maker left.
- * In patterns '#' matches only digits, so image001.jpg and dev2024-backup are not files of a
+ * Numbers are matched as such (NUMBER), so image001.jpg and dev2024-backup are not files of a
  * run. */
 #include "run/folder/run_files.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,9 +17,10 @@ enum { FOLDER = RUN_FILE_FOLDER, FIRST = RUN_FILE_FIRST, COPIED = RUN_FILE_COPIE
 const char *const run_dev[TASK_SPLITS] = { "dev", "dev_mm" };
 const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
 
+#define NUMBER      "+([0-9])" // of fnmatch, in glibc's notation
 #define TOKENS(set) { set ".bin", "its tokens", RUN_FILE_TOKENS, FIRST | COPIED, set }
 // of the sources behind the first one, which are looked at with it
-#define SOURCES(set) { set ".#.bin", "its tokens", RUN_FILE_OTHER, FIRST | COPIED, set }
+#define SOURCES(set) { set "." NUMBER ".bin", "its tokens", RUN_FILE_OTHER, FIRST | COPIED, set }
 #define ROWS(set)   { set ".ex", "its rows", RUN_FILE_ROWS, FIRST | COPIED, set }
 #define REFERENCE(set)                                                                             \
     { set ".ref", "its reference", RUN_FILE_REFERENCE, FIRST | COPIED, set }
@@ -44,8 +45,8 @@ static const struct run_file files[] = {
     ROWS("dev_mm"),
     ROWS("test"),
     ROWS("test_mm"),
-    { "dev#", "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
-    { "image#", "an image", RUN_FILE_OTHER, FIRST, NULL },
+    { "dev" NUMBER, "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
+    { "image" NUMBER, "an image", RUN_FILE_OTHER, FIRST, NULL },
     { "frozen", "its frozen parameters", RUN_FILE_OTHER, FIRST, NULL },
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
@@ -63,28 +64,10 @@ static const struct run_file files[] = {
 };
 enum { FILES = sizeof files / sizeof *files };
 
-static int fits(const char *pattern, const char *name)
-{
-    if (*pattern == '*') {
-        while (!fits(pattern + 1, name))
-            if (!*name++)
-                return 0;
-        return 1;
-    }
-    if (*pattern == '#') {
-        if (!isdigit((unsigned char)*name))
-            return 0;
-        while (isdigit((unsigned char)*name))
-            name++;
-        return fits(pattern + 1, name);
-    }
-    return *pattern == *name && (!*pattern || fits(pattern + 1, name + 1));
-}
-
 const struct run_file *run_file_find(const char *name)
 {
     for (size_t i = 0; i < FILES; i++)
-        if (fits(files[i].pattern, name))
+        if (!fnmatch(files[i].pattern, name, FNM_EXTMATCH))
             return &files[i];
     return NULL;
 }
@@ -104,30 +87,21 @@ static int is_first(const char *path, const char *name)
 
 int run_files_remove(const char *dir, struct err *err)
 {
-    struct dirent *e;
+    struct file_walk w;
+    int              rc = 0;
 
     // opens as many folders at a time as what follows: creation.h counts them
     file_new_clean(dir, NULL);
-    DIR *d = opendir(dir);
-    int  rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
     for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
-        rewinddir(d);
-        while (!rc && (e = readdir(d))) {
-            char *path = file_path(err, "%s/%s", dir, e->d_name);
-
-            if (!path)
-                rc = -ENOMEM;
-            else if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
-                if (!is_first(path, e->d_name))
-                    rc = err_misuse(err, "%s holds %s, which no siTrain made there: move it "
-                                    "elsewhere, and try again", dir, e->d_name);
-                else if (removes)
-                    file_remove_tree(path);
-            }
-            free(path);
-        }
+        rc = file_walk_begin(&w, dir, err);
+        while (!rc && file_walk_next(&w))
+            if (!is_first(w.path, w.name))
+                rc = err_misuse(err, "%s holds %s, which no siTrain made there: move it "
+                                "elsewhere, and try again", dir, w.name);
+            else if (removes)
+                file_remove_tree(w.path);
+        rc = file_walk_end(&w, rc, err);
     }
-    file_close_dir(d);
     if (!rc && rmdir(dir))
         rc = err_set(err, -errno, "remove %s: %s", dir, strerror(errno));
     return rc;
@@ -143,19 +117,18 @@ static int is_runs(const char *base)
 
 void run_files_clean(const char *run)
 {
-    DIR           *d = opendir(run);
-    struct dirent *e;
+    struct file_walk w;
 
     file_new_clean(run, is_runs);
-    while (d && (e = readdir(d))) {
-        char *path = file_new_is(e->d_name, RUN_PART, 1) ? file_path(NULL, "%s/%s", run, e->d_name)
-                                                         : NULL;
-        int   fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    file_walk_begin(&w, run, NULL);
+    while (file_walk_next(&w)) {
+        if (!file_new_is(w.name, RUN_PART, 1))
+            continue;
+        int fd = open(w.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
         if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
-            run_files_remove(path, NULL);
+            run_files_remove(w.path, NULL);
         file_close(fd);
-        free(path);
     }
-    file_close_dir(d);
+    file_walk_end(&w, 0, NULL);
 }

@@ -10,9 +10,9 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/base/machine.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -166,15 +166,15 @@ static int make_folders(char *path, struct err *err)
  * was set back. TensorBoard reads files in the order of their names. */
 static uint64_t next_number(const char *dir)
 {
-    uint64_t       last = 0, n, now = (uint64_t)time(NULL);
-    struct dirent *entry;
-    DIR           *d = opendir(dir);
+    uint64_t         last = 0, n, now = (uint64_t)time(NULL);
+    struct file_walk w;
 
-    while (d && (entry = readdir(d)))
-        if (!strncmp(entry->d_name, name_head, sizeof name_head - 1) &&
-            sscanf(entry->d_name + sizeof name_head - 1, "%10" SCNu64, &n) == 1 && n > last)
+    file_walk_begin(&w, dir, NULL);
+    while (file_walk_next(&w))
+        if (!strncmp(w.name, name_head, sizeof name_head - 1) &&
+            sscanf(w.name + sizeof name_head - 1, "%10" SCNu64, &n) == 1 && n > last)
             last = n;
-    file_close_dir(d);
+    file_walk_end(&w, 0, NULL);
     return now > last ? now : last + 1;
 }
 

@@ -6,12 +6,12 @@
 #include "run/loop/best.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/tensors/safetensors.h"
 #include "run/folder/settings.h"
 #include "run/loop/best_carry.h"
 #include "run/loop/model_out.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -164,18 +164,16 @@ int best_folder(struct hf **out, const struct best *b, const struct session *s, 
 /* Restore RUN/best after a kill between two renames. */
 static void restore(const struct session *s)
 {
-    char           best[BEST_PATH], old[BEST_PATH + NAME_MAX];
-    struct stat    st;
-    DIR           *d = opendir(s->dir);
-    struct dirent *e;
+    char             best[BEST_PATH];
+    struct stat      st;
+    struct file_walk w;
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    while (d && lstat(best, &st) && (e = readdir(d))) {
-        snprintf(old, sizeof old, "%s/%s", s->dir, e->d_name);
-        if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty folder is not a model
-            file_rename_new(old, best, NULL);
-    }
-    file_close_dir(d);
+    file_walk_begin(&w, s->dir, NULL);
+    while (lstat(best, &st) && file_walk_next(&w))
+        if (file_new_is(w.name, old_name, 1) && rmdir(w.path)) // an empty folder is not a model
+            file_rename_new(w.path, best, NULL);
+    file_walk_end(&w, 0, NULL);
 }
 
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
@@ -183,24 +181,22 @@ static void restore(const struct session *s)
  * where RUN/best is away. */
 static int clear_left(const struct session *s, const char *base, struct err *err)
 {
-    char           best[BEST_PATH], left[BEST_PATH + NAME_MAX];
-    DIR           *d = opendir(s->dir);
-    struct dirent *e;
-    int            rc = 0;
+    char             best[BEST_PATH];
+    struct file_walk w;
+    int              rc = 0;
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    while (d && !rc && (e = readdir(d))) {
-        snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
-        if (!file_new_is(e->d_name, base, 1))
+    file_walk_begin(&w, s->dir, NULL);
+    while (!rc && file_walk_next(&w)) {
+        if (!file_new_is(w.name, base, 1))
             continue;
-        file_new_clean(left, NULL);
-        if ((rc = best_carry_rest(left, best, 1, err)) && err)
+        file_new_clean(w.path, NULL);
+        if ((rc = best_carry_rest(w.path, best, 1, err)) && err)
             err_set(err, rc, "%.700s; %.700s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
-                    left);
+                    w.path);
     }
-    file_close_dir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 int best_clean(const struct session *s, struct err *err)
@@ -219,7 +215,7 @@ static int is_folder(const char *path, const struct stat *asked)
 {
     struct stat st;
 
-    return !lstat(path, &st) && st.st_dev == asked->st_dev && st.st_ino == asked->st_ino;
+    return !lstat(path, &st) && file_same(&st, asked);
 }
 
 /* Replace RUN/best by two renames, if the file system cannot exchange folders. Refuses if the old

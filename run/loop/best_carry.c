@@ -4,9 +4,9 @@
 #include "run/loop/best_carry.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "run/folder/output.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,8 +17,6 @@ struct carry {
     int             killed;
     int             removes; // what is not kept, too: large files take a while, so after all moves
 };
-
-static int is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 
 static int refuse(const char *path, const char *why, struct err *err)
 {
@@ -42,8 +40,7 @@ int best_carry_check(const char *best, struct err *err)
     const char    *why = is_apart(best) ? "is a subvolume: make it an ordinary folder"
                                         : file_fixed(best);
     char          *mounted = why ? NULL : file_mounted(best);
-    DIR           *d = why || mounted ? NULL : opendir(best);
-    struct dirent *e;
+    struct file_walk w = { 0 };
     int            rc = 0;
 
     if (why)
@@ -51,18 +48,13 @@ int best_carry_check(const char *best, struct err *err)
                         why);
     else if (mounted)
         rc = refuse(mounted, "is mounted: unmount it first", err);
-    else if (!d)
-        rc = err_set(err, -errno, "open %s: %s", best, strerror(errno));
-    while (!rc && (e = readdir(d))) {
-        char *path = is_dots(e->d_name) ? NULL : file_path(err, "%s/%s", best, e->d_name);
-
-        if (path && (why = file_fixed(path)))
-            rc = refuse(path, why, err);
-        free(path);
-    }
-    file_close_dir(d);
+    else
+        rc = file_walk_begin(&w, best, err);
+    while (!rc && file_walk_next(&w))
+        if ((why = file_fixed(w.path)))
+            rc = refuse(w.path, why, err);
     free(mounted);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 static int is_later(const struct timespec *a, const struct timespec *b)
@@ -82,26 +74,23 @@ static int is_settled(const struct stat *st, const struct stat *at)
 
 int best_carry_names(const char *best, const char *next, struct err *err)
 {
-    DIR           *d = opendir(best);
-    struct dirent *e;
-    struct stat    st, at;
-    int            rc = d && !stat(next, &at)
-                            ? 0 : err_set(err, -errno, "open %s: %s", best, strerror(errno));
+    struct file_walk w;
+    struct stat      st, at;
+    int              rc = file_walk_begin(&w, best, err);
 
-    while (!rc && (e = readdir(d))) {
-        char *a = file_path(err, "%s/%s", best, e->d_name);
-        char *b = file_path(err, "%s/%s", next, e->d_name);
+    if (!rc && stat(next, &at))
+        rc = err_set(err, -errno, "open %s: %s", next, strerror(errno));
+    while (!rc && file_walk_next(&w)) {
+        char *b = file_path(err, "%s/%s", next, w.name);
 
-        if (!a || !b)
+        if (!b)
             rc = -ENOMEM;
-        else if (!lstat(a, &st) && !S_ISDIR(st.st_mode) &&
-                 (output_is_model(e->d_name) || is_settled(&st, &at)) && link(a, b))
+        else if (!lstat(w.path, &st) && !S_ISDIR(st.st_mode) &&
+                 (output_is_model(w.name) || is_settled(&st, &at)) && link(w.path, b))
             errno = 0; // the model's own, or it follows
-        free(a);
         free(b);
     }
-    file_close_dir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 static int carry_folder(const char *from, const char *to, const struct carry *c, struct err *err);
@@ -136,7 +125,7 @@ static int carry_both(const char *a, const struct stat *sa, const char *b, const
         rmdir(a);
         return rc;
     }
-    int same = sa->st_ino == sb->st_ino && sa->st_dev == sb->st_dev;
+    int same = file_same(sa, sb);
     int saved = is_later(&sb->st_ctim, &c->exchanged);
     // `b` is a second name of an earlier file; its times tell where the exchange's is not known
     if (c->killed || !is_later(&c->exchanged, &sb->st_ctim))
@@ -181,24 +170,17 @@ static int carry_name(const char *a, const char *b, int may_be_model, const stru
 
 static int carry_folder(const char *from, const char *to, const struct carry *c, struct err *err)
 {
-    DIR           *d = opendir(from);
-    struct dirent *e;
-    int            rc = d || errno == ENOENT
-                            ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+    struct file_walk w;
+    int              rc = file_walk_begin(&w, from, err);
 
-    while (!rc && d && (e = readdir(d))) {
-        char *a = file_path(err, "%s/%s", from, e->d_name);
-        char *b = file_path(err, "%s/%s", to, e->d_name);
+    rc = rc == -ENOENT ? 0 : rc;
+    while (!rc && file_walk_next(&w)) {
+        char *b = file_path(err, "%s/%s", to, w.name);
 
-        if (!a || !b)
-            rc = -ENOMEM;
-        else if (!is_dots(e->d_name))
-            rc = carry_name(a, b, c->top && output_is_model(e->d_name), c, err);
-        free(a);
+        rc = b ? carry_name(w.path, b, c->top && output_is_model(w.name), c, err) : -ENOMEM;
         free(b);
     }
-    file_close_dir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 int best_carry_rest(const char *old, const char *best, int killed, struct err *err)

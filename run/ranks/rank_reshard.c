@@ -3,6 +3,7 @@
 #include "run/ranks/rank_reshard.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/hf.h"
@@ -14,7 +15,6 @@
 #include "run/ranks/job_run.h"
 #include "run/sources/tokenise.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,23 +74,19 @@ static int copy_file(const char *old, const char *new, int folder, struct err *e
 /* Copy the tokenizer, and the tokens and rows that are in the run's folder. */
 static int copy_files(const struct session *from, const char *dir, struct err *err)
 {
-    DIR           *d = opendir(from->dir);
-    struct dirent *e;
-    char           old[NEW_PATH + 256], new[NEW_PATH + 256];
-    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from->dir, strerror(errno));
+    struct file_walk w;
+    char             new[NEW_PATH + 256];
+    int              rc = file_walk_begin(&w, from->dir, err);
 
-    while (!rc && (e = readdir(d))) {
-        const struct run_file *f = run_file_find(e->d_name);
+    while (!rc && file_walk_next(&w)) {
+        const struct run_file *f = run_file_find(w.name);
 
         if (!f || !(f->flags & RUN_FILE_COPIED))
             continue;
-        snprintf(old, sizeof old, "%s/%s", from->dir, e->d_name);
-        snprintf(new, sizeof new, "%s/%s", dir, e->d_name);
-        rc = copy_file(old, new, f->flags & RUN_FILE_FOLDER, err);
+        snprintf(new, sizeof new, "%s/%s", dir, w.name);
+        rc = copy_file(w.path, new, f->flags & RUN_FILE_FOLDER, err);
     }
-    if (d)
-        closedir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 /* Change the settings that differ in the copy. */

@@ -204,19 +204,21 @@ nothing_left "after a failure"
 # ---- signals ----
 
 for signal in INT TERM; do
-    # shellcheck disable=SC2086
-    "$bin" bench $model --dir "$tmp/d" --rounds 64 --only disk >"$tmp/out" 2>"$tmp/err" &
-    pid=$!
-    i=0
-    while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 1200 ]; do
-        sleep 0.05
-        i=$((i + 1))
+    for command in "bench $model --dir $tmp/d --rounds 64 --only disk" "plan ${model#--quick } --run $tmp/d/run"; do
+        # shellcheck disable=SC2086
+        "$bin" $command >"$tmp/out" 2>"$tmp/err" &
+        pid=$!
+        i=0
+        while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 1200 ]; do
+            sleep 0.05
+            i=$((i + 1))
+        done
+        kill -$signal $pid
+        wait $pid
+        [ $? -eq 130 ] && grep -qx "siTrain ${command%% *}: stopped; nothing half-made is left" "$tmp/err"
+        result $? "SIG$signal: ${command%% *} says so, and 130"
+        nothing_left "SIG$signal"
     done
-    kill -$signal $pid
-    wait $pid
-    [ $? -eq 130 ]
-    result $? "SIG$signal: 130"
-    nothing_left "SIG$signal"
 done
 
 # ---- a drive ----

@@ -190,8 +190,9 @@ for line in "import WHAT $tmp/none" "pretrain --run $tmp/none --data $tmp/text.b
     # check reads the bytes of whatever is there
     [ "$line" = "check WHAT" ] || refuses 2 "adapted has an adapter (adapter_config.json) beside its model, which is not in this version; without that file" \
         $(echo "$line" | sed "s|WHAT|$tmp/adapted|")
-    refuses 2 "quantized/model-Q4_K.gguf is a GGUF file, which llama.cpp runs and nothing here reads" $(echo "$line" | sed "s|WHAT|$tmp/quantized|")
-    refuses 2 "model.gguf is a GGUF file, which llama.cpp runs and nothing here reads" $(echo "$line" | sed "s|WHAT|$tmp/model.gguf|")
+    refuses 2 "quantized is a folder with a GGUF file: give the file itself, $tmp/quantized/model-Q4_K.gguf" $(echo "$line" | sed "s|WHAT|$tmp/quantized|")
+    case $line in *--model*|check*) continue ;; esac # the name of a size; it has two sentences
+    refuses 2 "model.gguf is truncated: its header goes on behind the end of the file" $(echo "$line" | sed "s|WHAT|$tmp/model.gguf|")
 done
 refuses 2 "the name of a size is expected, and random parameters are made; --init $tmp/hf begins with" pretrain --run "$tmp/none" --data "$tmp/text.bin" --model "$tmp/hf"
 result "$([ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
@@ -209,12 +210,12 @@ result "$([ ! -e cuda ] && [ ! -e "$tmp/none" ]; echo $?)" "  and nothing was ma
 result $? "./cuda is a file"
 (cd "$tmp" && mkdir place && run import hf placed --device place --csd-mem 192K && [ "$got" = 0 ] && [ -n "$(ls place)" ])
 result $? "a word that is there is a place"
-refuses 2 "an export is a Hugging Face folder, and .gguf is the name of a file, which llama.cpp's convert_hf_to_gguf.py makes of such a folder" export "$tmp/run" "$tmp/f.GGUF"
+refuses 2 "an export is a Hugging Face folder, and .ggml is the name of a file, which a llama.cpp of today no longer reads: one that ends in .gguf makes" export "$tmp/run" "$tmp/f.ggml"
 refuses 2 "an export is a Hugging Face folder, and .safetensors is the name of a file" export "$tmp/run" "$tmp/model.safetensors"
 for file in tokenizer.json tok.model; do
     refuses 2 "a tokenizer is a folder, and .${file#*.} is the name of a file" prepare "$tmp/text.txt" --train-tokenizer --vocab 270 --out "$tmp/new-$file"
 done
-result "$([ ! -e "$tmp/new-tokenizer.json" ] && [ ! -e "$tmp/f.GGUF" ] && [ ! -e "$tmp/model.safetensors" ]; echo $?)" "  and nothing was made"
+result "$([ ! -e "$tmp/new-tokenizer.json" ] && [ ! -e "$tmp/f.ggml" ] && [ ! -e "$tmp/model.safetensors" ]; echo $?)" "  and nothing was made"
 
 # eval, generate, prepare
 refuses 2 "--data FILE is missing" eval "$tmp/hf"

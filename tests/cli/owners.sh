@@ -231,9 +231,10 @@ rm -rf "$tmp/from" "$tmp/at"
 cp -a "$tmp/run" "$tmp/at"
 (ulimit -f 600; run pretrain --resume "$tmp/at" --steps 5000 --quiet; exit "$got")
 result "$([ $? = 1 ] && grep -q 'run.db: committing failed: .*: File too large' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a commit above ulimit -f says so"
-for of in run/dev0/states ram/image0 ram/image1 run/run.db run/run.lock; do
+for of in run/dev0/states ram/image0 ram/image1 run/run.db run/run.db-shm run/run.lock; do
     rm -rf "$tmp/at"
     cp -a "$tmp/${of%%/*}" "$tmp/at"
+    [ -e "$tmp/at/${of#*/}" ] || head -c 32768 /dev/zero >"$tmp/at/${of#*/}"
     ln "$tmp/at/${of#*/}" "$tmp/second"
     was=$(sha256sum <"$tmp/second")
     run pretrain --resume "$tmp/at" --steps 9 --quiet
@@ -615,6 +616,17 @@ echo mine >"$tmp/p.new" && mv "$tmp/p.new" "$tmp/p.tsv"
 go_on
 result "$([ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "and where one took the place of earlier ones"
 same mine "$(cat "$tmp/p.tsv")" "and it stays"
+for what in file folder; do # of the same kind, so that the names alone tell nothing
+    rm -rf "$tmp/words" "$tmp/aside" && cp -r "$tmp/tok" "$tmp/words"
+    at_last /words/merges.txt 1 prepare "$tmp/text.txt" --train-tokenizer --vocab 261 --out "$tmp/words"
+    [ $what = file ] || { cp -r "$tmp/words" "$tmp/aside" && rm -r "$tmp/words" && mv "$tmp/aside" "$tmp/words"; }
+    echo mine >"$tmp/words/merges.txt"
+    go_on
+    result "$([ $? = 1 ] && grep -q "words was made or changed by another program meanwhile: it stays" "$tmp/err"; echo $?)" "a tokenizer is refused where its $what was changed meanwhile"
+    same "mine" "$(cat "$tmp/words/merges.txt")" "and it stays"
+done
+works "a tokenizer takes the place of another one" prepare "$tmp/text.txt" --train-tokenizer --vocab 261 --out "$tmp/words"
+result "$([ "$(cat "$tmp/words/merges.txt")" != mine ] && [ -z "$(ls -d "$tmp"/words.* 2>/dev/null)" ]; echo $?)" "and nothing is left next to it"
 for name in trainer_state.json all_results.json; do
     rm -rf "$tmp/at"
     cp -a "$tmp/class" "$tmp/at"

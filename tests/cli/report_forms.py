@@ -96,6 +96,9 @@ def look_at_forms(page, figures):
     steps = db.execute("SELECT step, loss, seconds, skipped FROM steps ORDER BY step").fetchall()
     evals = {s for s, in db.execute("SELECT step FROM evals")}
     begun = {s for s, in db.execute("SELECT first_step FROM processes")}
+    kept = dict(db.execute("SELECT key, value FROM runs WHERE key LIKE 'config.%'"))
+    for field, key in ("layers", "config.n_layer"), ("width", "config.n_embd"):
+        same(report["model"][field], int(kept[key]), f"{field} of the model")
     steady = [s[2] for before, s in zip(steps, steps[1:]) if before[0] + 1 == s[0] and s[0] not in begun and before[0] not in evals
               and not s[3] and not before[3]]
     same(report["steps"]["steps"], len(steps), "steps")

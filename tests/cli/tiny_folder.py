@@ -29,8 +29,9 @@ def write(to, config, tensors, spread):
         json.dump(config, f)
 
 
-def decoder(family, to, V=300, positions=64):
-    L, C, H, KV, D, I = 3, 24, 4, 2, 10 if family == "mistral" else 6, 28
+def decoder(family, to, V=300, positions=64, sizes=None, more=None, spread=0.05):
+    """sizes: layers, width, heads, heads of keys, size of a head, width of the MLP; more: of config.json."""
+    L, C, H, KV, D, I = sizes or (3, 24, 4, 2, 10 if family == "mistral" else 6, 28)
     config = {"model_type": family, "architectures": [DECODERS[family] + "ForCausalLM"],
               "num_hidden_layers": L, "hidden_size": C, "num_attention_heads": H, "num_key_value_heads": KV, "head_dim": D, "intermediate_size": I,
               "vocab_size": V, "max_position_embeddings": positions, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": family[0] in "qg"}
@@ -44,6 +45,7 @@ def decoder(family, to, V=300, positions=64):
     if family == "gemma3_text":
         del config["rope_parameters"], config["hidden_act"]
         config |= {"rope_local_base_freq": 500.0, "sliding_window_pattern": 3, "query_pre_attn_scalar": D, "hidden_activation": "gelu_pytorch_tanh"}
+    config |= more or {}
     shapes = {"model.embed_tokens.weight": [V, C], "model.norm.weight": [C]}
     for l in range(L):
         at = f"model.layers.{l}."
@@ -59,7 +61,7 @@ def decoder(family, to, V=300, positions=64):
                 shapes[f"{at}self_attn.{name}_norm.weight"] = [D]
     if not config["tie_word_embeddings"]:
         shapes["lm_head.weight"] = [V, C]
-    write(to, config, [(name, shape, int("norm" in name and family[0] != "g")) for name, shape in shapes.items()], 0.05)
+    write(to, config, [(name, shape, int("norm" in name and family[0] != "g")) for name, shape in shapes.items()], spread)
 
 
 def encoder(family, to, kind):

@@ -179,7 +179,8 @@ static void tokenizer_seed(const char *model, const char *pre, const char *const
 static void seeds(void)
 {
     static const char *const tokens[] = { "<unk>", "<s>", "t", "h", "e", "th", "the", "s", "a",
-                                          GGUF_MARK, GGUF_MARK "t", "<0x0A>", "\xC4\xA0", "[PAD13]" };
+                                          GGUF_MARK, GGUF_MARK "t", "<0x0A>", "\xC4\xA0",
+                                          "[PAD13]" };
     enum { TOKENS = sizeof tokens / sizeof *tokens };
 
     tokenizer_seed("gpt2", "gpt-2", tokens, TOKENS, "t h");

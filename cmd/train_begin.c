@@ -1,0 +1,48 @@
+/* train_begin.c: opens the job, then the run, for training. */
+#include "cmd/train_begin.h"
+
+#include "cmd/terminal/job.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
+#include "plan/memory.h"
+#include "run/ranks/job_run.h"
+
+int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,
+                struct train_opts *o, struct err *err)
+{
+    if (!run == !resume)
+        return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
+    int rc = job_open(comm, err);
+
+    if (rc)
+        return rc;
+    o->quiet |= !job_speaks();
+    progress_quiet(o->quiet);
+    memory_baseline();
+    job_run_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0);
+    return 0;
+}
+
+int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,
+               struct comm *comm, struct err *err)
+{
+    int rc = resumes ? job_run_finish(dir, comm, err) : 0;
+
+    rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
+                                say_events_of_job(), err);
+    return rc ? rc : job_run_join(s, comm, err);
+}
+
+int train_without_head(struct model_config *g, const char *init, const struct events *events,
+                       struct err *err)
+{
+    if (!arch_classifies(g))
+        return 0;
+    if (g->untied)
+        return err_misuse(err, "%s is a classifier: it has no language model's head to go on from, "
+                          "and no embeddings that are tied to one", init);
+    events_notice(events, "%s is a classifier: its head is left out, its body is trained as a "
+                  "language model", init);
+    g->n_labels = 0;
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* train_begin.h: how pretrain and finetune begin: alone or as a rank of a job, with a new run or
+ * with one that goes on. */
+#pragma once
+
+#include "data/opt/opt.h"
+#include "run/folder/session.h"
+
+/* Opens the job (*comm NULL: this process is alone), and gives this rank's folder of the new run
+ * or of the one to resume; of the two, one must be given. Other ranks than the first are quiet. */
+int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,
+                struct train_opts *o, struct err *err);
+
+/* Opens the run in this rank's folder for training. resumes: it may be left from a kill. */
+int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,
+               struct comm *comm, struct err *err);
+
+/* Leaves out the head of a classifier, whose body is trained as a language model; a notice says
+ * so. init: where the model comes from. */
+int train_without_head(struct model_config *g, const char *init, const struct events *events,
+                       struct err *err);
