@@ -181,7 +181,8 @@ static int is_there(const char *path)
 static void clear(size_t rank)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",
-                                        "dev0/states", "dev1/states",    "image0", "frozen", "run.lock" };
+                                        "dev0/states", "dev1/states",    "image0",
+                                        "frozen",      "run.lock" };
 
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         char path[96];
