@@ -40,9 +40,9 @@ struct model_folder {
 /* Open the model at `path`: a run, a Hugging Face folder, or an adapter folder, whose model is in
  * the folder `base`, or, if it is NULL, where the adapter says. If the last model is read and a
  * crash interrupted a step, the step is completed first. If another process trains the run, that
- * process writes the model for this one after its step (live.h). A notice says which model is read, unless it is the usual one.
- * `which` and disk are for a run; disk NULL: the run's own. Must be closed by model_folder_close,
- * also after a failure. */
+ * process writes the model for this one after its step (live.h). A notice says which model is read,
+ * unless it is the usual one. `which` and disk are for a run; disk NULL: the run's own. Must be
+ * closed by model_folder_close, also after a failure. */
 int  model_folder_open(struct model_folder *r, const char *path, const char *base,
                        enum model_which which, const char *disk, const struct events *events,
                        struct err *err);
