@@ -79,7 +79,8 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
         return rc;
     b->training = 1;
     b->in_memory = cfg.mode == RUN_MEM;
-    b->fixed_streams = m.states + (b->in_memory ? 0 : m.frames + m.grads);
+    b->fixed_streams = m.states + (b->in_memory ? 0 : m.frames + m.grads) +
+                       packed_frame(&r->model.config, r->model.dtype);
     b->layer_frame = m.layer_frame;
     b->layer_grad = m.layer_grad;
     b->record_buffer = m.record_buffer;
@@ -253,7 +254,9 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     } else {
         const size_t *whole = r->reads->ranks.whole_params; // read whole, whoever has it
 
-        stream_read_memory(&m, &r->reads->route, whole ? whole : r->reads->block_params,
+        if (!whole)
+            whole = r->reads->block_params;
+        stream_read_memory(&m, &r->reads->route, r->reads->unpacked ? r->reads->unpacked : whole,
                            r->model.dtype);
         b.layer_frame = m.layer_frame;
         b.fixed_streams = m.frames + r->source_bytes;
