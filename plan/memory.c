@@ -79,8 +79,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
         return rc;
     b->training = 1;
     b->in_memory = cfg.mode == RUN_MEM;
-    b->fixed_streams = m.states + (b->in_memory ? 0 : m.frames + m.grads) +
-                       packed_frame(&r->model.config, r->model.dtype);
+    b->fixed_streams = m.states + (b->in_memory ? 0 : m.frames + m.grads);
     b->layer_frame = m.layer_frame;
     b->layer_grad = m.layer_grad;
     b->record_buffer = m.record_buffer;
@@ -228,7 +227,7 @@ static void acts_request(struct budget_request *b, const struct memory_request *
              inside = acts.kept_per_layer[ACTS_ATTN] + acts.kept_per_layer[ACTS_MLP];
     int offloads = r->run && r->run->mode != RUN_MEM && r->acts->offloads;
 
-    b->work = acts.work;
+    b->work = acts.work + packed_frame(&r->model.config, r->model.dtype);
     b->head = acts.head;
     b->block_inputs = acts.flow + (offloads ? 0 : L * inputs);
     b->kept_per_layer = inside + (offloads ? inputs : 0);

@@ -57,10 +57,6 @@ int lora_opts_check(const struct lora_opts *o, struct err *err)
                         : o->rs          ? "rs"
                                          : NULL;
 
-    if (!o->rank && o->base)
-        return err_misuse(err, "--base-dtype %s is for a model that stays as it is, next to "
-                          "adapters, and there are none: give --lora-rank N, such as 16, too, or "
-                          "leave it out", packed_name((size_t)o->base));
     return o->rank || !given
                ? 0
                : err_misuse(err, "--lora-%s is for adapters, and there are none: give --lora-rank "
@@ -187,5 +183,9 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
     lora.base = o->base;
     // again: g may have another head now
     int rc = from ? lora_set(g, &lora, err) : lora_opts_set(g, o, err);
+    if (!rc && o->base && !g->lora.rank)
+        return err_misuse(err, "--base-dtype %s is for a model that stays as it is, next to "
+                          "adapters, and there are none: give --lora-rank N, such as 16, too, or "
+                          "leave it out", packed_name((size_t)o->base));
     return rc || !g->lora.rank ? rc : keep_all(line, o, g, from, err);
 }
