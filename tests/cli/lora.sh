@@ -113,6 +113,40 @@ same "$whole" "$(loss_of "$tmp/on2")" "  the same model"
 same "$whole" "$(loss_of "$tmp/adapter" --base "$tmp/moved")" "eval takes it, too"
 mv "$tmp/moved" "$tmp/hf"
 
+# what a folder of somebody's may hold
+plain_adapter() { # FOLDER RANK VALUE: of GPT-2's c_fc in both layers, with this value as the last of each B
+    python3 -c '
+import json, os, struct, sys
+to, rank, last = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+os.mkdir(to)
+header, data = {}, b""
+for layer in 0, 1:
+    for name, shape in ("A", [rank, 16]), ("B", [64, rank]):
+        n = shape[0] * shape[1]
+        values = struct.pack(f"<{n}f", *[4 if last > 1 else 0.01] * (n - 1), last if name == "B" else 4 if last > 1 else 0.01)
+        header[f"base_model.model.transformer.h.{layer}.mlp.c_fc.lora_{name}.weight"] = {
+            "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+head = json.dumps(header).encode()
+open(to + "/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
+json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": 8, "target_modules": ["c_fc"], "base_model_name_or_path": sys.argv[4]},
+          open(to + "/adapter_config.json", "w"))' "$1" "$2" "$3" "$tmp/hf"
+}
+theirs="--data $tmp/text.txt --seq 16 --batch 2 --csd-mem 128K --durability none --quiet --steps 1 --mode base"
+plain_adapter "$tmp/large" 20 0.5
+works "a rank larger than a matrix" pretrain --run "$tmp/of-large" --init "$tmp/large" $theirs --lora-dropout 10%
+works "  goes on" pretrain --resume "$tmp/of-large" --steps 2 --schedule-steps 2 --quiet
+run report "$tmp/of-large" --config
+grep -q "^lora-rank = 20$" "$tmp/out" && grep -q "^lora-dropout = 10%\|^lora-dropout = 0.1" "$tmp/out"
+result $? "  its dropout is the option's, the rest the folder's"
+plain_adapter "$tmp/nan" 4 nan
+refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" pretrain --run "$tmp/none" --init "$tmp/nan" $theirs
+refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" export "$tmp/nan" "$tmp/none"
+run check "$tmp/nan"
+result "$([ "$got" = 1 ] && grep -q "lora_B.weight: 1 of its 256 values" "$tmp/err"; echo $?)" "check says it, too"
+plain_adapter "$tmp/beyond" 4 3e38
+refuses 1 "mlp.c_fc.weight: 16 of its 1024 values are infinite or not a number" export "$tmp/beyond" "$tmp/none" --dtype fp16
+
 # classifiers, chat, preferences
 { echo text,label; for i in 1 2 3 4 5 6; do printf 'the sea sees a ship,good\na storm leaves the island,bad\n'; done; } >"$tmp/rows.csv"
 works "a classifier" finetune --run "$tmp/sorter" --init "$tmp/hf" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" --lora-rank 2 --epochs 2 --lr 1e-2 \
@@ -129,6 +163,9 @@ run finetune --run "$tmp/sorter2" --init "$tmp/sorter-adapter" --train-file "$tm
 run export "$tmp/sorter2" "$tmp/sorter2-adapter" --adapter
 cmp -s "$tmp/sorter-adapter/adapter_model.safetensors" "$tmp/sorter2-adapter/adapter_model.safetensors"
 result $? "  it goes on, head and all"
+works "one that begins with a run, and predicts with its best model" finetune --run "$tmp/guess" --init "$tmp/lm" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" \
+    --test-file "$tmp/rows.csv" --predict --keep-best --lora-rank 2 --epochs 1 --max-seq 16 --mode mem --quiet
+same 13 "$(wc -l <"$tmp/guess/predict_results_None.txt")" "  all rows, although its adapter names no folder as base"
 chat="--init $fixtures/chat_steps/llama --chat-template $fixtures/dpo/template.jinja --lora-rank 4 --steps 2 --csd-mem 192K --quiet"
 works "conversations" finetune --run "$tmp/chat" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode su+o $chat
 works "preferences" finetune --run "$tmp/dpo" --task dpo --train-file $fixtures/dpo/rows.jsonl --mode base $chat
