@@ -10,7 +10,7 @@
 
 #include <omp.h>
 
-enum { TURNS = 5, TURNS_NS = 150 * 1000 * 1000 };
+enum { TURNS = 5, TURNS_NS = 150 * 1000 * 1000, WARM_NS = 100 * 1000 * 1000 };
 
 double part_median(struct part_times *t, int part)
 {
@@ -26,11 +26,15 @@ double part_since(uint64_t *start_ns)
     return seconds > 1e-9 ? seconds : 1e-9;
 }
 
-int part_warm(uint64_t begun_ns) { return clock_ns() - begun_ns > PART_WARM_NS; }
-
-int part_another(const struct part_times *t, uint64_t begun_ns)
+void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx)
 {
-    return t->n < TURNS || (t->n < MOST_TURNS && clock_ns() - begun_ns < TURNS_NS);
+    uint64_t warm_ns = clock_ns() + WARM_NS, end_ns = warm_ns + TURNS_NS;
+
+    t->n = 0;
+    while (t->n < TURNS || (t->n < MOST_TURNS && clock_ns() < end_ns)) {
+        turn(ctx, t);
+        t->n += clock_ns() > warm_ns;
+    }
 }
 
 /* ---- models of two layers ---- */
@@ -117,6 +121,17 @@ static int attention_place_open(struct attention_place *p, const struct model_op
     return 0;
 }
 
+static void attention_turn(void *ctx, struct part_times *t)
+{
+    struct attention_place *p = ctx;
+    uint64_t                start_ns = clock_ns();
+
+    attention_forward(&p->a);
+    t->seconds[FORWARD][t->n] = t->seconds[AGAIN][t->n] = part_since(&start_ns);
+    attention_backward(p->dqkv, p->dout, &p->a);
+    t->seconds[BACKWARD][t->n] = part_since(&start_ns);
+}
+
 /* Seconds of forward and backward of attention, for such micro-batches. */
 int attention_times(struct part_times *t, const struct model_options *o, struct err *err)
 {
@@ -124,17 +139,8 @@ int attention_times(struct part_times *t, const struct model_options *o, struct 
     int                    rc = attention_place_open(&p, o, err);
 
     omp_set_num_threads(o->threads);
-    t->n = 0;
-    uint64_t begun_ns = clock_ns();
-    while (!rc && part_another(t, begun_ns + PART_WARM_NS)) {
-        uint64_t start_ns = clock_ns();
-
-        attention_forward(&p.a);
-        t->seconds[FORWARD][t->n] = t->seconds[AGAIN][t->n] = part_since(&start_ns);
-        attention_backward(p.dqkv, p.dout, &p.a);
-        t->seconds[BACKWARD][t->n] = part_since(&start_ns);
-        t->n += (size_t)part_warm(begun_ns);
-    }
+    if (!rc)
+        parts_measure(t, attention_turn, &p);
     arena_free(&p.memory);
     return rc;
 }
@@ -219,13 +225,15 @@ double layers_forward(struct layers *l, size_t calls)
     return part_since(&start_ns);
 }
 
-/* Measures one turn. A first turn before all is not counted. */
-static void layers_turn(struct layers *l, struct part_times *t, size_t turn)
+static void layers_turn(void *ctx, struct part_times *t)
 {
-    t->seconds[FORWARD][turn] = layers_forward(l, 1) / LAYERS;
-    double none, again, second = backward_seconds(l, LAYERS, &none);
-    t->seconds[BACKWARD][turn] = (second + backward_seconds(l, 1, &again)) / LAYERS;
-    t->seconds[AGAIN][turn] = again;
+    struct layers *l = ctx;
+    double         none, again;
+
+    t->seconds[FORWARD][t->n] = layers_forward(l, 1) / LAYERS;
+    double second = backward_seconds(l, LAYERS, &none);
+    t->seconds[BACKWARD][t->n] = (second + backward_seconds(l, 1, &again)) / LAYERS;
+    t->seconds[AGAIN][t->n] = again;
 }
 
 int layer_times(struct part_times *t, const struct bench *b, const struct model_options *o,
@@ -234,11 +242,8 @@ int layer_times(struct part_times *t, const struct bench *b, const struct model_
     struct layers l;
     int           rc = layers_open(&l, b, o, err);
 
-    t->n = 0;
-    for (uint64_t start_ns = clock_ns(); !rc && !part_warm(start_ns);)
-        layers_turn(&l, t, 0);
-    for (uint64_t start_ns = clock_ns(); !rc && part_another(t, start_ns); t->n++)
-        layers_turn(&l, t, t->n);
+    if (!rc)
+        parts_measure(t, layers_turn, &l);
     layers_close(&l);
     return rc;
 }

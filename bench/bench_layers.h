@@ -6,7 +6,7 @@
 #include "model/model.h"
 #include "plan/machine_time.h"
 
-enum { LAYERS = 2, HEAD_SIZE = 64, MOST_TURNS = 48, PART_WARM_NS = 100 * 1000 * 1000 };
+enum { LAYERS = 2, HEAD_SIZE = 64, MOST_TURNS = 48 };
 
 /* What takes turns: seconds of each part of one call, in machine_pass's order. */
 enum { FORWARD, BACKWARD, AGAIN, PARTS };
@@ -15,12 +15,10 @@ struct part_times { double seconds[PARTS][MOST_TURNS]; size_t n; };
 double part_median(struct part_times *t, int part);
 /* Seconds since then, which becomes now. */
 double part_since(uint64_t *start_ns);
-/* What is called the first times finds sleeping threads and cold caches, which in a step it does
- * not. */
-int part_warm(uint64_t begun_ns);
-/* Whether another turn is to be taken: of short ones many, so that they are not all taken while
- * some other program had the processor. begun_ns: of the first. */
-int part_another(const struct part_times *t, uint64_t begun_ns);
+/* Takes turns, each of which sets seconds[..][t->n]. The first ones, which find sleeping threads
+ * and cold caches, do not count. Of short ones there are many, so that they are not all taken while
+ * some other program had the processor. */
+void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx);
 
 /* Two layers of this kind: the model's own where it is of this kind and width, else as such
  * families have them. rows_set says the rows. */

@@ -79,13 +79,26 @@ static int attention_point(struct machine_file *m, const struct model_options *o
     return rc;
 }
 
+struct head_place { struct layers l; struct head h; };
+
+static void head_turn(void *ctx, struct part_times *t)
+{
+    struct head_place *p = ctx;
+    struct model      *m = &p->l.m;
+    uint64_t           counted = 0, start_ns;
+
+    bench_fill(acts_input(&m->acts, LAYERS + 1, 0), 4 * HEAD_ROWS * m->o.config.n_embd, 1);
+    start_ns = clock_ns();
+    head_run(m, 0, &p->h, &counted);
+    t->seconds[FORWARD][t->n] = part_since(&start_ns);
+}
+
 static int head_point(struct machine_file *m, const struct bench *b, enum dtype dt, size_t width,
                       size_t words, struct err *err)
 {
     struct model_options o = { 0 };
     struct part_times    t;
-    struct layers        l;
-    uint64_t             counted = 0;
+    struct head_place    p;
 
     if (m->n_heads == MACHINE_POINTS)
         return 0;
@@ -95,20 +108,13 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
     o.dropout = (struct model_dropout){ 0 };
     rows_set(&o, HEAD_ROWS, SHORT_ROW);
     o.config.vocab = words;
-    int rc = layers_open(&l, b, &o, err);
-    struct head h = { .wire = l.final_wire, .head_wire = l.embed_wire, .trains = 1, .fresh = 1,
-                      .grad = l.final_grad, .head_grad = l.embed_grad, .scale = 1e-3f };
-    t.n = 0;
-    uint64_t begun_ns = clock_ns();
-    while (!rc && part_another(&t, begun_ns + PART_WARM_NS)) {
-        bench_fill(acts_input(&l.m.acts, LAYERS + 1, 0), 4 * HEAD_ROWS * width, 1);
-        uint64_t start_ns = clock_ns();
-
-        head_run(&l.m, 0, &h, &counted);
-        t.seconds[FORWARD][t.n] = part_since(&start_ns);
-        t.n += (size_t)part_warm(begun_ns);
-    }
-    layers_close(&l);
+    int rc = layers_open(&p.l, b, &o, err);
+    p.h = (struct head){ .wire = p.l.final_wire, .head_wire = p.l.embed_wire, .trains = 1,
+                         .fresh = 1, .grad = p.l.final_grad, .head_grad = p.l.embed_grad,
+                         .scale = 1e-3f };
+    if (!rc)
+        parts_measure(&t, head_turn, &p);
+    layers_close(&p.l);
     if (!rc)
         m->head[m->n_heads++] = (struct machine_head){
             dt, (double)width,

@@ -5,6 +5,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/lines.h"
 #include "cmd/terminal/say.h"
+#include "cmd/terminal/terminal.h"
 #include "data/base/visible.h"
 
 #include <unistd.h>
@@ -113,14 +114,12 @@ static int show_file(const struct shower *s, const struct show_opts *o, const ch
 
 int prepare_show(const struct show_opts *o, struct err *err)
 {
-    const char           *term = getenv("TERM"), *plain = getenv("NO_COLOR");
     struct tokenizer     *tok = NULL;
     struct chat_template *chat = NULL;
-    struct shower         s = { .terminal = isatty(STDOUT_FILENO) };
+    struct shower         s = { .terminal = isatty(STDOUT_FILENO), .color = terminal_colors() };
     time_t                now = time(NULL);
     int rc = o->chat->date ? chat_date(&now, o->chat->date, err) : 0;
 
-    s.color = s.terminal && term && *term && strcmp(term, "dumb") && !(plain && *plain);
     rc = rc ? rc : tokenizer_open(&tok, o->chat->init, err);
     rc = rc ? rc : chat_template_open(&chat, o->chat->init, o->chat->chat_template, err);
     s.how = (struct chat_encoding){ .tok = tok, .chat = chat, .loss = (enum chat_loss)o->loss_on,

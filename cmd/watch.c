@@ -79,9 +79,8 @@ static int look_on(struct lines *p, const char *run, double interval, struct err
 static int run(struct opt_line *line, struct err *err)
 {
     const struct watch_opts *o = line->options;
-    const char              *term = getenv("TERM"), *plain = getenv("NO_COLOR");
-    int terminal = isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb");
-    struct lines p = { .color = terminal && !(plain && *plain) };
+    int                      terminal = terminal_draws();
+    struct lines             p = { .color = terminal_colors() };
 
     setlocale(LC_CTYPE, "");
     p.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");

@@ -465,13 +465,17 @@ int arch_check_head(const struct model_config *g, struct err *err)
 double arch_flops_per_token(const struct model_config *g, size_t seq, double head)
 {
     double seen = 0, layers = (double)g->n_layer * (double)arch_products(g),
+           each = g->lora.rank ? 4 : 6, // a frozen matrix has no gradient
+           adapters = g->lora.rank ? (double)g->n_layer *
+                                     (double)arch_block_size(g, arch_adapter_block(g, 1)) : 0,
            words = arch_classifies(g) ? 0 : (double)g->vocab * (double)g->n_embd;
 
     for (size_t layer = 1; layer <= g->n_layer; layer++)
         seen += arch_seen(g, layer, seq);
     if (arch_is_masked(g))
         words += (double)matrix_size(g, ARCH_TRANSFORM);
-    return 6 * (layers + head * words) + 12 * (double)arch_dim(g, DIM_HEADS) * seen;
+    return each * (layers + head * words) + 6 * adapters +
+           12 * (double)arch_dim(g, DIM_HEADS) * seen;
 }
 
 /* out[i] = number first + i of the uniform distribution over [-reach, reach). */

@@ -372,7 +372,8 @@ static inline size_t arch_first_position(const struct model_config *g)
     return g->arch->padded_positions ? g->pad + 1 : 0;
 }
 /* FLOPs of forward and backward per token: 6 x the parameters of its matrices + 12 x layers x
- * columns of heads x attended keys. head: the fraction of tokens that the language model head
+ * columns of heads x attended keys. With adapters: 4 x the parameters of its matrices, which are
+ * frozen, and 6 x those of the adapters. head: the fraction of tokens that the language model head
  * computes; 1 unless tokens are masked. */
 double arch_flops_per_token(const struct model_config *g, size_t seq, double head);
 

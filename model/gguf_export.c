@@ -72,22 +72,37 @@ static int write_rows(struct writing *k, struct err *err)
     return rc;
 }
 
+/* Fills a band: `cols` columns from `first` on, turned into rows. Whole rows of ours are read
+ * several at a time. */
+static int read_band(struct writing *k, size_t first, size_t cols, float *band, float *piece,
+                     struct err *err)
+{
+    size_t in = arch_rows(&k->x->config, k->t), outs = arch_cols(&k->x->config, k->t);
+    size_t most = cols == outs ? size_max(PIECE / outs, 1) : 1;
+    int    rc = 0;
+
+    for (size_t i = 0, rows; i < in && !rc; i += rows) {
+        rows = size_min(most, in - i);
+        rc = read_part(k, i * outs + first, rows * cols, piece, err);
+        for (size_t at = 0; at < rows * cols && !rc; at++)
+            band[at % cols * in + i + at / cols] = piece[at];
+    }
+    return rc;
+}
+
 /* Writes the columns of our matrix (in, out) as rows, a band of them at a time. */
 static int write_transposed(struct writing *k, struct err *err)
 {
     const struct model_config *g = &k->x->config;
     size_t in = arch_rows(g, k->t), outs = arch_cols(g, k->t),
            most = size_min(outs, size_max(BAND / in, 1));
-    float *band = malloc(most * in * sizeof *band), *piece = malloc(most * sizeof *piece);
+    float *band = malloc(most * in * sizeof *band),
+          *piece = malloc(size_max(most, PIECE) * sizeof *piece);
     int    rc = band && piece ? 0 : err_set(err, -ENOMEM, "no memory to turn a tensor round");
 
     for (size_t first = 0, cols; first < outs && !rc; first += cols) {
         cols = size_min(most, outs - first);
-        for (size_t i = 0; i < in && !rc; i++) {
-            rc = read_part(k, i * outs + first, cols, piece, err);
-            for (size_t o = 0; o < cols && !rc; o++)
-                band[o * in + i] = piece[o];
-        }
+        rc = read_band(k, first, cols, band, piece, err);
         rc = rc ? rc : add(k, band, cols * in, err);
     }
     free(band);

@@ -11,14 +11,21 @@
 #include "data/base/round.h"
 #include "offload/upkeep/recovery.h"
 #include "tests/comm_threads.h"
+#include "tests/routes.h"
 #include "tests/toy_run.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 5, STEPS = 6, RANKS = 4, GROUPS = 12, TOTAL = 200077 };
-static const size_t whole[BLOCKS] = { 70000, 40000, 40000, 50000, 77 };
+enum { BLOCKS = 6, STEPS = 6, RANKS = 4, GROUPS = 12, TOTAL = 200077 };
+
+/* Models: one that is trained whole; frozen blocks, and an adapter for each of two layers, of which
+ * the last rank alone has parameters. */
+static const struct model { size_t blocks, whole[BLOCKS]; } models[] = {
+    { 5, { 70000, 40000, 40000, 50000, 77 } },
+    { 6, { 70000, 40000, 40000, 9000, 9001, 77 } },
+};
 
 /* stop_every: close without drain after so many steps, and go on; poison: the step whose last group
  * has a NaN. fails: the rank that ends in the middle of step 2, and how. */
@@ -28,6 +35,7 @@ struct row {
     enum run_mode mode;
     size_t        devices, csd_mem, frames, grad_buffers; // of odd ranks a device more
     int           speculate, pieces, stop_every, poison, evals;
+    int           frozen; // the second model
     size_t        ending_rank;
     enum ending   ending;
 };
@@ -48,15 +56,18 @@ struct rank {
 
 static struct run_config config_of(const struct row *row, struct rank *r, size_t rank)
 {
-    struct run_config cfg = toy_config(NULL, row->mode, whole, BLOCKS);
+    const size_t     *whole = models[row->frozen].whole, blocks = models[row->frozen].blocks;
+    struct run_config cfg = toy_config(NULL, row->mode, whole, blocks);
 
     cfg.ranks = (struct run_ranks){ .rank = rank, .size = row->ranks, .groups = GROUPS,
                                     .whole_params = row->ranks > 1 ? whole : NULL };
     if (row->ranks > 1) {
-        ranks_portions(r->portion, &cfg.ranks, whole, BLOCKS);
+        ranks_portions(r->portion, &cfg.ranks, whole, blocks);
         cfg.block_params = r->portion;
         cfg.decay_ctx = &r->toy.cfg;
     }
+    if (row->frozen)
+        cfg.route = route_adapters(2);
     cfg.n_devices = row->devices + rank % 2;
     cfg.csd_mem = row->csd_mem;
     cfg.frames = row->frames;
@@ -85,10 +96,11 @@ static int params_read(struct rank *r, struct stream *s, struct err *err)
 {
     struct run_config   *cfg = &r->toy.cfg;
     struct params_source src;
+    const size_t        *whole = models[r->row->frozen].whole;
     float               *to = r->result->params;
     int                  rc = stream_masters(s, STEPS, &src, err);
 
-    for (size_t b = 0; b < BLOCKS && !rc; to += whole[b++])
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; to += whole[b++])
         if (cfg->block_params[b])
             rc = src.read(src.ctx, b, 0, cfg->block_params[b], to + run_first(cfg, b), err);
     int end = stream_masters_end(s, err);
@@ -109,7 +121,9 @@ static int steps(struct rank *r, struct stream *s, struct err *err)
         int    poison = row->poison && r->step == (uint64_t)row->poison;
         double loss;
 
-        rc = toy_step(&r->toy.cfg, s, r->step, poison, ends_here(r, r->step) ? 2 : 0, &loss, err);
+        rc = row->frozen ? toy_order_step(&r->toy.cfg, s, r->step, poison, &loss, err)
+                         : toy_step(&r->toy.cfg, s, r->step, poison,
+                                    ends_here(r, r->step) ? 2 : 0, &loss, err);
         if (!rc && ends_here(r, r->step))
             return err_set(err, -EIO, "it ends here");
         if (!rc && r->toy.cfg.ranks.rank == 0)
@@ -279,6 +293,23 @@ static void skipped_everywhere(void **state)
     compare(rows, sizeof rows / sizeof *rows, &alone);
 }
 
+/* Ranks without a trained parameter take part in all of it. */
+static void frozen_blocks(void **state)
+{
+    static const struct row rows[] = {
+        { 2, RUN_SUO, 1, 128 << 10, 2, 1, .frozen = 1, .speculate = 1, .evals = 1 },
+        { 2, RUN_BASE, 2, 128 << 10, 1, 2, .frozen = 1, .stop_every = 2 },
+        { 3, RUN_SU, 1, 128 << 10, 3, 1, .frozen = 1, .stop_every = 3, .poison = 3 },
+    };
+    struct row alone = one;
+
+    (void)state;
+    alone.frozen = 1;
+    compare(rows, 2, &alone);
+    alone.poison = 3;
+    compare(rows + 2, 1, &alone);
+}
+
 /* In the middle of a step, with gathers and exchanges under way: the others end, too, with the
  * reason; and all go on from there. */
 static void one_ends_all_end(void **state)
@@ -350,6 +381,8 @@ static void judged(void **state)
           { 1, 0, 0 }, "" },
         { { { 6, 6, 5, 5, { 7, 8 } }, { 5, 5, 5, 5, { 7, 1 } }, { 5, 5, 5, 5, { 9, 1 } } },
           { -EBADMSG, 0, -EBADMSG }, "another loss" },
+        { { { 6, 6, UINT64_MAX, 0, { 0 } }, { 5, 5, 5, 5, { 0 } }, { 6, 6, 5, 5, { 0 } } },
+          { 1, 0, 1 }, "" }, // the first one has nothing to update
     };
 
     (void)state;
@@ -368,7 +401,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(judged),
         cmocka_unit_test(same_bits), cmocka_unit_test(stops_between_steps),
-        cmocka_unit_test(skipped_everywhere), cmocka_unit_test(one_ends_all_end),
+        cmocka_unit_test(skipped_everywhere), cmocka_unit_test(frozen_blocks),
+        cmocka_unit_test(one_ends_all_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,20 @@ static void screen_give(struct terminal *t)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &t->before);
 }
 
+int terminal_draws(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb");
+}
+
+int terminal_colors(void)
+{
+    const char *plain = getenv("NO_COLOR");
+
+    return terminal_draws() && !(plain && *plain);
+}
+
 int terminal_open(struct terminal **out, struct err *err)
 {
     struct terminal *t = *out = calloc(1, sizeof *t);

@@ -8,6 +8,11 @@ enum terminal_event { TERMINAL_TIME, TERMINAL_RESIZED, TERMINAL_END };
 
 struct terminal; // there is one at most
 
+/* Whether stdout is a terminal that a page can be drawn on; whether in colours, too: NO_COLOR
+ * switches them off. */
+int terminal_draws(void);
+int terminal_colors(void);
+
 /* Stdout becomes a page of its own, keys are not shown, signals are asked for. */
 int  terminal_open(struct terminal **out, struct err *err);
 void terminal_close(struct terminal *t); // NULL is fine

@@ -411,8 +411,7 @@ int file_names(const char *path, int fd)
 {
     struct stat named, open;
 
-    return !stat(path, &named) && !fstat(fd, &open) && named.st_dev == open.st_dev &&
-           named.st_ino == open.st_ino;
+    return !stat(path, &named) && !fstat(fd, &open) && file_same(&named, &open);
 }
 
 /* The numbers in a text of file_identity. inode 0: it has none. */

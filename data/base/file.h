@@ -95,6 +95,11 @@ int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
  * same inode. If a file has lost its name, nobody else sees later writes to it. */
 int  file_names(const char *path, int fd);
+/* Returns whether both are the status of one file. */
+static inline int file_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 /* Returns whether something is at the path, or may be: where this user may not look, it counts as

@@ -263,9 +263,8 @@ static int is_what_was(const struct file_new *f, const char *path)
 {
     struct stat st;
 
-    return !lstat(path, &st) && st.st_dev == f->was.st_dev && st.st_ino == f->was.st_ino &&
-           st.st_size == f->was.st_size && st.st_mtim.tv_sec == f->was.st_mtim.tv_sec &&
-           st.st_mtim.tv_nsec == f->was.st_mtim.tv_nsec;
+    return !lstat(path, &st) && file_same(&st, &f->was) && st.st_size == f->was.st_size &&
+           file_ns(&st.st_mtim) == file_ns(&f->was.st_mtim);
 }
 
 /* Gives the file its name. 0, or an errno. EEXIST: another file has the name. */

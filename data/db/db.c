@@ -262,8 +262,7 @@ void db_log_note(struct db *db)
     struct stat st;
 
     // another file may have come just now: db_log_is tells, once it is known which one is the log
-    if (!log_stat(db, &st) &&
-        (!db->log.st_ino || (st.st_ino == db->log.st_ino && st.st_dev == db->log.st_dev)))
+    if (!log_stat(db, &st) && (!db->log.st_ino || file_same(&st, &db->log)))
         db->log = st;
 }
 
@@ -274,7 +273,7 @@ enum db_log db_log_is(const struct db *db)
 
     if (e)
         return e == ENOENT ? DB_LOG_GONE : DB_LOG_SAME;
-    if (st.st_ino != db->log.st_ino || st.st_dev != db->log.st_dev)
+    if (!file_same(&st, &db->log))
         return DB_LOG_OTHER;
     return st.st_size < db->log.st_size ? DB_LOG_CUT : DB_LOG_SAME;
 }
@@ -381,8 +380,7 @@ int db_is_named(const struct db *db)
 
     if (rc == SQLITE_NOTFOUND) // no file of this system: the power-cut machine's (tests/crash)
         return 1;
-    return !rc && !moved && !stat(db->path, &st) && st.st_dev == db->st.st_dev &&
-           st.st_ino == db->st.st_ino;
+    return !rc && !moved && !stat(db->path, &st) && file_same(&st, &db->st);
 }
 
 /* What the file is now. 0: it cannot be told. A second descriptor would drop SQLite's locks as it

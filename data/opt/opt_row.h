@@ -29,6 +29,10 @@ enum opt_type {
 };
 
 struct opt_strings { const char **item; size_t n; };
+static inline const char *opt_first(const struct opt_strings *s) // NULL: the option was not given
+{
+    return s->n ? *s->item : NULL;
+}
 struct opt_sizes   { uint64_t *item; size_t n; };
 struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
 
@@ -82,7 +86,8 @@ struct opt_row {
 
 /* Files whose path stands for the path of a Hugging Face model folder, or a tokenizer folder. */
 #define OPT_FILES_MODEL                                                                            \
-    "config.json generation_config.json model.safetensors model.safetensors.index.json"
+    "config.json generation_config.json model.safetensors model.safetensors.index.json "         \
+    "adapter_config.json adapter_model.safetensors"
 #define OPT_FILES_TOKENIZER "tokenizer.json tokenizer_config.json vocab.json merges.txt vocab.txt"
 
 struct opt_part {
@@ -134,7 +139,7 @@ struct opt_command {
     const char *examples[2]; // command lines to paste; a backslash precedes each newline
 };
 
-enum { OPT_MAX_ROWS = 128 };
+enum { OPT_MAX_ROWS = 160 };
 
 /* Returns row i, counted over all parts, or NULL past the end. *offset gets its offset in the
  * options struct; `offset` may be NULL. */

@@ -51,7 +51,7 @@ enum moved moved_folder(const char *dir, const char *place)
     if (!file_is(dir, place))
         return MOVED_WHOLE;
     if (!was || !strcmp(was, dir) ||
-        (!stat(was, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+        (!stat(was, &a) && !stat(dir, &b) && file_same(&a, &b)))
         return MOVED_NOT;
     // a snapshot keeps inodes, but there the old path is on another file system
     return is_near(was, dir) && file_has_births(dir, place) ? MOVED_RENAMED : MOVED_WHOLE;

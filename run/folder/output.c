@@ -57,14 +57,15 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
 
 /* Names in a Hugging Face model's folder. Any of the first TELLING names marks a folder as a
  * model's. All names are then reserved in it. */
-enum { TELLING = 8 };
+enum { TELLING = 9 };
 static const char *const model_names[] = {
     "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt",
-    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", // TELLING
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "adapter_config.json", // TELLING
     "*.safetensors", "*.safetensors.index.json", "pytorch_model*", "tokenizer.*", "vocab.*",
     "encoder.json", "merges.txt", "spiece.model", "sentencepiece*.model", "generation_config.json",
     "special_tokens_map.json", "added_tokens.json", "chat_template*", "preprocessor_config.json",
-    "training_args.bin", "adapter_config.json", "adapter_model*",
+    "training_args.bin", "adapter_model*",
 };
 
 /* The files that prepare --train-tokenizer writes. */
@@ -125,11 +126,6 @@ static int check_sort(const struct output *o, const struct target *p, struct err
     return fixed ? err_misuse(err, "%s %s, or choose another name", o->path, fixed) : 0;
 }
 
-static int same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* True if `path` is inside the folder with status `st`. */
 static int is_within(const char *path, const struct stat *st)
 {
@@ -140,7 +136,7 @@ static int is_within(const char *path, const struct stat *st)
         return 0;
     while ((slash = strrchr(up, '/'))) {
         slash[slash == up] = '\0';
-        if (!stat(up, &at) && same_file(&at, st))
+        if (!stat(up, &at) && file_same(&at, st))
             return 1;
         if (slash == up)
             break;
@@ -158,7 +154,7 @@ static int check_inputs(const struct output *o, const struct target *p, struct e
 
         if (!in)
             continue;
-        if (p->there && !stat(in, &st) && same_file(&st, &p->st))
+        if (p->there && !stat(in, &st) && file_same(&st, &p->st))
             return err_misuse(err, "%s is also the input: choose another name to write to",
                               o->path);
         if (p->there && S_ISDIR(p->st.st_mode) && is_within(in, &p->st))

@@ -6,12 +6,13 @@
 #include "run/loop/best.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/tensors/safetensors.h"
+#include "model/peft.h"
 #include "run/folder/settings.h"
 #include "run/loop/best_carry.h"
 #include "run/loop/model_out.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -36,7 +37,7 @@ static int sum_fits(int *fits, struct session *s, const char *path, struct err *
     struct safetensors *st = NULL;
     struct err          why = { 0 };
     uint32_t            sum;
-    int                 rc = safetensors_open(&st, path, &why);
+    int                 rc = peft_files_open(&st, path, &why);
 
     *fits = !rc && ((settings_scan(s->log, "%" SCNx32, &sum, "best.sum") && st->sum == sum) ||
                     best_is_next(s, st->sum));
@@ -102,7 +103,7 @@ int best_load(struct best *out, struct session *s, struct err *err)
 static int sum_of(uint32_t *out, const char *path, struct err *err)
 {
     struct safetensors *st = NULL;
-    int                 rc = safetensors_open(&st, path, err);
+    int                 rc = peft_files_open(&st, path, err);
 
     *out = rc ? 0 : st->sum;
     safetensors_close(st);
@@ -137,22 +138,42 @@ int best_beats(const struct best *b, const struct source_values *v)
 
 /* ---- the folder ---- */
 
-int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err)
+/* Whether the folder that is open is another model than run.db records. */
+static int is_other(const struct hf *whole, const struct peft *adapter, const struct best *b,
+                    const struct session *s)
 {
-    char         path[BEST_PATH];
-    struct watch w = work_begin(s->events, "checking %s/%s", s->dir, base_name);
+    if (!adapter && arch_total(hf_model(whole)) != arch_total(&s->config))
+        return 1;
+    return b->sum && b->sum != (adapter ? peft_sum(adapter) : hf_sum(whole));
+}
+
+int best_folder(struct hf **out, struct peft **adapter, const struct params_source *base,
+                const struct best *b, const struct session *s, struct err *err)
+{
+    const struct peft_base on = { *base, s->config.n_labels, 1 };
+    struct hf             *whole = NULL;
+    struct peft           *part = NULL;
+    char                   path[BEST_PATH];
+    int                    adapted = s->config.lora.rank > 0, rc;
+    struct watch           w = work_begin(s->events, "checking %s/%s", s->dir, base_name);
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    int rc = hf_is_folder(path) ? hf_open(out, path, &w, err)
-                                : err_set(err, -ENOENT, "%s is not there any more", path);
+    if (!(adapted ? peft_is_folder(path) : hf_is_folder(path)))
+        rc = err_set(err, -ENOENT, "%s is not there any more", path);
+    else
+        rc = adapted ? peft_open(&part, &s->config, &on, path, &w, err)
+                     : hf_open(&whole, path, &w, err);
     work_end(s->events);
-    if (!rc && (arch_total(hf_model(*out)) != arch_total(&s->config) ||
-                (b->sum && b->sum != hf_sum(*out)))) {
-        hf_close(*out);
-        *out = NULL;
+    if (!rc && is_other(whole, part, b, s)) {
+        hf_close(whole);
+        peft_close(part);
         rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one (if "
                      "training was killed while it wrote the best model, --resume writes it "
                      "again)", path);
+    }
+    if (!rc) {
+        *out = adapted ? *out : whole;
+        *adapter = part;
     }
     if (!rc || err->stopped || file_is_denied(rc))
         return rc;
@@ -164,18 +185,16 @@ int best_folder(struct hf **out, const struct best *b, const struct session *s, 
 /* Restore RUN/best after a kill between two renames. */
 static void restore(const struct session *s)
 {
-    char           best[BEST_PATH], old[BEST_PATH + NAME_MAX];
-    struct stat    st;
-    DIR           *d = opendir(s->dir);
-    struct dirent *e;
+    char             best[BEST_PATH];
+    struct stat      st;
+    struct file_walk w;
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    while (d && lstat(best, &st) && (e = readdir(d))) {
-        snprintf(old, sizeof old, "%s/%s", s->dir, e->d_name);
-        if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty folder is not a model
-            file_rename_new(old, best, NULL);
-    }
-    file_close_dir(d);
+    file_walk_begin(&w, s->dir, NULL);
+    while (lstat(best, &st) && file_walk_next(&w))
+        if (file_new_is(w.name, old_name, 1) && rmdir(w.path)) // an empty folder is not a model
+            file_rename_new(w.path, best, NULL);
+    file_walk_end(&w, 0, NULL);
 }
 
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
@@ -183,24 +202,22 @@ static void restore(const struct session *s)
  * where RUN/best is away. */
 static int clear_left(const struct session *s, const char *base, struct err *err)
 {
-    char           best[BEST_PATH], left[BEST_PATH + NAME_MAX];
-    DIR           *d = opendir(s->dir);
-    struct dirent *e;
-    int            rc = 0;
+    char             best[BEST_PATH];
+    struct file_walk w;
+    int              rc = 0;
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    while (d && !rc && (e = readdir(d))) {
-        snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
-        if (!file_new_is(e->d_name, base, 1))
+    file_walk_begin(&w, s->dir, NULL);
+    while (!rc && file_walk_next(&w)) {
+        if (!file_new_is(w.name, base, 1))
             continue;
-        file_new_clean(left, NULL);
-        if ((rc = best_carry_rest(left, best, 1, err)) && err)
+        file_new_clean(w.path, NULL);
+        if ((rc = best_carry_rest(w.path, best, 1, err)) && err)
             err_set(err, rc, "%.700s; %.700s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
-                    left);
+                    w.path);
     }
-    file_close_dir(d);
-    return rc;
+    return file_walk_end(&w, rc, err);
 }
 
 int best_clean(const struct session *s, struct err *err)
@@ -219,7 +236,7 @@ static int is_folder(const char *path, const struct stat *asked)
 {
     struct stat st;
 
-    return !lstat(path, &st) && st.st_dev == asked->st_dev && st.st_ino == asked->st_ino;
+    return !lstat(path, &st) && file_same(&st, asked);
 }
 
 /* Replace RUN/best by two renames, if the file system cannot exchange folders. Refuses if the old
@@ -308,7 +325,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = rc ? rc : file_new_folder(&f, best, err);
     if (rc)
         return rc;
-    rc = model_out(s, source, f.temp, "writing the best model", err);
+    rc = s->config.lora.rank ? model_out_adapter(s, source, f.temp, "writing the best adapter", err)
+                             : model_out(s, source, f.temp, "writing the best model", err);
     file_identity(f.temp, here);
     rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
     rc = rc ? rc : sum_of(&sum, f.temp, err);

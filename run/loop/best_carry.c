@@ -125,7 +125,7 @@ static int carry_both(const char *a, const struct stat *sa, const char *b, const
         rmdir(a);
         return rc;
     }
-    int same = sa->st_ino == sb->st_ino && sa->st_dev == sb->st_dev;
+    int same = file_same(sa, sb);
     int saved = is_later(&sb->st_ctim, &c->exchanged);
     // `b` is a second name of an earlier file; its times tell where the exchange's is not known
     if (c->killed || !is_later(&c->exchanged, &sb->st_ctim))

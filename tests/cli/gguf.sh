@@ -6,16 +6,20 @@ find_shim
 
 make_text 600 >"$tmp/text.txt"
 works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
-python3 - "$tmp/tok/tokenizer_config.json" <<'PYTHON'
+# Each family with a tokenizer of its kind: splitters of Llama 3, Qwen2 and DeepSeek-V3, SentencePiece's with and without a space in front.
+for pair in llama:llama mistral:mistral qwen2:qwen qwen3:deepseek gemma3_text:gemma; do
+    family=${pair%:*}
+    mkdir "$tmp/$family"
+    python3 - tests/fixtures/chat.json "${pair#*:}" "$tmp/$family" <<'PYTHON'
 import json, sys
-config = json.load(open(sys.argv[1]))
-config["chat_template"] = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
-json.dump(config, open(sys.argv[1], "w"))
+fixture, kind, folder = sys.argv[1:]
+model = json.load(open(fixture))[kind]
+json.dump(model["tokenizer"], open(folder + "/tokenizer.json", "w"))
+json.dump(model["config"] | {"chat_template": "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"}, open(folder + "/tokenizer_config.json", "w"))
 PYTHON
-for family in llama mistral qwen2 qwen3 gemma3_text; do
-    cp -r "$tmp/tok" "$tmp/$family"
-    python3 tests/cli/tiny_folder.py $family "$tmp/$family"
+    python3 tests/cli/tiny_folder.py $family "$tmp/$family" 512 64
 done
+printf "It's 1851,  and   we're 12345\tmiles from\n\n land: na\303\257ve \346\210\221\346\203\263 3.3\n" >"$tmp/odd.txt"
 run pretrain --run "$tmp/gpt2-run" --n-layer 2 --n-head 2 --n-embd 32 --data "$tmp/text.txt" --tokenizer "$tmp/tok" --seq 24 --batch 2 --steps 2 --mode mem \
     --durability none --quiet
 works "a GPT-2" export "$tmp/gpt2-run" "$tmp/gpt2"
@@ -39,6 +43,11 @@ for family in gpt2 llama mistral qwen2 qwen3 gemma3_text; do
     says "$tmp/$family" from.folder
     says "$tmp/$family.gguf" from.file
     same "$(cat "$tmp/from.folder")" "$(cat "$tmp/from.file")" "$family: the file has the folder's loss and words"
+    for from in "$family" "$family.gguf"; do
+        rm -f "$tmp/ids.${from##*.}"
+        run prepare "$tmp/odd.txt" --tokenizer "$tmp/$from" --out "$tmp/ids.${from##*.}"
+    done
+    result "$(cmp -s "$tmp/ids.$family" "$tmp/ids.gguf"; echo $?)" "$family: its tokenizer gives the folder's ids"
     works "$family: import" import "$tmp/$family.gguf" "$tmp/run" --mode su+o --csd-mem 192K --durability none
     run export "$tmp/run" "$tmp/again.gguf" --gguf-type f32
     result "$(cmp -s "$tmp/$family.gguf" "$tmp/again.gguf"; echo $?)" "$family: the run is exported as the same file"
@@ -69,7 +78,7 @@ works "finetune, by the file's chat template" finetune --task chat --run "$tmp/r
 run export "$tmp/run" "$tmp/chat.gguf"
 result "$(grep -aqF "{{ m['role'] }}: {{ m['content'] }}" "$tmp/chat.gguf"; echo $?)" "  and its export has the template"
 works "prepare takes its tokenizer" prepare "$tmp/text.txt" --tokenizer "$tmp/qwen3.gguf" --out "$tmp/a.bin"
-run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/b.bin"
+run prepare "$tmp/text.txt" --tokenizer "$tmp/qwen3" --out "$tmp/b.bin"
 result "$(cmp -s "$tmp/a.bin" "$tmp/b.bin"; echo $?)" "  which gives the same ids"
 
 # docs/gguf.md, as it stands there.
@@ -143,7 +152,7 @@ changed 'put(info("llama.attention.head_count") + 4, "I", 0)' "num_attention_hea
 changed 'rename("llama.context_length", "llama.context_lengtx")' "the key llama.context_length is missing"
 changed 'put(info("rope_freqs.weight") + 16, "Q", 32)' "overlap"
 changed 'put(b.index(struct.pack("<d", 4.0), info("sitrain.rope.factor")), "d", 9.0)' "are not those of Llama 3.1"
-changed 'at = b.index(b"gpt-2"); b[at:at + 5] = b"gpt-9"' "splits texts as \"gpt-9\""
+changed 'at = b.index(b"llama-bpe"); b[at + 6:at + 9] = b"xyz"' "splits texts as \"llama-xyz\""
 result "$([ ! -e "$tmp/none" ] && [ ! -e "$tmp/none.gguf" ]; echo $?)" "and nothing was made"
 
 done_testing

@@ -29,10 +29,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCKS = 4, WORDS = 2, SHARED = 3 };
+enum { BLOCKS = 4, WORDS = 2, SHARED = 3, ADAPTED = 2 };
 
 static const size_t sizes[BLOCKS] = { 8000, 7000, 7000, 77 };
 static const size_t words[WORDS + 2 + WORDS] = { 5000, 3000, 7000, 77, 5000, 3000 };
+/* Frozen blocks around an adapter for each layer. */
+static const size_t adapted[2 * ADAPTED + 2] = { 5000, 7000, 7000, 3000, 2999, 77 };
 /* Of ranks: blocks of several portions, one of which some ranks have none of. */
 static const size_t shared[SHARED] = { 20000, 33000, 77 };
 static size_t       portions[THREADS_HOSTS][SHARED];
@@ -106,6 +108,10 @@ struct run_config life_config(const struct plan *p, struct runlog *log, size_t r
         cfg = toy_config(RUN_AT, p->mode, words, WORDS + 1 + 1 + head);
         cfg.route = route_pieces(WORDS, 1, head);
     }
+    if (p->frozen) {
+        cfg = toy_config(RUN_AT, p->mode, adapted, 2 * ADAPTED + 2);
+        cfg.route = route_adapters(ADAPTED);
+    }
     if (p->ranks)
         config_rank(&cfg, p, rank);
     cfg.log = log;
@@ -175,7 +181,8 @@ static int is_there(const char *path)
 static void clear(size_t rank)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",
-                                        "dev0/states", "dev1/states",    "image0", "run.lock" };
+                                        "dev0/states", "dev1/states",    "image0",
+                                        "frozen",      "run.lock" };
 
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         char path[96];
@@ -241,8 +248,9 @@ static int train(const struct plan *p, const struct run_config *cfg, uint64_t en
     for (; !rc && step < end; step++) {
         double loss;
 
-        rc = p->words ? toy_order_step(cfg, s, step, (int)step == p->skip, &loss, err)
-                      : toy_step(cfg, s, step, (int)step == p->skip, 0, &loss, err);
+        rc = p->words || p->frozen
+                 ? toy_order_step(cfg, s, step, (int)step == p->skip, &loss, err)
+                 : toy_step(cfg, s, step, (int)step == p->skip, 0, &loss, err);
         if (rc)
             break;
         w->differs |= (w->seen >> step & 1) && memcmp(&loss, &w->loss[step], sizeof loss);
@@ -470,18 +478,18 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
     out->n = rc ? 0 : st.n_subs;
     for (size_t i = 0; i < out->n; i++) {
         const struct store_sub *u = &st.subs[i];
+        size_t                  states = store_states_of(&st, u);
         uint64_t                slot = store_slot_off(&st, u->class_, j.subs[i].slot);
         char                   *path;
 
         assert(!devices_path(&path, cfg, u->device, 0, found));
         out->sub[i].version = j.subs[i].version;
-        out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
-        out->sub[i].wire = stored_sum(path, slot + store_state_bytes(&st, u->n_pad),
-                                      store_wire_bytes(&st, u->n_pad));
+        out->sub[i].states = stored_sum(path, slot, states);
+        out->sub[i].wire = stored_sum(path, slot + states, store_wire_bytes(&st, u->n_pad));
         if (honest) // of a step that is complete: nobody reads it again, and what is lost of it is
                     // not missed
             out->sub[i].grad = j.grads[i].crc;
-        if (cfg->error_feedback)
+        if (cfg->error_feedback && u->trains)
             out->sub[i].residual = stored_sum(path, store_residual_off(u, j.state.applied),
                                               store_residual_bytes(u->n_pad));
         free(path);

@@ -21,6 +21,7 @@ struct plan {
     int           cards;            // --csd xrt: on a simulated disk and a software SmartSSD
     int           pieces;           // that a step leaves on the devices
     int           words; // the embeddings are two blocks: 1: the head is tied to them, 2: two more
+    int           frozen; // all but an adapter for each of two layers
     size_t        ranks;            // that train it, each on a machine of its own; 0: one
     int           rival; // another process removes the lock's file and resumes the run meanwhile
     int           makers; // two processes make it at once, as run/folder/creation.c does it
