@@ -181,6 +181,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
         o->train.seq = 128;
     rc = rc ? rc : train_opts_check(&o->train, err);
     rc = rc ? rc : model_choose(&b->config, &tokenizer, &o->model, &o->train, err);
+    b->config = lora_base(&b->config); // an adapter's: its base is measured
     if (o->probe) // layers do not depend on the head
         b->config.n_labels = 0;
     else if (!rc && arch_classifies(&b->config))

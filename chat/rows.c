@@ -251,13 +251,13 @@ int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form
     int                            json = 0, rc;
 
     *out = NULL;
-    if (!r || !(r->path = strdup(path))) {
+    if (!r || !(r->path = strdup(unpack_shown(path)))) {
         free(r);
         return err_set(err, -ENOMEM, "no memory to read %s", path);
     }
     r->form = form;
     rc = names_take(r, names ? names : &own, err);
-    rc = rc ? rc : unpack_open(&f, &packed, r->path, err);
+    rc = rc ? rc : unpack_open(&f, &packed, path, err);
     rc = rc ? rc : contents_check(f, packed, r->path, &json, err);
     if (rc && f)
         fclose(f);

@@ -5,6 +5,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/table.h"
 #include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
@@ -55,6 +56,7 @@ static int add_file(struct chat_template *t, const char *name, const char *path,
     size_t n;
     int    rc = file_read_whole(&text, &n, path, TEMPLATE_MOST, err);
 
+    rc = rc ? rc : file_kind_check_bytes(text, n, path, FILE_FOR_TEMPLATE, err);
     rc = rc ? rc : add(t, name, text, n, path, err);
     free(text);
     return rc;

@@ -10,7 +10,7 @@
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
 #include "model/finite.h"
-#include "model/hf.h"
+#include "model/peft.h"
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
@@ -294,19 +294,25 @@ static int check_run(struct check *c, struct err *err)
 
 static int check_folder(struct check *c, struct err *err)
 {
-    struct hf   *hf = NULL;
-    struct watch w = work_begin(&say_events, "checking %s", c->o->what);
-    int          rc = hf_open(&hf, c->o->what, &w, err); // also verifies the files
+    struct hf          *hf = NULL;
+    struct safetensors *st = NULL;
+    int                 adapter = peft_is_folder(c->o->what); // its base may be elsewhere
+    struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
+    struct hf_files     files = { 0 };
+    int rc = adapter ? peft_files_open(&st, c->o->what, err) : hf_open(&hf, c->o->what, &w, err);
 
+    rc = rc || !adapter ? rc : safetensors_verify(st, &w, err);
     work_end(&say_events);
-    if (!rc) {
-        struct hf_files files = hf_files(hf);
-
+    if (!rc && adapter)
+        files = (struct hf_files){ st->n, st->bytes, st->summed };
+    else if (!rc)
+        files = hf_files(hf); // hf_open has verified them
+    if (!rc)
         check_line(c, "tensors", files.bytes, "%zu%s", files.tensors,
                    files.summed ? "" : ", without checksums of siTrain: their structure alone was "
                                        "checked");
-    }
-    if (!rc) {
+    safetensors_close(st);
+    if (!rc && hf) {
         struct finite all = {hf_source(hf), hf_model(hf), c->o->what};
 
         w = work_begin(&say_events, "looking at the values of %s", c->o->what);
@@ -426,7 +432,7 @@ static int run(struct opt_line *line, struct err *err)
     progress_quiet(o->quiet);
     if (session_may_be_run(o->what))
         rc = check_run(&c, err);
-    else if (hf_is_folder(o->what))
+    else if (peft_is_folder(o->what) || hf_is_folder(o->what))
         rc = check_folder(&c, err);
     else if (!(rc = hf_refuse_other(o->what, err)))
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "

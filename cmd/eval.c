@@ -8,7 +8,7 @@
 #include "cmd/terminal/say.h"
 #include "data/base/nan.h"
 #include "run/folder/output.h"
-#include "run/sources/corpus.h"
+#include "run/sources/token_folders.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
@@ -144,18 +144,18 @@ static int open_masking(struct masking *out, const struct model_folder *r,
 
 /* Opens the token files and texts of --data, in their order. */
 static int open_data(struct mixture *out, const struct model_folder *r, const struct eval_opts *o,
-                     struct err *err)
+                     const struct opt_strings *data, struct err *err)
 {
     unsigned width;
     size_t   texts = 0;
     int      rc = 0;
 
-    *out = (struct mixture){ .source = calloc(o->data.n + 1, sizeof *out->source) };
+    *out = (struct mixture){ .source = calloc(data->n + 1, sizeof *out->source) };
     if (!out->source)
         return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < o->data.n && !rc; i++) {
+    for (size_t i = 0; i < data->n && !rc; i++) {
         struct tokens **t = &out->source[out->n].tokens;
-        const char     *path = o->data.item[i];
+        const char     *path = data->item[i];
 
         rc = corpus_detect(path, (enum tokens_format)o->data_format, r->config.vocab, &width,
                            &say_events, err);
@@ -173,6 +173,9 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
     const struct task_names labelled = { .pair = o->columns.pair, .label = o->columns.label };
+    const struct corpus_opts given = { .data = o->data, .format = o->data_format };
+    struct token_folders *folders = NULL;
+    struct corpus_opts    all;
     struct mixture   data = { 0 };
     struct evaluator e = { 0 };
     struct masking   masking;
@@ -184,13 +187,15 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
-    rc = rc ? rc : open_data(&data, r, o, err);
+    rc = rc ? rc : token_folders_open(&folders, &all, &given, err);
+    rc = rc ? rc : open_data(&data, r, o, &all.data, err);
     rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, NULL, err);
     e.masking = arch_is_masked(&r->config) ? &masking : NULL;
     if (!rc && !(rc = evaluate_tokens(&e, &data, 0, &loss, &tokens, err)) &&
         !(rc = eval_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
+    token_folders_close(folders);
     mixture_close(&data);
     return rc;
 }
@@ -211,6 +216,7 @@ struct evaluation {
     struct evaluator           by;
     size_t                     seq, parts;
     struct part                part[2 * TASK_SPLITS];
+    struct row_list            own[2]; // own rows: to evaluate, to predict
 };
 
 /* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in
@@ -270,7 +276,8 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     struct part            *p = &v->part[v->parts++];
     char                    notice[768];
 
-    *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
+    *p = (struct part){ { .task = &v->task, .own = e->task ? NULL : &v->own[!labels],
+                          .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
     int rc = labelled_check(&p->rows, e->task ? opt_first(&e->data) : NULL, file, err);
@@ -291,6 +298,9 @@ static int add_parts(struct evaluation *v, struct err *err)
 
     if (!v->r->hf)
         labelled_columns(&v->trained, &v->r->run);
+    struct opt_strings test = { (const char **)(uintptr_t)&e->test_file, e->test_file != NULL };
+    rc = row_list_open(&v->own[0], &e->eval_files, err);
+    rc = rc ? rc : row_list_open(&v->own[1], &test, err);
     v->columns = e->columns.text ? e->columns : v->trained;
     v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
     for (size_t i = 0; i < TASK_SPLITS && v->task.dev[i] && !rc; i++)
@@ -336,7 +346,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 static int run_parts(const struct evaluation *v, struct err *err)
 {
-    long pad = model_folder_pad(v->r, v->e->model, v->tok);
+    long pad = model_folder_pad(v->r, v->tok);
     int  rc = 0;
 
     for (size_t i = 0; i < v->parts && !rc; i++) {
@@ -362,9 +372,6 @@ static int check(const struct eval_opts *e, const struct opt_line *line, struct 
     if (chat || pairs || e->reference)
         return err_misuse(err, "--%s is for conversations and preferences, and %s is a classifier: "
                           "leave it out", chat ? chat : pairs ? pairs : "reference", e->model);
-    if (e->eval_files.n > 1)
-        return err_misuse(err, "--eval-file was given %zu times: only conversations may come from "
-                          "several files", e->eval_files.n);
     int rc = columns_check(&e->columns, e->eval_files.n || e->test_file, err);
 
     if (rc)
@@ -419,6 +426,8 @@ out:
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
         task_names_free(&v.part[i].rows.read);
+    row_list_close(&v.own[0]);
+    row_list_close(&v.own[1]);
     task_names_free(&v.trained);
     classes_close(&v.classes);
     return rc;
@@ -432,8 +441,8 @@ static int run(struct opt_line *line, struct err *err)
 
     int rc = predict_check_all(o, err);
     rc = rc ? rc : model_which(&which, &o->which, o->model, err);
-    rc = rc ? rc : model_folder_open(&r, o->model, which, disk_name((size_t)o->read.disk),
-                                     &say_events, err);
+    rc = rc ? rc : model_folder_open(&r, o->model, o->read.base, which,
+                                     disk_name((size_t)o->read.disk), &say_events, err);
     rc = rc ? rc : model_folder_given(&r, o->tokenizer, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;

@@ -139,7 +139,7 @@ static int take_rows(struct chatting *c, struct err *err)
 {
     const struct eval_opts *e = c->e;
     const struct chat_opts *o = &e->chat;
-    struct chat_files       f = { .eval = e->eval_files, .o = o, .now = time(NULL),
+    struct chat_files       f = { .o = o, .now = time(NULL),
                                   .pairs = is_pairs(c) ? &e->pairs : NULL,
                                   .most_eval = e->max_eval, .host_mem = c->read.host_mem };
     int                     rc = model_folder_tokenizer(&c->tok, c->r, e->tokenizer, err);
@@ -150,8 +150,11 @@ static int take_rows(struct chatting *c, struct err *err)
         return rc;
     f.names = pairs_opts_names(f.pairs, o, &e->columns);
     f.chat = c->chat;
-    rc = chat_files_check(&f, err);
-    return rc ? rc : open_rows(c, &f, err);
+    rc = row_list_open(&f.eval, &e->eval_files, err);
+    rc = rc ? rc : chat_files_check(&f, err);
+    rc = rc ? rc : open_rows(c, &f, err);
+    row_list_close(&f.eval);
+    return rc;
 }
 
 /* What the reference model says to the rows. It must have the same tokenizer. */
@@ -159,7 +162,7 @@ static int refer(struct chatting *c, struct err *err)
 {
     struct model_folder ref;
     struct evaluator    by = { 0 };
-    int rc = model_folder_open(&ref, c->e->reference, MODEL_LAST, NULL, &say_events, err);
+    int rc = model_folder_open(&ref, c->e->reference, NULL, MODEL_LAST, NULL, &say_events, err);
 
     if (!rc && ref.config.vocab != c->r->config.vocab)
         rc = err_misuse(err, "--reference %s has %zu words, and %s has %zu", c->e->reference,

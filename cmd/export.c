@@ -5,11 +5,13 @@
 #include "cmd/terminal/say.h"
 #include "run/folder/exports.h"
 #include "run/folder/output.h"
+#include "run/folder/settings.h"
 #include "run/loop/model_folder.h"
 
 struct export_opts {
     const char *run, *dir;
-    int         dtype, gguf_type;
+    const char *base;
+    int         dtype, gguf_type, adapter;
     uint64_t    shard; // bytes
     struct which_opts which;
 };
@@ -17,7 +19,8 @@ struct export_opts {
 #define AT(field) offsetof(struct export_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "Run to export, or Hugging Face folder to convert" },
+    { "RUN", OPT_ARG, AT(run),
+      .help = "Run to export, or Hugging Face or adapter folder to convert" },
     { "HFDIR", OPT_ARG, AT(dir),
       .help = "Folder to write, new or empty. A name that ends in .gguf is that of a GGUF file "
               "instead, for llama.cpp and Ollama." },
@@ -25,6 +28,10 @@ static const struct opt_row rows[] = {
     { "max-shard-size", OPT_SIZE, AT(shard), "5G",
       .help = "Largest size of the tensors in one file (0: one file). A larger model becomes "
               "model-00001-of-0000N.safetensors with an index, as in transformers." },
+    { "adapter", OPT_FLAG, AT(adapter),
+      .help = "Write the adapters alone, as a folder that `peft` loads (default: merged into their "
+              "model)" },
+    OPT_BASE_ROW(AT(base), OPT_COMMAND),
     { "gguf-type", OPT_WORD, AT(gguf_type), "f16", gguf_type_word,
       .help = "Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; "
               "rows that are no multiple of 32 stay f16. Vectors are f32." },
@@ -49,6 +56,29 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
     return 0;
 }
 
+/* The name of the base that an adapter's folder gets, malloced; "": unknown. */
+static char *base_name(const struct model_folder *r, const struct export_opts *o)
+{
+    char *said = r->hf ? realpath(r->base, NULL) : settings_get(r->run.log, "lora.base");
+
+    if (!o->base || r->hf)
+        return said ? said : strdup("");
+    free(said);
+    return strdup(o->base);
+}
+
+/* Parameters that are written. */
+static double written(const struct model_folder *r, const struct export_opts *o)
+{
+    const struct model_config *g = &r->config;
+    size_t                     n = 0;
+
+    for (size_t b = 0; b < arch_blocks(g); b++)
+        if (!o->adapter || arch_block_kind(g, b) == ARCH_ADAPTER)
+            n += arch_block_size(g, b);
+    return (double)n;
+}
+
 static int write_folder(struct model_folder *r, const struct export_opts *o, struct err *err)
 {
     static const enum st_dtype dtypes[] = {
@@ -65,16 +95,17 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
                                      .tokenizer = *r->tokenizer ? r->tokenizer : NULL,
                                      .strange = r->hf != NULL, .notice = notice,
                                      .notice_size = sizeof notice };
-    int                        rc = r->hf ? hf_labels(&labels, o->run, err)
-                                          : session_labels(&labels, &r->run, err);
+    char                      *base = o->adapter ? base_name(r, o) : NULL;
+    int                        rc = model_folder_labels(&labels, r, o->run, err);
 
     x.labels = labels.n ? &labels : NULL;
     if (!rc && !arch_classifies(&r->config))
-        rc = model_folder_generation(&generation, r, o->run, err);
+        rc = model_folder_generation(&generation, r, err);
     x.generation = generation;
+    x.base = base;
     if (!rc && x.tokenizer && !(rc = model_folder_tokenizer(&tok, r, NULL, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
-    x.pad = model_folder_pad(r, o->run, tok);
+    x.pad = model_folder_pad(r, tok);
     tokenizer_close(tok);
     rc = rc                       ? rc
          : export_is_gguf(o->dir) ? export_gguf(o->dir, &x, o->gguf_type, o->run, err)
@@ -88,9 +119,27 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         fprintf(stderr, "siTrain: %s\n", notice);
     if (!rc && !x.tokenizer)
         say_line(stderr, "siTrain: %s has no tokenizer: %s holds the model alone", o->run, o->dir);
+    if (!rc && base && !*base)
+        say_line(stderr, "siTrain: the base of %s is in no folder: give its name as "
+                 "base_model_name_or_path in %s/adapter_config.json, or as --base", o->run, o->dir);
     hf_labels_free(&labels);
     json_decref(generation);
+    free(base);
     return rc;
+}
+
+/* Whether a run's adapters are merged, or written apart. */
+static int choose_form(struct model_folder *r, const struct export_opts *o, struct err *err)
+{
+    if (o->adapter && !r->config.lora.rank)
+        return err_misuse(err, "--adapter: %.300s has no adapters: leave it out, and the model is "
+                          "written", o->run);
+    if (o->adapter && export_is_gguf(o->dir))
+        return err_misuse(err, "--adapter writes a folder, and %.300s is the name of a GGUF file: "
+                          "leave --adapter out, and the merged model is written", o->dir);
+    if (o->base && !r->hf && !o->adapter)
+        return err_misuse(err, "--base is for adapters: give --adapter too, or leave it out");
+    return o->adapter ? 0 : model_folder_merge(r, err);
 }
 
 static int run(struct opt_line *line, struct err *err)
@@ -107,25 +156,28 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : output_check(&out, err);
     rc = rc || gguf ? rc : hf_export_check(o->dir, err);
     rc = rc ? rc : model_which(&which, &o->which, o->run, err);
-    rc = rc ? rc : model_folder_open(&r, o->run, which, NULL, &say_events, err);
+    rc = rc ? rc : model_folder_open(&r, o->run, session_is_run(o->run) ? NULL : o->base, which,
+                                     NULL, &say_events, err);
+    rc = rc ? rc : choose_form(&r, o, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc || !gguf ? rc : gguf_config_check(&r.config, err);
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
-        say_line(stdout, "%s: %.4g million parameters", o->dir,
-                 (double)arch_total(&r.config) / 1e6);
+        say_line(stdout, "%s: %.4g million parameters%s", o->dir, written(&r, o) / 1e6,
+                 o->adapter ? " in adapters" : "");
     model_folder_close(&r);
     return rc;
 }
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR|FILE.gguf [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE] "
-             "[--gguf-type f16|bf16|f32|q8_0]",
+    .usage = "RUN HFDIR|FILE.gguf [--last] [--adapter] [--dtype fp32|bf16|fp16] "
+             "[--max-shard-size SIZE] [--gguf-type f16|bf16|f32|q8_0]",
     .summary = "write a folder that Hugging Face's transformers loads, or a GGUF file",
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
             "model after the last step. If another process trains the run, the model after the "
-            "step that it is at. Equal parameters give equal files, byte for byte.",
+            "step that it is at. Adapters (LoRA) are merged into their model, unless --adapter is "
+            "given. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
     .examples = { "siTrain export first first-hf",
                   "siTrain export mine mine.gguf --gguf-type q8_0" },

@@ -10,6 +10,7 @@
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
 #include "data/base/nan.h"
+#include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
@@ -20,6 +21,7 @@
 #include "run/loop/training.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
+#include "run/sources/row_sources.h"
 #include "run/sources/source.h"
 
 #define AT(field) offsetof(struct finetune_opts, field)
@@ -30,12 +32,16 @@ static const struct opt_row rows[] = {
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "Run to continue from its last commit" },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder or run to start from. The head is kept if its number of "
-              "classes fits.", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder or run to start from, or folder of an adapter to go on with. "
+              "The head is kept if its number of classes fits.", .kept = OPT_SOURCE },
+    OPT_BASE_ROW(AT(base), OPT_SOURCE),
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder (default: --init's)", .kept = OPT_SOURCE },
     { "data", OPT_PATH, AT(data), .arg = "DIR",
       .help = "Folder of --task, with train.tsv and dev.tsv as in GLUE", .kept = OPT_SOURCE },
+    { "mix", OPT_STRING, AT(tune.mix), .arg = "WEIGHT,..",
+      .help = "Weights of several --train-file, such as 0.7,0.3: their shares of the training's "
+              "rows. By default all rows are one pool.", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -45,6 +51,7 @@ static const struct opt_part parts[] = {
     { "Conversations", chat_opt_rows, AT(chat) },
     { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 static const struct opt_default defaults[] = { { "steps", NULL },        { "batch", "32" },
@@ -62,15 +69,17 @@ struct material {
     char                 notice[512]; // of its head
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
+    struct row_list      rows[3]; // own rows: of training, evaluation, prediction
     struct labelled_file file[1 + 2 * TASK_SPLITS];
     size_t               files;
     struct hf_labels     labels;  // borrows the task's
     struct newrun        n;
 };
 
-/* One's own: the columns of the training file, which comes first, are those of the others. */
-static int add_file(struct material *m, const char *name, const char *file, int labels,
-                    struct err *err)
+/* One's own: the columns of the training file, which comes first, are those of the others. own: its
+ * files; NULL: `file` of the task's folder. */
+static int add_file(struct material *m, const char *name, const struct row_list *own,
+                    const char *file, int labels, struct err *err)
 {
     const struct finetune_opts *o = m->o;
     const struct tune_opts     *t = &o->tune;
@@ -80,8 +89,9 @@ static int add_file(struct material *m, const char *name, const char *file, int 
     *e = (struct labelled_file){
         .name = name,
         .task = m->task,
-        .own = m->own != NULL,
+        .own = own,
         .asked = first ? o->columns : m->file[0].read,
+        .mix = t->mix,
         .labels = labels,
         .split = labels ? t->split : 0,
         .held = !first && t->split > 0,
@@ -91,22 +101,36 @@ static int add_file(struct material *m, const char *name, const char *file, int 
         .most_held = t->max_eval,
         .events = say_events_of_job()
     };
-    return labelled_check(e, m->own ? NULL : o->data, file, err);
+    return labelled_check(e, o->data, file, err);
+}
+
+/* The user's own files. */
+static int add_own(struct material *m, struct err *err)
+{
+    const struct tune_opts *t = &m->o->tune;
+    struct row_list        *own = m->rows;
+    int                     rc = add_file(m, RUN_TRAIN, &own[0], NULL, 1, err);
+
+    if (!rc && (t->split > 0 || own[1].n))
+        rc = add_file(m, run_dev[0], &own[t->split > 0 ? 0 : 1], NULL, 1, err);
+    if (!rc && t->predict && own[2].n)
+        rc = add_file(m, run_test[0], &own[2], NULL, 0, err);
+    return rc;
 }
 
 static int add_files(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    const char *const       own[] = { opt_first(t->split > 0 ? &t->train_file : &t->eval_file),
-                                      NULL, t->test_file, NULL };
-    const char *const      *devs = m->own ? own : m->task->dev;
-    const char *const      *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, RUN_TRAIN, m->own ? opt_first(&t->train_file) : TASK_TRAIN_FILE, 1, err);
+    const char *const      *devs = m->task->dev, *const *tests = m->task->tests;
+
+    if (m->own)
+        return add_own(m, err);
+    int rc = add_file(m, RUN_TRAIN, NULL, TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
-        rc = add_file(m, run_dev[i], devs[i], 1, err);
+        rc = add_file(m, run_dev[i], NULL, devs[i], 1, err);
     for (size_t i = 0; i < TASK_SPLITS && t->predict && tests[i] && !rc; i++)
-        rc = add_file(m, run_test[i], tests[i], 0, err);
+        rc = add_file(m, run_test[i], NULL, tests[i], 0, err);
     return rc;
 }
 
@@ -124,10 +148,9 @@ static int check_source(const struct opt_line *line, struct err *err)
                           chat);
     if (pairs)
         return err_misuse(err, "--%s is for preferences: give --task dpo, or leave it out", pairs);
-    if (t->train_file.n > 1 || t->eval_file.n > 1)
-        return err_misuse(err, "--%s-file was given %zu times: only conversations (--task chat) "
-                          "may come from several files", t->train_file.n > 1 ? "train" : "eval",
-                          t->train_file.n > 1 ? t->train_file.n : t->eval_file.n);
+    if (t->task && t->mix)
+        return err_misuse(err, "--mix has weights of several --train-file, and --task %s takes its "
+                          "rows from --data: leave it out", t->task);
     if (!t->task && !t->train_file.n)
         return err_misuse(err, "training rows are missing: give --task TASK and --data DIR, or "
                                "--train-file FILE");
@@ -158,10 +181,13 @@ static int check_source(const struct opt_line *line, struct err *err)
 static int find_task(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    int                     rc = 0;
+    const struct opt_strings test = { (const char **)(uintptr_t)&t->test_file, !!t->test_file };
+    int                     rc = row_list_open(&m->rows[0], &t->train_file, err);
 
-    if (!t->task)
-        rc = task_own(&m->own, opt_first(&t->train_file), &m->o->columns, t->regression, err);
+    rc = rc ? rc : row_list_open(&m->rows[1], &t->eval_file, err);
+    rc = rc ? rc : row_list_open(&m->rows[2], &test, err);
+    if (!rc && !t->task)
+        rc = task_own(&m->own, m->rows[0].item, m->rows[0].n, &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
     if (!rc && m->task && m->task->n_labels == 1 && m->o->train.label_smoothing > 0)
         rc = err_misuse(err, "--label-smoothing is for words and classes, and a regressor has "
@@ -226,17 +252,24 @@ static int take_head(struct material *m, struct err *err)
 }
 
 /* Everything that can be refused, before anything is made. */
-static int gather(struct material *m, const struct opt_line *line, struct err *err)
+static int gather(struct material *m, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
     struct model_config    *g = &m->n.config;
     int                   rc = check_source(line, err);
 
+    if (!rc)
+        rc = row_sources_spool(&o->tune, m->n.dir, m->n.comm ? m->n.comm->size : 1, m->n.events,
+                               err);
     if (rc || (rc = find_task(m, err)) || (rc = finetune_init(&m->init, &m->n, err)) ||
         (rc = take_head(m, err)))
         return rc;
     g->n_labels = m->task->n_labels;
     g->headless = 0;
+    if ((rc = lora_opts_begin(g, line, &o->train.lora, m->init.adapter ? o->init : NULL, err)))
+        return rc;
+    m->n.base = m->init.hf ? m->init.base : NULL;
+    m->n.adapted = m->init.adapter != NULL;
     if ((rc = tune_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, TUNE_SEQ,
                        g->n_positions, m->n.tokenizer, err)) ||
         (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
@@ -293,6 +326,8 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
         say_own(&m);
     for (size_t i = 0; i < m.files; i++)
         task_names_free(&m.file[i].read);
+    for (size_t i = 0; i < sizeof m.rows / sizeof *m.rows; i++)
+        row_list_close(&m.rows[i]);
     classes_close(&m.classes);
     model_folder_close(&m.init);
     task_own_free(m.own);
@@ -307,13 +342,13 @@ static int check_resume(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
-    if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
+    if (o->data || o->init || o->base || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
-        t->split > 0)
+        t->split > 0 || t->mix)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
-                          "--tokenizer, --task, --data, the files and their columns, --eval-split, "
-                          "--regression, --predict and the limits of rows out");
+                          "--tokenizer, --task, --data, the files and their columns, --mix, "
+                          "--eval-split, --regression, --predict and the limits of rows out");
     if (pairs)
         return err_misuse(err, "--resume keeps the run's loss: leave --%s out", pairs);
     return chat ? err_misuse(err, "--resume keeps the run's rows as they were encoded: leave --%s "
@@ -392,6 +427,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = o->resume            ? check_resume(line, err)
          : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)
                                 : make_run(dir, line, comm, err);
+    stdin_spool_end();
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     if (!rc && job_speaks() && before < s.o.steps)

@@ -2,6 +2,7 @@
 #include "cmd/finetune_begin.h"
 
 #include "run/folder/settings.h"
+#include "run/sources/row_sources.h"
 
 int finetune_check(const struct opt_line *line, struct err *err)
 {
@@ -18,7 +19,7 @@ int finetune_check(const struct opt_line *line, struct err *err)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
-    return 0;
+    return row_sources_check(t, err);
 }
 
 int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
@@ -28,7 +29,7 @@ int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
     if (n->comm && session_is_run(o->init))
         return err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain "
                           "export it, and give that folder to all ranks", o->init);
-    int rc = model_folder_open(init, o->init, MODEL_LAST, NULL, n->events, err);
+    int rc = model_folder_begin(init, o->init, o->base, n->events, err);
 
     if (rc)
         return rc;
@@ -39,7 +40,7 @@ int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
     if (opt_given(n->line, "dropout"))
         arch_drop(&n->config, (float)o->train.dropout);
     n->source_labels = init->config.n_labels;
-    n->pad = model_folder_pad(init, o->init, NULL);
+    n->pad = model_folder_pad(init, NULL);
     n->tokenizer = o->tokenizer ? o->tokenizer : init->tokenizer;
     return 0;
 }

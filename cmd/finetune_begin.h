@@ -9,7 +9,7 @@
 #include "run/newrun.h"
 
 struct finetune_opts {
-    const char       *config, *run, *resume, *data, *init, *tokenizer;
+    const char       *config, *run, *resume, *data, *init, *base, *tokenizer;
     struct tune_opts  tune;
     struct task_names columns;
     struct chat_opts  chat;

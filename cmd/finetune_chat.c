@@ -11,7 +11,7 @@
 #include "model/together.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
-#include "run/sources/chat_folder.h"
+#include "run/sources/row_sources.h"
 
 #include <math.h>
 
@@ -20,7 +20,6 @@ struct material {
     struct model_folder   init;
     struct chat_template *chat;
     struct chat_files     files;
-    struct text_list      list[2]; // their names
     struct newrun         n;
     json_t               *generation;
     char                  today[64];
@@ -48,18 +47,24 @@ static int check_source(const struct opt_line *line, struct err *err)
     return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
 }
 
-static int take_model(struct material *m, const struct finetune_opts *o, struct err *err)
+/* The model without a classifier's head. */
+static int take_model(struct material *m, struct opt_line *line, struct err *err)
 {
+    const struct finetune_opts *o = line->options;
     int rc = finetune_init(&m->init, &m->n, err);
 
     rc = rc ? rc : train_without_head(&m->n.config, o->init, m->n.events, err);
     if (rc)
         return rc;
+    rc = lora_opts_begin(&m->n.config, line, &o->train.lora, m->init.adapter ? o->init : NULL, err);
+    if (rc)
+        return rc;
     if (m->init.hf)
-        m->n.init = o->init;
-    else
+        m->n.init = m->n.base = m->init.base;
+    m->n.adapter = m->init.adapter ? o->init : NULL;
+    if (!m->init.hf)
         m->n.source = &m->init.source;
-    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, o->init, err);
+    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, err);
 }
 
 /* The tokenizer, the template and the files. */
@@ -78,13 +83,14 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
-    if ((rc = chat_folder_open(&m->list[0], &f->train, &o->tune.train_file, err)) ||
-        (rc = chat_folder_open(&m->list[1], &f->eval, &o->tune.eval_file, err)))
+    if ((rc = row_list_open(&f->train, &o->tune.train_file, err)) ||
+        (rc = row_list_open(&f->eval, &o->tune.eval_file, err)))
         return rc;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
     f->names = pairs_opts_names(f->pairs, &o->chat, &o->columns);
     f->chat = m->chat;
+    f->mix = o->tune.mix;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
     f->split = o->tune.split;
@@ -164,7 +170,10 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     rc = check_source(line, err);
     if (!rc && tune_pairs(&o->tune) && !opt_given(line, "lr"))
         rc = opt_set(line, "lr", PAIRS_LR, err);
-    if (rc || (rc = take_model(m, o, err)) || (rc = take_rows(m, line, err)) ||
+    if (!rc)
+        rc = row_sources_spool(&o->tune, m->n.dir, m->n.comm ? m->n.comm->size : 1, m->n.events,
+                               err);
+    if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
         (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;
     m->n.generation = m->generation;
@@ -181,8 +190,8 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
 
     rc = rc ? rc : newrun_create(&m.n, err);
     chat_template_close(m.chat);
-    chat_folder_close(&m.list[0], &m.files.train);
-    chat_folder_close(&m.list[1], &m.files.eval);
+    row_list_close(&m.files.train);
+    row_list_close(&m.files.eval);
     model_folder_close(&m.init);
     json_decref(m.generation);
     return rc;

@@ -54,7 +54,8 @@ static int run(struct opt_line *line, struct err *err)
     int                 rc;
 
     progress_quiet(o->train.quiet);
-    if ((rc = train_opts_check(&o->train, err)) || (rc = hf_config(&n.config, o->dir, err)) ||
+    if ((rc = train_opts_check(&o->train, err)) || (rc = hf_refuse_adapter(o->dir, err)) ||
+        (rc = hf_config(&n.config, o->dir, err)) ||
         (rc = hf_labels(&labels, o->dir, err)) || (rc = newrun_create(&n, err)))
         goto out;
     say_made(o->run, (double)arch_total(&n.config) / 1e6, &labels);

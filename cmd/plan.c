@@ -5,6 +5,7 @@
 #include "cmd/plan_rows.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
+#include "model/peft.h"
 #include "offload/estimate/traffic.h"
 #include "plan/forecast.h"
 #include "plan/mem_choice.h"
@@ -19,6 +20,7 @@
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
+#include "run/sources/token_folders.h"
 #include "run/sources/tokenise.h"
 
 #include <libgen.h>
@@ -74,7 +76,7 @@ static const struct opt_row rows[] = {
       .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
               "refuses data that pretrain refuses by their beginning." },
     { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
-      .help = "Weights of several --data. The plan does not depend on them." },
+      .help = "Weights of several --data or --train-file. The plan does not depend on them." },
     { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Evaluation data, of which the same holds" },
     OPT_DATA_FORMAT_ROW(AT(corpus.format)),
@@ -90,6 +92,7 @@ static const struct opt_part parts[] = {
     { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 
@@ -98,10 +101,11 @@ static void print_model(const struct session *s)
     const struct model_config *g = &s->config;
     const struct train_opts *o = &s->o;
     double                   tokens = (double)(o->batch * o->seq * o->grad_accum);
+    char                     many[96];
 
-    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million "
-           "parameters (M = %.1f MiB)\n", g->n_layer, g->n_head, g->n_embd, g->vocab,
-           g->n_positions, (double)arch_total(g) / 1e6, 2.0 * (double)arch_total(g) / (1 << 20));
+    printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %s (M = %.1f MiB)\n",
+           g->n_layer, g->n_head, g->n_embd, g->vocab, g->n_positions,
+           say_parameters(many, sizeof many, g), 2.0 * (double)arch_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
            o->batch, o->seq, training_varies(s) ? " at most" : "",
            tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
@@ -272,10 +276,11 @@ static int time_say(const json_t *found, const struct session *s, const struct p
 }
 
 /* Refuses data that pretrain would refuse, if the files exist. */
-static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+static int files_check(const struct plan_opts *o, const struct corpus_opts *all, size_t vocab,
+                       struct err *err)
 {
-    const struct opt_strings *sets[] = { &o->corpus.data, &o->corpus.eval_data };
-    struct corpus_opts        texts = o->corpus;
+    const struct opt_strings *sets[] = { &all->data, &all->eval_data };
+    struct corpus_opts        texts = *all;
     unsigned                  width;
     int                       rc = 0;
 
@@ -288,6 +293,19 @@ static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
                 if (!rc && !width)
                     rc = corpus_check_text(sets[k]->item[i], &texts, err);
             }
+    return rc;
+}
+
+static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+{
+    struct token_folders *folders = NULL;
+    struct corpus_opts    all;
+    int rc = o->tune.task || o->tune.train_file.n
+                 ? 0 : token_folders_open(&folders, &all, &o->corpus, err);
+
+    if (!rc && folders)
+        rc = files_check(o, &all, vocab, err);
+    token_folders_close(folders);
     return rc;
 }
 
@@ -348,6 +366,16 @@ static void print_memory(const struct budget *b)
     printf("\nMemory\n%s", table);
 }
 
+/* The adapters of the options, or those of the folder in --init. */
+static int plan_adapters(struct model_config *g, struct opt_line *line, struct err *err)
+{
+    struct plan_opts *o = line->options;
+    const char       *adapter = o->model.init && peft_is_folder(o->model.init) ? o->model.init
+                                                                                : NULL;
+
+    return lora_opts_begin(g, line, &o->train.lora, adapter, err);
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct plan_opts *o = line->options;
@@ -364,11 +392,13 @@ static int run(struct opt_line *line, struct err *err)
         rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
+    o->tune.mix = o->corpus.mix;
     struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs,
                                  opt_first(&o->corpus.data),
                                  o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);
     rc = rc ? rc : plan_rows(&look, &s, &of_rows, line, &o->train, err);
+    rc = rc ? rc : plan_adapters(&s.config, line, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;

@@ -4,7 +4,7 @@
 
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
-#include "run/sources/chat_folder.h"
+#include "run/sources/row_sources.h"
 
 /* ---- conversations, preferences ---- */
 
@@ -19,7 +19,6 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
 {
     struct chat_template *chat = NULL;
     const struct tune_opts *t = p->tune;
-    struct text_list      list[2] = { 0 };
     struct chat_files     f = { .o = p->chat, .split = t->split, .pairs = pairs_of(p),
                                 .names = pairs_opts_names(pairs_of(p), p->chat, p->columns),
                                 .host_mem = train->host_mem,
@@ -27,8 +26,8 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
     const char           *dir = p->folder;
     int                   rc = p->chat->date ? chat_date(&f.now, p->chat->date, err) : 0;
 
-    rc = rc ? rc : chat_folder_open(&list[0], &f.train, &t->train_file, err);
-    rc = rc ? rc : chat_folder_open(&list[1], &f.eval, &t->eval_file, err);
+    rc = rc ? rc : row_list_open(&f.train, &t->train_file, err);
+    rc = rc ? rc : row_list_open(&f.eval, &t->eval_file, err);
     if (!p->chat->date)
         f.now = time(NULL);
     if (!rc && dir && tokenizer_is_there(dir)) {
@@ -38,8 +37,8 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
     }
     rc = rc ? rc : chat_look(out, &f, dir, train, &say_events, err);
     chat_template_close(chat);
-    chat_folder_close(&list[0], &f.train);
-    chat_folder_close(&list[1], &f.eval);
+    row_list_close(&f.train);
+    row_list_close(&f.eval);
     return rc;
 }
 
@@ -69,37 +68,36 @@ static int plan_chat(struct rows_look *out, struct session *s, const struct plan
 
 /* ---- labelled rows ---- */
 
-/* Counts the rows of a file of the task's folder or, if dir is NULL, own rows. The caller frees
+/* Counts the rows of a file of the task's folder or, if there are any, own rows. The caller frees
  * e->read. */
 static int count_rows(struct labelled_file *e, const struct plan_rows *p, const struct task *task,
-                      const char *dir, const char *file, uint64_t most, struct err *err)
+                      const struct row_list *own, const char *file, uint64_t most, struct err *err)
 {
-    *e = (struct labelled_file){ .task = task, .own = !dir, .labels = 1, .most = most,
-                                 .asked = *p->columns, .split = dir ? 0 : p->tune->split,
+    *e = (struct labelled_file){ .task = task, .own = own, .labels = 1, .most = most,
+                                 .asked = *p->columns, .split = own ? p->tune->split : 0,
                                  .events = &say_events };
-    return labelled_check(e, dir, file, err);
+    return labelled_check(e, p->data, file, err);
 }
 
 /* out->rows: those of the larger development set, which evaluations hold predictions of. */
 static int look_labels(struct rows_look *out, const struct session *s, const struct plan_rows *p,
-                       const struct task *task, const struct train_opts *train, struct err *err)
+                       const struct task *task, const struct row_list *own,
+                       const struct train_opts *train, struct err *err)
 {
     const struct tune_opts *t = p->tune;
-    const char             *own = opt_first(&t->train_file);
     struct labelled_file    e = { 0 };
     int                     rc = 0;
 
     if (!own && !p->data)
         return 0;
     for (size_t i = 0; !own && !rc && i < TASK_SPLITS && task->dev[i]; i++) {
-        rc = count_rows(&e, p, task, p->data, task->dev[i], 0, err);
+        rc = count_rows(&e, p, task, NULL, task->dev[i], 0, err);
         out->rows = size_max(out->rows, e.rows);
         task_names_free(&e.read);
     }
     if (rc)
         return rc;
-    rc = count_rows(&e, p, task, own ? NULL : p->data, own ? own : TASK_TRAIN_FILE, t->max_train,
-                    err);
+    rc = count_rows(&e, p, task, own, TASK_TRAIN_FILE, t->max_train, err);
     out->epoch = e.rows;
     rc = rc ? rc : labelled_look(out, &e, p->folder, &s->config, train, err);
     task_names_free(&e.read);
@@ -112,25 +110,29 @@ static int plan_labels(struct rows_look *out, struct session *s, const struct pl
     const struct tune_opts *t = p->tune;
     const struct task      *task = t->task ? task_find(t->task) : NULL;
     struct task            *own = NULL;
+    struct task_names       columns = *p->columns;
+    struct row_list         files = { 0 };
 
     if (t->task && !task)
         return opt_words_refuse("task", t->task, tune_task_word, err);
-    struct task_names       columns = *p->columns;
 
     if (!t->task && p->data)
         columns.text = NULL; // that of pretrain's rows
     int rc = columns_check(&columns, t->train_file.n > 0, err);
-    if (!rc && t->train_file.n)
-        rc = task_own(&own, *t->train_file.item, p->columns, t->regression, err);
-    if (rc || (!task && !own))
+    if (!rc && t->train_file.n && !(rc = row_list_open(&files, &t->train_file, err)))
+        rc = task_own(&own, files.item, files.n, p->columns, t->regression, err);
+    if (rc || (!task && !own)) {
+        row_list_close(&files);
         return rc;
-    task = task ? task : own;
+    }
+    task = own ? own : task;
     s->config.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
         train->batch = 32; // finetune's default
     rc = tune_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq, TUNE_SEQ,
                   s->config.n_positions, p->folder, err);
-    rc = rc ? rc : look_labels(out, s, p, task, train, err);
+    rc = rc ? rc : look_labels(out, s, p, task, own ? &files : NULL, train, err);
+    row_list_close(&files);
     task_own_free(own);
     return rc;
 }
@@ -138,7 +140,9 @@ static int plan_labels(struct rows_look *out, struct session *s, const struct pl
 int plan_rows(struct rows_look *out, struct session *s, const struct plan_rows *p,
               const struct opt_line *line, struct train_opts *train, struct err *err)
 {
-    int rc = (tune_chats(p->tune) ? plan_chat : plan_labels)(out, s, p, line, train, err);
+    int rc = p->tune->train_file.n ? row_sources_check(p->tune, err) : 0;
+
+    rc = rc ? rc : (tune_chats(p->tune) ? plan_chat : plan_labels)(out, s, p, line, train, err);
 
     if (!rc && opt_given(line, "dropout") && (s->rows != SESSION_WHOLE || s->config.n_labels))
         arch_drop(&s->config, (float)train->dropout);

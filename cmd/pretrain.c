@@ -4,6 +4,8 @@
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
 #include "data/base/machine.h"
+#include "model/hf.h"
+#include "plan/memory.h"
 #include "run/folder/settings.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
@@ -11,11 +13,11 @@
 #include "run/model_opts.h"
 #include "run/newrun.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus.h"
+#include "run/sources/token_folders.h"
 
 struct pretrain_opts {
     const char        *config, *run, *resume, *tokenizer;
-    struct corpus_opts corpus;
+    struct corpus_opts corpus, all; // all: with the files of folders of token files
     struct model_opts model;
     struct train_opts train;
 };
@@ -52,6 +54,7 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
+    { "Adapters (LoRA)", lora_rows, AT(train.lora) },
     { 0 }
 };
 
@@ -59,8 +62,9 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
 {
     struct pretrain_opts *o = line->options;
     struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init,
-                        .corpus = &o->corpus, .line = line, .comm = comm,
+                        .corpus = &o->all, .line = line, .comm = comm,
                         .events = say_events_of_job() };
+    char          init[HF_PATH_BYTES];
     int           rc = train_opts_check(&o->train, err);
 
     if (rc)
@@ -74,6 +78,12 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     rc = model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     rc = rc ? rc : train_without_head(&n.config, o->model.init, n.events, err);
+    rc = rc ? rc : model_init(init, &n.adapter, &o->model, err);
+    rc = rc ? rc : lora_opts_begin(&n.config, line, &o->train.lora, n.adapter, err);
+    if (!rc && n.config.lora.rank && !n.init)
+        events_notice(n.events, "--lora-rank without --init: the model's random parameters stay as "
+                      "they are, and only adapters are trained");
+    n.init = n.base = n.init ? init : NULL;
     n.tokenizer = o->tokenizer;
     return rc ? rc : newrun_create(&n, err);
 }
@@ -124,7 +134,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         rc = masking_framed(&masking, &s->config, err);
     // options come before data: a run without data takes all options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
-        (rc = corpus_resume(s, &o->corpus, err)))
+        (rc = corpus_resume(s, &o->all, err)))
         return rc;
     schedule_end_tell(s);
     return 0;
@@ -152,18 +162,22 @@ static int run(struct opt_line *line, struct err *err)
     struct session           s = { 0 };
     struct comm             *comm;
     char                     dir[SESSION_PATH];
+    struct token_folders *folders = NULL;
     int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
     if (rc)
         return rc;
-    if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
+    if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab ||
+                      model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
-    rc = o->resume ? 0 : make_run(dir, line, comm, err);
+    rc = token_folders_open(&folders, &o->all, &o->corpus, err);
+    rc = rc || o->resume ? rc : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
     rc = rc ? rc : command_train(&s, &finished, err);
     session_close(&s);
+    token_folders_close(folders);
     return rc;
 }
 

@@ -124,9 +124,10 @@ static int print_engine(struct printing *p, const struct opt_row *row, struct er
 
 static int print_training(struct printing *p, struct err *err)
 {
-    int rc = 0;
+    const struct opt_row *row;
+    int                   rc = 0;
 
-    for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
+    for (size_t i = 0; (row = train_opts_row(i)) && !rc; i++) {
         if (row->kept == OPT_PASSING || is_left_out(p, row->name))
             continue;
         // the first runs of pairs kept --label-smoothing among what was given

@@ -217,12 +217,12 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
 }
 
 /* Refuses keys that no family may have. */
-static int config_refuse(const struct model_config *g, const struct hf_keys *k, struct err *err)
+static int config_refuse(const struct model_config *g, const struct hf_keys *k, const char *dir,
+                         struct err *err)
 {
-    if (hf_key_has(k, "quantization_config"))
-        return err_misuse(err, "%s: \"quantization_config\": a quantized model cannot be trained",
-                          k->path);
-    return g->arch->encoder ? 0 : hf_key_must(1, k, "is_causal", g->arch->title, err);
+    int rc = hf_refuse_quantized(dir, k, err);
+
+    return rc || g->arch->encoder ? rc : hf_key_must(1, k, "is_causal", g->arch->title, err);
 }
 
 /* Reads dir/config.json, or the sizes of a GGUF file, into *out. The caller json_decref()s it. */
@@ -256,7 +256,7 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
 
     memset(g, 0, sizeof *g);
     rc = rc ? rc : config_family(&g->arch, *out, path, err);
-    rc = rc ? rc : config_refuse(g, &(struct hf_keys){ *out, path }, err);
+    rc = rc ? rc : config_refuse(g, &(struct hf_keys){ *out, path }, dir, err);
     rc = rc ? rc : g->arch->config_read(g, &(struct hf_keys){ *out, path }, err);
     if (!rc)
         *g = arch_config(g->arch, *g);

@@ -22,9 +22,13 @@ int hf_is_folder(const char *dir);
 enum { HF_HINT = 640 };
 const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
-/* Refuses known inputs of other kinds, in hf_other.c: a folder with an adapter (PEFT), or with a
- * GGUF file alone. Returns 0 or a misuse. */
+/* Refuse known inputs of other kinds, in hf_other.c; 0 or a misuse. hf_refuse_other: an adapter
+ * folder (peft.h) without a config.json, or a folder with a GGUF file alone. hf_refuse_adapter: any
+ * adapter folder, where only a model will do. hf_refuse_quantized: a model with quantized
+ * parameters; k: the config.json in dir. */
 int hf_refuse_other(const char *path, struct err *err);
+int hf_refuse_adapter(const char *path, struct err *err);
+int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err);
 
 /* Reads dir/config.json alone. A variant that this program does not compute is refused, and the
  * message names the key. */
@@ -89,6 +93,9 @@ struct hf_export {
                                      // from begin and endoftext
     const struct hf_labels *labels;  // a classifier's labels; NULL: LABEL_0, ...
     long                 pad;        // config.json's pad_token_id, or -1
+    const char          *base;       // of a model with adapters: only these are written, as an
+                                     // adapter folder (peft.h) that names this base; "": unknown.
+                                     // NULL: the model
     const struct watch  *watch;      // is told of the parameters written; or NULL
 };
 

@@ -6,6 +6,7 @@
 #include "data/base/file.h"
 #include "data/base/round.h"
 #include "data/text/tokenizer.h"
+#include "model/peft.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -414,10 +415,12 @@ int hf_export_check(const char *path, struct err *err)
 
 int hf_export_into(const char *dir, const struct hf_export *x, struct err *err)
 {
-    int rc = write_tensors(dir, x, err);
+    int rc = x->base ? peft_write(dir, x, err) : write_tensors(dir, x, err);
 
     if (!rc && x->tokenizer)
         rc = copy_tokenizer(dir, x, err);
+    if (x->base && !arch_classifies(&x->config)) // its base says everything else
+        return rc;
     return rc ? rc : write_configs(dir, x, err);
 }
 

@@ -44,15 +44,69 @@ int hf_refuse_other(const char *path, struct err *err)
     if (*gguf)
         return err_misuse(err, "%.300s is a folder with a GGUF file: give the file itself, "
                           "%.300s/%s", path, path, gguf);
-    int beside = hf_has(path, "model.safetensors") || hf_has(path, "model.safetensors.index.json");
+    return hf_has(path, "config.json") ? 0 : hf_refuse_adapter(path, err);
+}
 
+
+int hf_refuse_adapter(const char *path, struct err *err)
+{
     if (!hf_has(path, "adapter_config.json"))
         return 0;
-    return err_misuse(err, "%.200s %s an adapter (adapter_config.json)%s, which is not in this "
-                      "version; %smerged into its model it is one: python3 -c \"from peft import "
-                      "AutoPeftModelForCausalLM as M; M.from_pretrained('%.100s')"
-                      ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)",
-                      path, beside ? "has" : "is", beside ? " beside its model" : "",
-                      beside ? "without that file the model is taken alone, and " : "",
-                      machine_python_path(path), machine_python_path(path));
+    return err_misuse(err, "%.200s is an adapter (adapter_config.json): siTrain finetune or "
+                      "pretrain --init %.200s goes on with it, and siTrain export %.200s HFDIR "
+                      "merges it into its model", path, path, path);
+}
+
+/* ---- quantized models ---- */
+
+/* How models are quantized: the word in config.json, its name, and what converts them: the library
+ * that the method needs, gptqmodel's converter, or NULL. */
+static const struct quantized { const char *method, *name, *by; } quantized[] = {
+    { "gptq", "GPTQ", "gptqmodel" }, { "awq", "AWQ", "gptqmodel" },
+    { "compressed-tensors", "compressed-tensors", "gptqmodel compressed-tensors" },
+    { "fp8", "FP8", "gptqmodel" }, { "fbgemm_fp8", "FP8 (FBGEMM)", NULL },
+    { "mxfp4", "MXFP4", "gptqmodel" }, { "bitsandbytes", "bitsandbytes", "bitsandbytes" },
+    { "hqq", "HQQ", NULL }, { "torchao", "torchao", NULL }, { "quanto", "Quanto", NULL },
+    { "auto-round", "AutoRound", NULL }, { "bitnet", "BitNet", NULL },
+};
+
+/* Writes the end of the sentence: the command that makes a folder of plain numbers. */
+static void dequantize(char *out, size_t size, const struct quantized *q, const char *dir)
+{
+    const char *path = machine_python_path(dir);
+
+    if (!q || !q->by)
+        snprintf(out, size, "begin with the model that it was made from");
+    else if (!strcmp(q->by, "bitsandbytes"))
+        snprintf(out, size, "python3 -c \"from transformers import AutoTokenizer, "
+                 "AutoModelForCausalLM as M; [k.save_pretrained('%.100s-plain') for k in "
+                 "(M.from_pretrained('%.100s').dequantize(), "
+                 "AutoTokenizer.from_pretrained('%.100s'))]\" makes the folder %.100s-plain (pip "
+                 "install torch transformers bitsandbytes)", path, path, path, path);
+    else
+        snprintf(out, size, "python3 -c \"from gptqmodel.utils.model_dequant import "
+                 "dequantize_model as d; d('%.100s', '%.100s-plain')\" makes the folder "
+                 "%.100s-plain (pip install %s)", path, path, path, q->by);
+}
+
+int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err)
+{
+    const json_t *settings = json_object_get(k->config, "quantization_config");
+    const char   *method = json_str(settings, "quant_method");
+    char          end[768];
+    size_t        i = 0;
+
+    if (!hf_key_has(k, "quantization_config"))
+        return 0;
+    // the first files of bitsandbytes do not name it
+    if (!*method && (json_flag(settings, "load_in_4bit", 0) ||
+                     json_flag(settings, "load_in_8bit", 0)))
+        method = "bitsandbytes";
+    while (i < sizeof quantized / sizeof *quantized && strcmp(method, quantized[i].method))
+        i++;
+    const struct quantized *q = i < sizeof quantized / sizeof *quantized ? &quantized[i] : NULL;
+    dequantize(end, sizeof end, q, dir);
+    return err_misuse(err, "%.200s: a model that is quantized with %.40s "
+                      "(\"quantization_config\"), which cannot be trained: %s", k->path,
+                      q ? q->name : *method ? method : "an unknown method", end);
 }

@@ -53,6 +53,20 @@ size_t lora_base_block(const struct model_config *g, size_t block)
     return block < arch_final_block(g) || !g->lora.rank ? block : block - g->n_layer;
 }
 
+size_t lora_trained(const struct model_config *g)
+{
+    size_t t, end, n = 0;
+
+    for (size_t b = 0; b < arch_blocks(g); b++) {
+        if (!arch_trains(g, b))
+            continue;
+        for (arch_block_tensors(g, b, &t, &end); t < end; t++)
+            n += arch_is_frozen(g, t) ? 0 : arch_pieces(g) > 1 && end == t + 1
+                                                ? arch_block_size(g, b) : arch_size(g, t);
+    }
+    return n;
+}
+
 /* ---- names ---- */
 
 /* The matrix of a layer to which tensor t belongs; ARCH_NONE: none. */

@@ -22,6 +22,9 @@ float lora_scale(const struct arch_lora *lora);
 struct model_config lora_base(const struct model_config *g);
 size_t lora_base_block(const struct model_config *g, size_t block);
 
+/* Number of parameters that are trained: of the adapters and a classifier's head, or all. */
+size_t lora_trained(const struct model_config *g);
+
 /* True if tensor t of the family's table may have an adapter: a matrix of a layer. */
 int lora_may(const struct arch *arch, size_t t);
 /* True if tensor t is of a classifier's head, which is trained whole (PEFT's modules_to_save).

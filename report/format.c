@@ -222,13 +222,19 @@ double report_setting(const json_t *report, const char *key)
 const char *figure_model(char *buf, size_t size, const json_t *report)
 {
     const json_t *model = json_object_get(report, "model");
-    char          count[32];
+    double        all = json_num(model, "parameters"), trained = json_num(model, "trained");
+    char          count[32], some[32];
 
     *buf = '\0';
-    if (model)
+    if (trained > 0)
+        snprintf(buf, size, "%.0f layers of width %.0f, trains %s of %s parameters (%.2f%%)",
+                 json_num(model, "layers"), json_num(model, "width"),
+                 figure_count(some, sizeof some, trained), figure_count(count, sizeof count, all),
+                 100 * trained / all);
+    else if (model)
         snprintf(buf, size, "%.0f layers of width %.0f, %s parameters", json_num(model, "layers"),
                  json_num(model, "width"),
-                 figure_count(count, sizeof count, json_num(model, "parameters")));
+                 figure_count(count, sizeof count, all));
     return buf;
 }
 

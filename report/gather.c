@@ -6,12 +6,13 @@
 
 #include "data/base/visible.h"
 #include "data/db/questions.h"
+#include "model/lora.h"
 #include "offload/estimate/traffic.h"
 #include "plan/wear.h"
 #include "report/format.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
-#include "run/sources/corpus_open.h"
+#include "run/sources/source.h"
 
 #include <stdarg.h>
 
@@ -98,19 +99,23 @@ void report_tame(json_t *v)
 
 /* ---- what follows from the settings ---- */
 
-/* Adds the sizes of the model, if they are known. */
+/* Adds the sizes of the model, if they are known; with adapters, how much is trained. */
 static void add_model(json_t *report, const struct model_config *g)
 {
-    struct err unsaid;
+    const struct model_config base = lora_base(g);
+    struct err                unsaid;
+    json_t                   *model;
 
-    if (g->arch && !arch_check(g, &unsaid))
-        json_object_set_new(report, "model",
-                            json_pack("{s:I, s:I, s:I}", "layers", (json_int_t)g->n_layer, "width",
-                                      (json_int_t)g->n_embd, "parameters",
-                                      (json_int_t)arch_total(g)));
+    if (!g->arch || arch_check(g, &unsaid))
+        return;
+    model = json_pack("{s:I, s:I, s:I}", "layers", (json_int_t)g->n_layer, "width",
+                      (json_int_t)g->n_embd, "parameters", (json_int_t)arch_total(&base));
+    if (g->lora.rank)
+        json_object_set_new(model, "trained", json_integer((json_int_t)lora_trained(g)));
+    json_object_set_new(report, "model", model);
 }
 
-/* Adds the sources of a language model's rows, and how much of each was read. */
+/* Adds the sources of the run's rows, and how much of each was read. */
 static int add_sources(json_t *report, struct session *s, struct err *err)
 {
     struct training_source *all = NULL;
@@ -121,7 +126,7 @@ static int add_sources(json_t *report, struct session *s, struct err *err)
     int                     rc = 0;
 
     if (json_num(steps, "steps") > 0 &&
-        corpus_sources(&all, &n, s, (uint64_t)json_num(steps, "last") + 1, &unsaid) == -ENOMEM)
+        source_told(&all, &n, s, (uint64_t)json_num(steps, "last") + 1, &unsaid) == -ENOMEM)
         rc = no_memory(err);
     for (const struct training_source *one = all; one < all + n && !rc; one++)
         json_array_append_new(rows, json_pack("{s:o, s:I, s:I, s:f, s:I, s:I, s:f}", "source",
@@ -129,12 +134,12 @@ static int add_sources(json_t *report, struct session *s, struct err *err)
                                               (json_int_t)one->tokens, "rows",
                                               (json_int_t)one->rows, "share", one->share,
                                               "rows_read", (json_int_t)one->taken, "tokens_read",
-                                              (json_int_t)(one->taken * s->o.seq), "epochs",
+                                              (json_int_t)one->tokens_taken, "epochs",
                                               (double)one->taken / (double)one->rows));
     if (n)
         json_object_set(report, "sources", rows);
     json_decref(rows);
-    corpus_sources_free(all, n);
+    source_told_free(all, n);
     return rc;
 }
 

@@ -128,11 +128,12 @@ static json_t *list_settings(const json_t *report)
     json_t     *list = json_array(), *v;
     const char *key;
     char        name[64];
+    const struct opt_row *row;
 
     json_object_foreach((json_t *)(uintptr_t)json_object_get(report, "settings"), key, v)
         if (!strncmp(key, given, sizeof given - 1))
             say_setting(list, key + sizeof given - 1, report_setting_text(report, key));
-    for (const struct opt_row *row = train_rows; row->name; row++) {
+    for (size_t i = 0; (row = train_opts_row(i)); i++) {
         snprintf(name, sizeof name, "option.%s", row->name);
         if (row->kept != OPT_PASSING)
             say_setting(list, row->name, figure_option((char[FIGURE]){ 0 }, FIGURE, row,

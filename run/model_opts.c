@@ -6,7 +6,7 @@
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/text/tokenizer.h"
-#include "model/hf.h"
+#include "model/peft.h"
 #include "run/folder/session.h"
 
 #include <unistd.h>
@@ -90,28 +90,53 @@ int model_folder_only(const struct model_opts *o, struct err *err)
                             "begin with", o->init, o->init);
 }
 
-/* The model of a run, which another process may be training. */
-static int take_run(struct model_config *config, const char *run, struct err *err)
+/* The model of a run, which another process may be training, and its tokenizer, if it has one. */
+static int take_run(struct model_config *config, const char **tokenizer, const char *run,
+                    struct err *err)
 {
     struct session s;
     int            rc = session_open(&s, run, SESSION_LIVE, NULL, err);
+    char          *dir = rc || *tokenizer ? NULL : file_path(err, "%s/tokenizer", run);
 
-    *config = s.config;
+    *config = lora_base(&s.config); // adapters would be merged
     session_close(&s);
-    return rc;
-}
-
-/* The tokenizer of the folder or run to begin with, if it has one. */
-static int take_tokenizer(const char **tokenizer, const char *init, struct err *err)
-{
-    char *dir = file_path(err, "%s%s", init, session_is_run(init) ? "/tokenizer" : "");
-
-    if (!dir)
+    if (!rc && !*tokenizer && !dir)
         return -ENOMEM;
-    if (tokenizer_is_there(dir))
+    if (dir && tokenizer_is_there(dir))
         *tokenizer = dir; // opt_release frees the string with the options
     else
         free(dir);
+    return rc;
+}
+
+int model_init(char *dir, const char **adapter, const struct model_opts *o, struct err *err)
+{
+    *adapter = o->init && peft_is_folder(o->init) ? o->init : NULL;
+    *dir = '\0';
+    if (*adapter)
+        return peft_base(dir, *adapter, o->base, err);
+    if (o->base)
+        return err_misuse(err, "--base is for adapter folders (with adapter_config.json): leave it "
+                          "out, or give such a folder as --init");
+    snprintf(dir, HF_PATH_BYTES, "%s", o->init ? o->init : "");
+    return 0;
+}
+
+/* The configuration of the model in --init, with its adapters, and its tokenizer, if it has one. */
+static int take_folder(struct model_config *config, const char **tokenizer,
+                       const struct model_opts *o, struct err *err)
+{
+    char        dir[HF_PATH_BYTES];
+    const char *adapter, *owner;
+    int         rc = model_init(dir, &adapter, o, err);
+
+    rc = rc ? rc : hf_config(config, dir, err);
+    rc = rc || !adapter ? rc : peft_config(config, adapter, err);
+    if (rc || *tokenizer)
+        return rc;
+    owner = adapter && tokenizer_is_there(adapter) ? adapter : dir;
+    if (tokenizer_is_there(owner) && !(*tokenizer = strdup(owner))) // freed with the options
+        return err_set(err, -ENOMEM, "out of memory");
     return 0;
 }
 
@@ -125,9 +150,9 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     if (rc)
         return rc;
     if (m->init && session_is_run(m->init))
-        rc = take_run(config, m->init, err);
+        rc = take_run(config, tokenizer, m->init, err);
     else if (m->init)
-        rc = hf_config(config, m->init, err);
+        rc = take_folder(config, tokenizer, m, err);
     else if (!m->model)
         *config = (struct model_config){ .arch = &gpt2_arch, .norm_eps = 1e-5f,
                                          .n_positions = o->seq ? o->seq : OWN_POSITIONS };
@@ -144,8 +169,6 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     config->headless = 0; // training needs a new head
     rc = rc ? rc : arch_check(config, err);
     if (rc)
-        return rc;
-    if (m->init && !*tokenizer && (rc = take_tokenizer(tokenizer, m->init, err)))
         return rc;
     if (!o->seq)
         o->seq = arch_usual_seq(config);

@@ -10,7 +10,11 @@
 int model_has_sizes(const struct model_opts *o);
 /* Misuse: --init is a run, which pretrain does not begin with. */
 int model_folder_only(const struct model_opts *o, struct err *err);
-/* Fill *config, o->seq and o->threads. --init may be a run. If *tokenizer is NULL and --init has a
+/* Finds the folder of the model in --init: itself, or the base of the adapter folder that it is.
+ * *adapter: the adapter folder, or NULL. dir has HF_PATH_BYTES; "": there is no --init. */
+int model_init(char *dir, const char **adapter, const struct model_opts *o, struct err *err);
+/* Fill *config, o->seq and o->threads. --init may be a run, or an adapter folder, whose adapters
+ * *config then has. If *tokenizer is NULL and --init has a
  * tokenizer, *tokenizer becomes a malloced path of it. Returns misuse if options contradict each
  * other. Nothing is created on disk. */
 int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,

@@ -7,8 +7,9 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/version.h"
+#include "model/adapted.h"
 #include "model/finite.h"
-#include "model/hf.h"
+#include "model/peft.h"
 #include "offload/devices/devices.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
@@ -254,6 +255,16 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
     return keep_option(&k, &init, 1, n->init);
 }
 
+/* Store the folder of the model that adapters belong to. An exported adapter names it. */
+static int store_base(struct session *s, const struct newrun *n, struct err *err)
+{
+    char *full = n->base && n->config.lora.rank ? realpath(n->base, NULL) : NULL;
+    int   rc = full ? settings_set(s->log, err, "lora.base=%s", full) : 0;
+
+    free(full);
+    return rc;
+}
+
 /* Store a classifier's class names and padding id, and send the notices about its data. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
@@ -323,7 +334,8 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
         return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
         (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
-        (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)))
+        (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)) ||
+        (rc = store_base(s, n, err)))
         return rc;
     return store_classifier(s, n, err);
 }
@@ -369,39 +381,78 @@ static int store_sample(struct session *s, const struct params_source *source, s
     return rc ? rc : settings_set(s->log, err, "init.sum=%08" PRIx32, sum);
 }
 
+/* What a run begins with, while it is made. */
+struct begun {
+    struct beginning     new;
+    struct params_source source;
+    struct hf           *hf;
+    struct peft         *adapter;
+    struct finite        init;
+    struct adapted       adapted; // of new adapters
+};
+
+/* Open the folders of the model and of its adapters. */
+static int open_begun(struct begun *o, const struct session *s, const struct newrun *n,
+                       struct err *err)
+{
+    struct watch w = work_begin(n->events, "checking %s", n->init);
+    int          rc = hf_open(&o->hf, n->init, &w, err);
+
+    if (!rc && n->adapter) {
+        struct peft_base base = { hf_source(o->hf), hf_model(o->hf)->n_labels, 0 };
+
+        rc = peft_open(&o->adapter, &s->config, &base, n->adapter, &w, err);
+    }
+    work_end(n->events);
+    if (rc)
+        return rc;
+    if (o->adapter)
+        o->init = (struct finite){ peft_source(o->adapter), &s->config, n->adapter };
+    else
+        o->init = (struct finite){ hf_source(o->hf), hf_model(o->hf), n->init };
+    o->new.body = finite_source(&o->init);
+    return 0;
+}
+
+/* Find the initial parameters, by the blocks of the run's model. */
+static int find_begun(struct begun *o, struct session *s, const struct newrun *n,
+                       struct err *err)
+{
+    size_t labels = n->source_labels;
+    int    headless = 0, rc = n->init ? open_begun(o, s, n, err) : 0;
+
+    if (rc)
+        return rc;
+    if (n->source)
+        o->new.body = *n->source;
+    if (o->hf) {
+        labels = hf_model(o->hf)->n_labels;
+        headless = hf_model(o->hf)->headless != 0;
+    }
+    if (o->new.body.read && s->config.lora.rank && !o->adapter && !n->adapted) {
+        o->adapted = (struct adapted){ &s->config, o->new.body, s->o.seed };
+        o->new.body = adapted_source(&o->adapted);
+    }
+    o->new.bare = s->config.arch->encoder && (headless || !labels != !s->config.n_labels);
+    o->source = o->new.body.read && labels == s->config.n_labels && !headless
+                    ? o->new.body : (struct params_source){ begin_read, &o->new };
+    return 0;
+}
+
 static int format_run(struct session *s, const struct newrun *n, struct err *err)
 {
-    struct beginning     new = { .s = s };
-    struct params_source source = { begin_read, &new };
-    struct hf           *hf = NULL;
-    struct finite        init; // used until the states are created
-    struct watch         w;
-    size_t               labels = n->source_labels;
-    int                  headless = 0, rc;
+    struct begun o = { .new = { .s = s } };
+    int           rc = find_begun(&o, s, n, err);
+    struct watch  w = work_begin(n->events, "making the states of %s", n->dir);
 
-    if (n->source)
-        new.body = *n->source;
-    if (n->init) {
-        w = work_begin(n->events, "checking %s", n->init);
-        rc = hf_open(&hf, n->init, &w, err);
-        work_end(n->events);
-        if (rc)
-            return rc;
-        init = (struct finite){ hf_source(hf), hf_model(hf), n->init };
-        new.body = finite_source(&init);
-        labels = hf_model(hf)->n_labels;
-        headless = hf_model(hf)->headless != 0;
-    }
-    new.bare = s->config.arch->encoder && (headless || !labels != !s->config.n_labels);
-    if (new.body.read && labels == s->config.n_labels && !headless)
-        source = new.body;
-    w = work_begin(n->events, "making the states of %s", n->dir);
     s->run.watch = &w;
-    rc = s->ranks.size > 1 ? store_sample(s, &source, err) : 0;
-    rc = rc ? rc : run_format(&s->run, &source, err);
+    if (!rc && s->ranks.size > 1)
+        rc = store_sample(s, &o.source, err);
+    rc = rc ? rc : run_format(&s->run, &o.source, err);
     s->run.watch = NULL;
     work_end(n->events);
-    hf_close(hf);
+    peft_close(o.adapter);
+    hf_close(o.hf);
     return rc ? rc : notice_spares(s, err);
 }
 

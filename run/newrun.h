@@ -20,6 +20,10 @@ struct newrun {
     const char                 *init;   // a Hugging Face folder
     const struct params_source *source; // of a model that differs from config only in its head,
     size_t                      source_labels; // which has so many classes; 0: a language model
+    int                         adapted; // the source has config's adapters; 0: new ones are made
+    const char                 *adapter; // the folder of the adapters, on init; NULL: new ones
+    const char                 *base;    // the folder of a model whose adapters are trained; NULL:
+                                         // it is in none
     long                        pad;    // the source's pad_token_id; -1: none
 
     // fine-tuning

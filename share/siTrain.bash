@@ -8,7 +8,7 @@ _siTrain() {
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -21,6 +21,7 @@ _siTrain() {
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
         --init) files=1 ;;
+        --base) files=1 ;;
         --model) words="gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large" ;;
         --n-layer) words=" " ;;
         --n-head) words=" " ;;
@@ -86,16 +87,22 @@ _siTrain() {
         --early-stopping) words=" " ;;
         --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
+        --lora-rank) words=" " ;;
+        --lora-alpha) words=" " ;;
+        --lora-dropout) words=" " ;;
+        --lora-targets) words="attention mlp all" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --config --run --resume --init --base --tokenizer --data --mix --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
         --resume) files=1 ;;
         --init) files=1 ;;
+        --base) files=1 ;;
         --tokenizer) files=1 ;;
         --data) files=1 ;;
+        --mix) files=1 ;;
         --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
@@ -178,9 +185,13 @@ _siTrain() {
         --early-stopping) words=" " ;;
         --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
+        --lora-rank) words=" " ;;
+        --lora-alpha) words=" " ;;
+        --lora-dropout) words=" " ;;
+        --lora-targets) words="attention mlp all" ;;
         esac ;;
     eval)
-        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --base --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
@@ -210,6 +221,7 @@ _siTrain() {
         --beta) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
+        --base) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
@@ -219,7 +231,7 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --base --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
@@ -235,6 +247,7 @@ _siTrain() {
         --repetition-penalty) words=" " ;;
         --seed) words=" " ;;
         --tokenizer) files=1 ;;
+        --base) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
@@ -328,14 +341,15 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     export)
-        options="--help --dtype --max-shard-size --gguf-type --best --last"
+        options="--help --dtype --max-shard-size --adapter --base --gguf-type --best --last"
         case "$before" in
         --dtype) words="fp32 bf16 fp16" ;;
         --max-shard-size) words=" " ;;
+        --base) files=1 ;;
         --gguf-type) words="f16 bf16 f32 q8_0" ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -376,6 +390,7 @@ _siTrain() {
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --init) files=1 ;;
+        --base) files=1 ;;
         --model) words="gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large" ;;
         --n-layer) words=" " ;;
         --n-head) words=" " ;;
@@ -441,6 +456,10 @@ _siTrain() {
         --early-stopping) words=" " ;;
         --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
+        --lora-rank) words=" " ;;
+        --lora-alpha) words=" " ;;
+        --lora-dropout) words=" " ;;
+        --lora-targets) words="attention mlp all" ;;
         esac ;;
     report)
         options="--help --by --json --csv --html --sql --config --openmetrics --trace --trace-steps"
@@ -477,7 +496,7 @@ _siTrain() {
         --dir) files=1 ;;
         esac ;;
     bench)
-        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
+        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --dir) files=1 ;;
         --only) words="products memory kernels disk steps" ;;
@@ -486,6 +505,7 @@ _siTrain() {
         --json) files=1 ;;
         --layer-us) words=" " ;;
         --init) files=1 ;;
+        --base) files=1 ;;
         --model) words="gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large" ;;
         --n-layer) words=" " ;;
         --n-head) words=" " ;;

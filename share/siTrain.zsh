@@ -39,7 +39,8 @@ _siTrain() {
             '--text-column=[Column (JSON\: key) of the text in rows (default\: text)]:NAME:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt (default\: --init'\''s folder). It must have the vocabulary of --init.]:DIR:_files' \
-            '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
+            '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -111,18 +112,25 @@ _siTrain() {
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
+            '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
+            '--lora-alpha=[Scale of adapters\: their output is multiplied by alpha / rank (default\: twice the rank)]:X: ' \
+            '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
+            '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
+            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
             '--help[what it takes]' ;;
     finetune)
         _arguments \
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
-            '--init=[Hugging Face folder or run to start from. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
+            '--init=[Hugging Face folder or run to start from, or folder of an adapter to go on with. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
+            '--mix=[Weights of several --train-file, such as 0.7,0.3\: their shares of the training'\''s rows. By default all rows are one pool.]:WEIGHT,..:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
-            '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated (--mix). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
+            '*--eval-file=[Evaluation rows, as for --train-file. May be repeated.]:FILE|DIR:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
@@ -213,6 +221,11 @@ _siTrain() {
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
+            '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
+            '--lora-alpha=[Scale of adapters\: their output is multiplied by alpha / rank (default\: twice the rank)]:X: ' \
+            '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
+            '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
+            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
             '--help[what it takes]' ;;
     eval)
         _arguments \
@@ -250,6 +263,7 @@ _siTrain() {
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
@@ -278,6 +292,7 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
@@ -387,6 +402,8 @@ _siTrain() {
             ':HFDIR:_files' \
             '--dtype=[Precision of the tensors]:dtype:(fp32 bf16 fp16)' \
             '--max-shard-size=[Largest size of the tensors in one file (0\: one file). A larger model becomes model-00001-of-0000N.safetensors with an index, as in transformers.]:SIZE: ' \
+            '--adapter[Write the adapters alone, as a folder that `peft` loads (default\: merged into their model)]' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--gguf-type=[Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; rows that are no multiple of 32 stay f16. Vectors are f32.]:gguf-type:(f16 bf16 f32 q8_0)' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
@@ -404,13 +421,13 @@ _siTrain() {
             '--traffic[Print the bytes per step that cross each link and that are written, by class]' \
             '--json=[File for the prediction as JSON (-\: stdout, instead of the plan). Only such a file is replaced.]:FILE:_files' \
             '*--data=[Training data, or folder of --task. The plan does not depend on it, but plan refuses data that pretrain refuses by their beginning.]:FILE|DIR:_files' \
-            '--mix=[Weights of several --data. The plan does not depend on them.]:WEIGHT,..:_files' \
+            '--mix=[Weights of several --data or --train-file. The plan does not depend on them.]:WEIGHT,..:_files' \
             '*--eval-data=[Evaluation data, of which the same holds]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl), in one file, several, or a folder of them.]:FILE:_files' \
-            '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated (--mix). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
+            '*--eval-file=[Evaluation rows, as for --train-file. May be repeated.]:FILE|DIR:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
@@ -438,7 +455,8 @@ _siTrain() {
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
-            '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
+            '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -510,6 +528,11 @@ _siTrain() {
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
+            '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
+            '--lora-alpha=[Scale of adapters\: their output is multiplied by alpha / rank (default\: twice the rank)]:X: ' \
+            '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
+            '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
+            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
             '--help[what it takes]' ;;
     report)
         _arguments \
@@ -565,7 +588,8 @@ _siTrain() {
             '--quick[Use a small model and few rounds\: under 20 seconds]' \
             '--json=[File for the results as JSON (-\: stdout, instead of tables). Only such a file is replaced.]:FILE:_files' \
             '--layer-us=[Microseconds that a layer'\''s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank'\''s --grad-accum micro-batches.]:N: ' \
-            '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
+            '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \

@@ -451,7 +451,7 @@ static float *parameters(const char *dir, size_t pieces)
     struct hf          *h = NULL;
     char                out[64];
 
-    if (model_folder_open(&m, dir, MODEL_LAST, NULL, NULL, &err))
+    if (model_folder_open(&m, dir, NULL, MODEL_LAST, NULL, NULL, &err))
         fail_msg("%s", err.text);
     assert_int_equal(arch_pieces(&m.config), pieces);
     size_t total = arch_total(&m.config);

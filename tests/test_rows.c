@@ -147,7 +147,7 @@ static const char *settle(const char *name, const char *text)
     size_t       n = 0;
 
     put(name, text);
-    if (task_own(&t, tempdir_at(name), NULL, 0, &e))
+    if (task_own(&t, (char *[]){ (char *)(uintptr_t)tempdir_at(name) }, 1, NULL, 0, &e))
         return e.misuse ? strstr(e.text, name) : "no misuse";
     for (size_t i = 0; t->labels && i < t->n_labels; i++)
         n += (size_t)snprintf(out + n, sizeof out - n, "%s,", t->labels[i]);

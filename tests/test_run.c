@@ -199,7 +199,7 @@ static float *parameters(const char *dir, size_t *n)
     struct err          err = { 0 };
     float              *all, *at;
 
-    if (model_folder_open(&m, dir, MODEL_LAST, NULL, NULL, &err))
+    if (model_folder_open(&m, dir, NULL, MODEL_LAST, NULL, NULL, &err))
         fail_msg("%s", err.text);
     *n = arch_total(&m.config);
     all = at = malloc(*n * sizeof *all);
@@ -342,7 +342,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     assert_int_equal(read_opts_default(&read, &err), 0);
     read.batch = 2;
     read.threads = 1;
-    assert_int_equal(model_folder_open(&m, "run", MODEL_KEPT, NULL, NULL, &err), 0);
+    assert_int_equal(model_folder_open(&m, "run", NULL, MODEL_KEPT, NULL, NULL, &err), 0);
     assert_int_equal(model_folder_evaluator(&e, &m, &read, NULL, &err), 0);
     assert_int_equal(evaluate_tokens(&e, &data, 0, &loss, &n, &err), 0);
     assert_true(loss == h.eval[STEPS - 1]);

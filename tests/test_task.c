@@ -485,7 +485,7 @@ static const char *settle(const char *name, const char *text, int regression)
 
     put(name, text);
     e = (struct err){ 0 };
-    if (task_own(&t, tempdir_at(name), NULL, regression, &e)) {
+    if (task_own(&t, (char *[]){ (char *)(uintptr_t)tempdir_at(name) }, 1, NULL, regression, &e)) {
         assert_null(t);
         assert_int_equal(e.misuse, 1);
         return strstr(e.text, name);
@@ -553,7 +553,8 @@ static void test_own_labels(void **state)
 
     (void)state;
     put("t.csv", "sentence,label\nA,10\nB,9\n");
-    assert_int_equal(task_own(&t, tempdir_at("t.csv"), NULL, 0, &e), 0);
+    char *paths[] = { (char *)(uintptr_t)tempdir_at("t.csv") };
+    assert_int_equal(task_own(&t, paths, 1, NULL, 0, &e), 0);
     assert_int_equal(task_label(t, &row, &class, &value, &e), 0);
     assert_int_equal(class, 0);
     row.label = "1";

@@ -52,7 +52,7 @@ static void say_mem(const struct mem_choice *m)
 static void say_sources(const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
-    double                   rows = (double)(o->steps * o->batch * o->grad_accum);
+    double                   rows = (double)o->steps * (double)t->step_rows;
 
     for (size_t i = 0; i < t->n_sources; i++) {
         const struct training_source *c = &t->sources[i];
@@ -61,17 +61,30 @@ static void say_sources(const struct training_begins *t)
         if (t->n_sources > 1)
             say_line(stderr, "siTrain: source %s: %" PRIu64 " tokens, %.4g%% of the rows", c->name,
                      c->tokens, 100 * c->share);
-        if (epochs > REPEATED && t->first == 0)
+        if (epochs > REPEATED && t->first == 0 && (!t->tunes || c->weighted))
             say_line(stderr, "siTrain: %s is read %.3g times until step %" PRIu64 ": what is "
                      "repeated more than %d times teaches little more (more data, a smaller "
                      "weight in --mix or fewer --steps)", c->name, epochs, o->steps, REPEATED);
     }
 }
 
+const char *say_parameters(char *buf, size_t size, const struct model_config *g)
+{
+    const struct model_config base = lora_base(g);
+    double                    all = (double)arch_total(&base), n = (double)lora_trained(g);
+
+    if (g->lora.rank)
+        snprintf(buf, size, "trains %.4g of %.4g million parameters (%.2f%%)", n / 1e6, all / 1e6,
+                 100 * n / all);
+    else
+        snprintf(buf, size, "%.4g million parameters", all / 1e6);
+    return buf;
+}
+
 static void say_training(void *ctx, const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
-    char total[32], limit[32], arenas[32], beside[64] = "", kept[64];
+    char total[32], limit[32], arenas[32], beside[64] = "", kept[64], many[96];
 
     (void)ctx;
     layers = t->config->n_layer;
@@ -85,9 +98,9 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (t->plan->spare)
         snprintf(kept, sizeof kept, "activation placement is chosen during training");
     fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %s%llu tokens a step, %s, %s, %llu thread%s "
+            "siTrain: %s, %s%s, %s%llu tokens a step, %s, %s, %llu thread%s "
             "(the last bits depend on them); memory %s of %s planned%s, %s\n",
-            (double)arch_total(t->config) / 1e6, train_mode_name((size_t)o->mode),
+            say_parameters(many, sizeof many, t->config), train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "", t->varies ? "at most " : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,

@@ -345,6 +345,7 @@ static const struct { const char *not, *makes, *end; } wants[] = {
     [FILE_FOR_OPTIONS] = { "not a text of options", NULL, "" },
     [FILE_FOR_JSON] = { "not JSON", NULL, "" },
     [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "" },
+    [FILE_FOR_TEMPLATE] = { "not a chat template", NULL, "" },
 };
 
 /* The name of a converted file. A packed file loses its last ending. A recoded one gets .utf8

@@ -19,7 +19,7 @@ enum file_kind {
 
 /* What the reader wants the file to be. FILE_FOR_DATA is a text or token ids. */
 enum file_want { FILE_FOR_DATA, FILE_FOR_TEXT, FILE_FOR_PROMPTS, FILE_FOR_ROWS, FILE_FOR_CHAT,
-                 FILE_FOR_OPTIONS, FILE_FOR_JSON, FILE_FOR_TOKENIZER };
+                 FILE_FOR_OPTIONS, FILE_FOR_JSON, FILE_FOR_TOKENIZER, FILE_FOR_TEMPLATE };
 
 struct file_look {
     enum file_kind            kind;

@@ -6,6 +6,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
+#include "data/base/stdin_spool.h"
 
 #include <strings.h>
 #include <unistd.h>
@@ -271,6 +272,8 @@ int unpack_named(const char *path, const char *end)
     return 0;
 }
 
+const char *unpack_shown(const char *path) { return strcmp(path, "-") ? path : "standard input"; }
+
 int unpack_begin(struct unpack **out, const char *path, struct err *err)
 {
     struct unpack *u = *out = calloc(1, sizeof *u);
@@ -279,8 +282,10 @@ int unpack_begin(struct unpack **out, const char *path, struct err *err)
     if (!u)
         return no_memory(path, err);
     u->fd = -1;
-    u->pipe = !strcmp(path, "-");
-    u->path = strdup(u->pipe ? "standard input" : path);
+    u->pipe = !strcmp(path, "-") && !stdin_spool_is();
+    u->path = strdup(unpack_shown(path));
+    if (!strcmp(path, "-") && !u->pipe)
+        path = "/proc/self/fd/0"; // opened anew: with a place of its own
     if (!u->path)
         rc = no_memory(path, err);
     else if (!u->pipe)
@@ -307,7 +312,7 @@ int unpack_open(FILE **out, struct unpack **packed, const char *path, struct err
 {
     *out = NULL;
     *packed = NULL;
-    if (!strcmp(path, "-"))
+    if (!strcmp(path, "-") && !stdin_spool_is())
         return err_misuse(err, "- (standard input) can be read only once, and rows are read twice: "
                           "give a file");
     int rc = unpack_begin(packed, path, err);

@@ -9,6 +9,9 @@ struct unpack; // the state of a file that is read
 /* Returns whether a name ends in `end`, or in `end` and .gz or .zst, in any case of letters. */
 int unpack_named(const char *path, const char *end);
 
+/* How sentences name a path: "-" is standard input. */
+const char *unpack_shown(const char *path);
+
 /* Begins to read a regular file, or standard input if path is "-". The caller calls unpack_end. */
 int  unpack_begin(struct unpack **out, const char *path, struct err *err);
 void unpack_end(struct unpack *u); // accepts NULL
@@ -26,9 +29,9 @@ void     unpack_sum_begin(struct unpack *u, uint32_t sum);
  * fclose, which ends u. It can be rewound, unless it is standard input. */
 int unpack_stream(FILE **out, struct unpack *u, struct err *err);
 
-/* Opens a regular file as a stream, for who reads it more than once: standard input is refused. The
- * caller closes *out with fclose. It can be rewound. *packed
- * becomes NULL if the file is not packed; otherwise it belongs to the stream. */
+/* Opens a regular file as a stream, for who reads it more than once: standard input is refused,
+ * unless it is spooled (stdin_spool.h). The caller closes *out with fclose. It can be rewound.
+ * *packed becomes NULL if the file is not packed; otherwise it belongs to the stream. */
 int unpack_open(FILE **out, struct unpack **packed, const char *path, struct err *err);
 
 /* Returns 0, or the error that ended the reading: a read error, or a file that is corrupt or cut

@@ -7,7 +7,7 @@
 struct known { const char *names, *row, *text; };
 
 #define ON_CPU   "siTrain trains on the CPU; --threads N says on how many of its cores"
-#define ADAPTERS "adapters (LoRA) are not in this version; all parameters are trained"
+#define ADAPTERS "adapters (LoRA) are trained by pretrain and finetune, with --lora-rank"
 #define RANKS                                                                                      \
     "several processes are started as mpirun -n N siTrain ..., and find each other "               \
     "(docs/cluster.md)"
@@ -23,8 +23,14 @@ static const struct known knowns[] = {
     { "bf16 precision mixed_precision torch_dtype amp autocast tf32", "dtype", NULL },
     { "load_in_4bit load_in_8bit quantization_bit quantize quantization bnb_4bit_quant_type", NULL,
       "nothing is quantized here; --mode su+o and --host-mem keep memory small" },
+    { "qlora", "lora-rank", "the model itself is not quantized" },
+    { "lora lora_r lora_rank use_lora use_peft peft adapters finetuning_type", "lora-rank", NULL },
+    { "lora_alpha", "lora-alpha", NULL }, { "lora_dropout", "lora-dropout", NULL },
+    { "lora_target lora_target_modules lora_target_linear target_modules", "lora-targets", NULL },
+    { "use_rslora rslora", "lora-rs", NULL },
+    { "lora_model_dir adapter_name_or_path peft_model_id", "init", "an adapter's folder, too" },
     { "lora lora_r lora_rank lora_alpha lora_dropout lora_target lora_target_modules use_lora "
-      "use_peft peft qlora adapter adapters finetuning_type", NULL, ADAPTERS },
+      "use_peft peft qlora adapter adapters finetuning_type use_rslora", NULL, ADAPTERS },
     { "deepspeed ds_config zero_stage zero fsdp fsdp_config offload_optimizer offload_param "
       "nvme_path offload_folder cpu_offload", NULL, DRIVES },
     { "local_rank local-rank nproc_per_node nproc nnodes node_rank num_nodes num_processes "

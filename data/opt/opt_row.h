@@ -86,7 +86,8 @@ struct opt_row {
 
 /* Files whose path stands for the path of a Hugging Face model folder, or a tokenizer folder. */
 #define OPT_FILES_MODEL                                                                            \
-    "config.json generation_config.json model.safetensors model.safetensors.index.json"
+    "config.json generation_config.json model.safetensors model.safetensors.index.json "         \
+    "adapter_config.json adapter_model.safetensors"
 #define OPT_FILES_TOKENIZER "tokenizer.json tokenizer_config.json vocab.json merges.txt vocab.txt"
 
 struct opt_part {
@@ -138,7 +139,7 @@ struct opt_command {
     const char *examples[2]; // command lines to paste; a backslash precedes each newline
 };
 
-enum { OPT_MAX_ROWS = 128 };
+enum { OPT_MAX_ROWS = 160 };
 
 /* Returns row i, counted over all parts, or NULL past the end. *offset gets its offset in the
  * options struct; `offset` may be NULL. */

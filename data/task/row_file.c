@@ -45,15 +45,18 @@ static int begin(struct row_file *r, struct err *err)
 int row_file_head(FILE *f, const struct unpack *packed, const char *path, enum file_want want,
                   char head[ROW_HEAD], size_t *n, struct err *err)
 {
-    struct stat st;
+    struct file_look look;
+    struct stat      st;
 
     *n = fread(head, 1, ROW_HEAD, f);
     if (ferror(f))
         return packed ? unpack_failed(packed, err)
                       : err_set(err, -EIO, "read %s: %s", path, strerror(EIO));
     rewind(f);
+    file_kind_head(&look, head, *n, UINT64_MAX);
     if (packed)
-        return file_kind_check_bytes(head, *n, path, want, err);
+        return look.kind == FILE_FORMAT
+                   ? file_kind_refuse_packed(&look, path, unpack_format(packed), want, err) : 0;
     return fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
                                  : file_kind_check(fileno(f), (uint64_t)st.st_size, path, want,
                                                    err);
@@ -66,12 +69,12 @@ int row_file_open(struct row_file *r, const char *path, enum row_kind kind, stru
     char           head[ROW_HEAD];
     size_t         n;
 
-    *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
+    *r = (struct row_file){ .path = unpack_shown(path), .kind = kind, .at = 1 };
     int rc = unpack_open(&f, &packed, path, err);
-    rc = rc ? rc : row_file_head(f, packed, path, FILE_FOR_ROWS, head, &n, err);
+    rc = rc ? rc : row_file_head(f, packed, r->path, FILE_FOR_ROWS, head, &n, err);
     if (rc && f)
         fclose(f);
-    return rc ? rc : row_file_open_stream(r, f, packed, path, kind, err);
+    return rc ? rc : row_file_open_stream(r, f, packed, r->path, kind, err);
 }
 
 int row_file_open_stream(struct row_file *r, FILE *f, struct unpack *packed, const char *path,

@@ -3,6 +3,7 @@
 #include "data/task/task.h"
 
 #include "data/base/json.h"
+#include "data/base/unpack.h"
 
 #include <strings.h>
 
@@ -175,8 +176,9 @@ struct own_task {
                                  // except for those that may mean "no label"
     int          many;           // more than OWN_MAX_LABELS
     int          datasets;       // the file has a column idx, as datasets writes GLUE's
-    struct { char text[24]; size_t line; } none, minus; // the first word for "no label"; the first
-                                                        // -1
+    // the first word for "no label"; the first -1
+    struct { char text[24]; const char *path; size_t line; } none, minus;
+    struct task_names read;      // columns of the first row
 };
 
 /* Whether programs write this for a missing value. */
@@ -196,6 +198,8 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
 {
     struct own_task *s = ctx;
 
+    if (!s->read.text && task_names_copy(&s->read, row->names, err))
+        return -ENOMEM;
     if (!row->label)
         return label_missing(row, err);
     if (!*row->label)
@@ -206,10 +210,13 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
         return label_no_number(row, "regression", err);
     if (is_none(row->label) && !s->none.line) {
         snprintf(s->none.text, sizeof s->none.text, "%s", row->label);
+        s->none.path = row->path;
         s->none.line = row->line;
     }
-    if (!strcmp(row->label, "-1") && !s->minus.line)
+    if (!strcmp(row->label, "-1") && !s->minus.line) {
+        s->minus.path = row->path;
         s->minus.line = row->line;
+    }
     s->datasets |= strstr(row->known, "'idx'") != NULL;
     s->numbers &= number || is_none(row->label);
     s->whole &= is_none(row->label) || (number && label_whole(row->label));
@@ -234,7 +241,7 @@ static int own_by_name(const void *a, const void *b)
 }
 
 /* Refuses a word for a missing value among numbers, and -1 among the numbers of classes. */
-static int own_check_none(const struct own_task *o, const char *path, struct err *err)
+static int own_check_none(const struct own_task *o, struct err *err)
 {
     size_t      n = json_object_size(o->labels), classes = 0;
     const char *label;
@@ -246,7 +253,7 @@ static int own_check_none(const struct own_task *o, const char *path, struct err
         classes += !is_none(label);
     if (o->none.line && classes)
         return err_misuse(err, "%s:%zu: the label '%s' is no number, as the others are: leave out "
-                          "rows without a label", path, o->none.line, o->none.text);
+                          "rows without a label", o->none.path, o->none.line, o->none.text);
     if (!o->minus.line || !o->whole || o->many)
         return 0;
     for (classes = 0; classes + 1 < n; classes++) {
@@ -258,8 +265,8 @@ static int own_check_none(const struct own_task *o, const char *path, struct err
     }
     if (n == 3 && !o->datasets)
         return 0;
-    return err_misuse(err, "%s:%zu: the label -1 stands for no label%s: leave such rows out", path,
-                      o->minus.line, n == 1 ? ", and there is no other"
+    return err_misuse(err, "%s:%zu: the label -1 stands for no label%s: leave such rows out",
+                      o->minus.path, o->minus.line, n == 1 ? ", and there is no other"
                                             : ", where the others count from 0");
 }
 
@@ -269,7 +276,7 @@ static int own_settle(struct own_task *o, const char *path, struct err *err)
     const char *label;
     json_t     *v;
     size_t      n = 0;
-    int         rc = own_check_none(o, path, err);
+    int         rc = own_check_none(o, err);
 
     if (rc)
         return rc;
@@ -304,19 +311,20 @@ struct task task_custom(const char *const *labels, size_t n)
                           .metric = { n > 1 ? METRIC_ACCURACY : METRIC_MSE } };
 }
 
-int task_own(struct task **out, const char *path, const struct task_names *names, int regression,
-             struct err *err)
+int task_own(struct task **out, char *const *paths, size_t n, const struct task_names *names,
+             int regression, struct err *err)
 {
     struct own_task *o = calloc(1, sizeof *o);
+    int              rc = 0;
 
     *out = NULL;
     if (!o)
-        return err_set(err, -ENOMEM, "no memory for the task of %s", path);
+        return err_set(err, -ENOMEM, "no memory for the task of %s", *paths);
     *o = (struct own_task){ .labels = json_object(), .asked = regression, .numbers = 1,
                             .whole = 1 };
-    int rc = task_read_own(path, names, 0, own_row, o, err);
-
-    rc = rc ? rc : own_settle(o, path, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = task_read_own(paths[i], i ? &o->read : names, 0, own_row, o, err);
+    rc = rc ? rc : own_settle(o, unpack_shown(*paths), err);
     if (rc)
         task_own_free(&o->task);
     else
@@ -330,6 +338,7 @@ void task_own_free(struct task *t)
 
     if (!o)
         return;
+    task_names_free(&o->read);
     json_decref(o->labels);
     free(o->text);
     free(o);

@@ -114,9 +114,10 @@ int task_number(const char *text, float *value);
  * Its metric is accuracy, or mse for values. */
 struct task task_custom(const char *const *labels, size_t n);
 
-/* Makes the task of a user's training file. It reads the file once for the labels and the kind.
- * Every row must have a label, and a classification needs two different ones. regression: 1 asks
- * for regression. The caller frees it with task_own_free. */
-int  task_own(struct task **out, const char *path, const struct task_names *names, int regression,
-              struct err *err);
+/* Makes the task of a user's n training files. It reads each once for the labels and the kind. The
+ * columns of the first one are those of the others. Every row must have a label, and a
+ * classification needs two different ones. regression: 1 asks for regression. The caller frees it
+ * with task_own_free. */
+int  task_own(struct task **out, char *const *paths, size_t n, const struct task_names *names,
+              int regression, struct err *err);
 void task_own_free(struct task *t); // accepts NULL

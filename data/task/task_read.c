@@ -4,13 +4,14 @@
 #include "data/task/task.h"
 
 #include "data/base/json.h"
-#include "data/task/row_file.h"
+#include "data/task/own_kind.h"
 
 #include <math.h>
 #include <strings.h>
 
 /* The state while a file is read. */
 struct reading {
+    const char       *path; // borrowed; file.path is what sentences call it
     struct row_file   file;
     enum row_kind     kind;
     uint64_t          most, n; // rows to read (0: all), and read so far
@@ -169,7 +170,7 @@ static int glue_header(struct reading *d, const struct task_columns *c, size_t *
 int task_read_glue(const char *path, const struct task_columns *c, uint64_t most, task_row_fn row,
                    void *ctx, struct err *err)
 {
-    struct reading d = { .most = most, .row = row, .ctx = ctx };
+    struct reading d = { .path = path, .most = most, .row = row, .ctx = ctx };
     size_t         width = table_least(c);
     int            rc = row_file_open(&d.file, path, ROWS_TSV, err);
 
@@ -295,67 +296,6 @@ static int header_names(struct reading *d, const struct header *h, const struct 
     return task_names_copy(&d->read, &read, err);
 }
 
-/* ---- the delimiter ---- */
-
-static const struct delimiter { char c; const char *many, *works; } delimiters[] = {
-    { ',', "commas", "name it .csv" },
-    { '\t', "tabs", "name it .tsv" },
-    { ';', "semicolons", NULL },
-    { '|', "vertical bars", NULL },
-};
-
-/* Counts the columns of a line with this delimiter outside of double quotes (which are characters
- * in a .tsv). *found: one column is called `name`. */
-static size_t delimiter_columns(const struct delimiter *d, const char *line, const char *name,
-                                int *found)
-{
-    const char *from = line;
-    size_t      n = 1;
-    int         quoted = 0;
-
-    *found = 0;
-    for (const char *p = line;; p++) {
-        quoted ^= *p == '"' && d->c != '\t';
-        if (*p && (*p != d->c || quoted))
-            continue;
-        size_t quotes = p - from >= 2 && *from == '"' && p[-1] == '"';
-        size_t len = (size_t)(p - from) - 2 * quotes;
-
-        *found |= name && strlen(name) == len && !memcmp(from + quotes, name, len);
-        if (!*p)
-            return n;
-        n++;
-        from = p + 1;
-    }
-}
-
-/* Refuses a file whose first line has another delimiter: any, if it lacks the file's own one;
- * otherwise one that gives the missing column `name`. Failures to read are reported elsewhere. */
-static int delimiter_check(const char *path, enum row_kind kind, const char *name, struct err *err)
-{
-    const struct delimiter *used = &delimiters[kind == ROWS_CSV ? 0 : 1], *other = NULL;
-    struct row_file         r;
-    size_t                  most = 1;
-    int found, read = !row_file_open(&r, path, ROWS_LINES, NULL) && row_file_next(&r, NULL) == 1;
-    const char *line = read ? row_file_field(&r, 0) : "";
-
-    if (delimiter_columns(used, line, name, &found) == 1 || (name && !found))
-        for (size_t i = 0; i < sizeof delimiters / sizeof *delimiters; i++) {
-            size_t n = delimiter_columns(&delimiters[i], line, name, &found);
-
-            if (n > most && &delimiters[i] != used && (!name || found)) {
-                other = &delimiters[i];
-                most = n;
-            }
-        }
-    row_file_close(&r);
-    if (!other)
-        return 0;
-    return err_misuse(err, "%s has %s between its columns, where .%s has %s: %s%swrite it with %s",
-                      path, other->many, kind == ROWS_CSV ? "csv" : "tsv", used->many,
-                      other->works ? other->works : "", other->works ? ", or " : "", used->many);
-}
-
 /* ---- a user's tables ---- */
 
 /* Refuses a .tsv whose header has the missing column in double quotes, because its fields are
@@ -394,7 +334,7 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
 {
     const char   *name[ROW_MAX_FIELDS];
     struct header h = { d->file.path, name, 0 };
-    int           rc = delimiter_check(h.path, d->kind, NULL, err);
+    int           rc = own_kind_delimiter(d->path, d->kind, NULL, err);
 
     if (!rc && (rc = row_file_next(&d->file, err)) == 0)
         return err_misuse(err, "%s is empty", h.path);
@@ -410,7 +350,7 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
     const char *missing = header_choose(c, &h, &d->asked);
     const char *sought = missing ? missing : "label";
     if (missing || c->label < 0)
-        rc = delimiter_check(h.path, d->kind, sought, err);
+        rc = own_kind_delimiter(d->path, d->kind, sought, err);
     if (rc >= 0 && (missing || c->label < 0) && d->kind == ROWS_TSV)
         rc = quotes_check(&h, sought, err);
     rc = rc < 0 ? rc : header_names(d, &h, c, missing, err);
@@ -552,33 +492,19 @@ static int json_rows_inside(const char *path, int rc, struct err *err)
 
 /* ---- a user's file ---- */
 
-/* The kind of a file by the end of its name, before .gz or .zst, or -1. */
-static int own_kind(const char *path)
-{
-    static const struct { const char *end; enum row_kind kind; } ends[] = {
-        { ".csv", ROWS_CSV },
-        { ".tsv", ROWS_TSV },
-        { ".json", ROWS_JSON },
-        { ".jsonl", ROWS_JSON },
-    };
-
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (unpack_named(path, ends[i].end))
-            return (int)ends[i].kind;
-    return -1;
-}
-
 int task_read_own(const char *path, const struct task_names *names, uint64_t most, task_row_fn row,
                   void *ctx, struct err *err)
 {
-    struct reading      d = { .most = most, .row = row, .ctx = ctx };
+    struct reading      d = { .path = path, .most = most, .row = row, .ctx = ctx };
     struct task_columns c;
-    int                 kind = own_kind(path);
+    int                 kind, rc = own_kind(&kind, path, err);
 
+    if (rc)
+        return rc;
     d.kind = kind < 0 ? ROWS_LINES : (enum row_kind)kind;
     if (names)
         d.asked = *names;
-    int rc = row_file_open(&d.file, path, d.kind, err);
+    rc = row_file_open(&d.file, path, d.kind, err);
     if (!rc && kind < 0)
         rc = err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
                         "which says how to read it; .gz or .zst may follow", path);
@@ -586,7 +512,7 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
         rc = table_read(&d, &c, d.file.n_fields, err);
     while (!rc && d.kind == ROWS_JSON && (rc = reading_next(&d, err)) > 0)
         rc = json_row(&d, err);
-    if (rc < 0 && d.kind == ROWS_JSON && !d.n && !d.file.packed)
+    if (rc < 0 && d.kind == ROWS_JSON && !d.n && !d.file.packed && own_kind_named(path) >= 0)
         rc = json_rows_inside(path, rc, err);
     rc = rc < 0 && rc != -EINTR ? row_file_explain(&d.file, rc, err) : rc;
     task_names_free(&d.read);

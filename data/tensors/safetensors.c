@@ -338,7 +338,7 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
     json_t     *v;
 
     if (s->n == 0)
-        return err_misuse(err, "%s: model.safetensors holds no tensor", dir);
+        return err_misuse(err, "%s holds no tensor", s->files[0].path);
     qsort(s->tensors, s->n, sizeof *s->tensors, st_by_name);
     for (size_t i = 1; i < s->n; i++)
         if (!strcmp(s->tensors[i].name, s->tensors[i - 1].name))
@@ -355,6 +355,27 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
     return 0;
 }
 
+static int st_open_one(struct safetensors *s, const char *dir, const char *name, struct err *err)
+{
+    int rc = st_files_alloc(s, 1, err);
+
+    return rc ? rc : st_file_open(s, 0, dir, name, err);
+}
+
+int safetensors_open_file(struct safetensors **out, const char *dir, const char *name,
+                          struct err *err)
+{
+    struct safetensors *s = calloc(1, sizeof *s);
+    int                 rc = s ? st_open_one(s, dir, name, err)
+                               : err_set(err, -ENOMEM, "no memory to open %s/%s", dir, name);
+
+    rc = rc ? rc : st_finish(s, dir, NULL, err);
+    if (rc)
+        safetensors_close(s);
+    *out = rc ? NULL : s;
+    return rc;
+}
+
 int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
 {
     struct safetensors *s = calloc(1, sizeof *s);
@@ -366,8 +387,7 @@ int safetensors_open(struct safetensors **out, const char *dir, struct err *err)
     if (!s || !one || !index) {
         rc = err_set(err, -ENOMEM, "no memory to open %s", dir);
     } else if (file_may_be(one)) {
-        rc = st_files_alloc(s, 1, err);
-        rc = rc ? rc : st_file_open(s, 0, dir, "model.safetensors", err);
+        rc = st_open_one(s, dir, "model.safetensors", err);
     } else if (file_may_be(index)) {
         rc = st_open_index(s, dir, index, &root, err);
     } else {

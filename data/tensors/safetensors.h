@@ -50,6 +50,9 @@ struct safetensors {
  * in __metadata__). All headers must match siTrain's index ("sitrain.sum" in metadata), so they
  * are of one export. The tensors' data is not checked here, but by safetensors_verify. */
 int  safetensors_open(struct safetensors **out, const char *dir, struct err *err);
+/* Opens the one file dir/name in the same way. */
+int  safetensors_open_file(struct safetensors **out, const char *dir, const char *name,
+                           struct err *err);
 void safetensors_close(struct safetensors *s);
 /* Returns the tensor of this name, or NULL. */
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name);

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <math.h>
 
+enum { MIXTURE_FEW = 64 }; // sources of which the rest of an epoch may be counted instead
+
 #define BLOCK_STREAM 0x626c6b0000000000u // stream of permute.h: "blk" plus the block's number
 #define EPOCH_STREAM 0x6d69780000000000u // "mix", the source from bit 32 on, plus the epoch
 
@@ -102,24 +104,45 @@ void mixture_find(const struct mixture *m, uint64_t number, size_t *source, uint
     (m->weighted ? weighted_find : pooled_find)(m, number, source, row);
 }
 
-/* What was begun, a block or an epoch, is counted row by row. */
-void mixture_taken(const struct mixture *m, uint64_t numbers, uint64_t *taken)
+/* Adds how many of the numbers [first, end) of a begun block or epoch are rows of each source. All
+ * threads count, since an epoch may have hundreds of millions of rows. */
+static void count(const struct mixture *m, uint64_t first, uint64_t end, uint64_t *taken)
 {
-    uint64_t each = m->weighted ? MIXTURE_BLOCK : m->rows, whole = each ? numbers / each : 0, row;
+    enum { FEW = 1 << 16 };
+    size_t n = m->n;
 
-    for (size_t i = 0; i < m->n; i++)
-        taken[i] = whole * (m->weighted ? m->source[i].part : m->source[i].rows);
-    if (m->n == 1)
-        *taken = numbers;
-    for (uint64_t k = whole * each; k < numbers && m->n > 1; k++) {
-        size_t i = 0;
+#pragma omp parallel for reduction(+ : taken[:n]) if (end - first > FEW)
+    for (uint64_t k = first; k < end; k++) {
+        uint64_t row;
+        size_t   i = 0;
 
         if (m->weighted)
-            i = block_source(m, whole, k % each);
+            i = block_source(m, k / MIXTURE_BLOCK, k % MIXTURE_BLOCK);
         else
             pooled_find(m, k, &i, &row);
         taken[i]++;
     }
+}
+
+/* What was begun, a block or an epoch, is counted row by row: what was read of it, or what was not,
+ * whichever is less. */
+void mixture_taken(const struct mixture *m, uint64_t numbers, uint64_t *taken)
+{
+    uint64_t each = m->weighted ? MIXTURE_BLOCK : m->rows, whole = each ? numbers / each : 0;
+    uint64_t begun = numbers - whole * each, left[MIXTURE_FEW] = { 0 };
+    int      rest = begun > each / 2 && m->n <= MIXTURE_FEW;
+
+    whole += (uint64_t)rest;
+    for (size_t i = 0; i < m->n; i++)
+        taken[i] = whole * (m->weighted ? m->source[i].part : m->source[i].rows);
+    if (m->n == 1)
+        *taken = numbers;
+    else if (rest)
+        count(m, numbers, whole * each, left);
+    else
+        count(m, numbers - begun, numbers, taken);
+    for (size_t i = 0; i < m->n && rest && m->n > 1; i++)
+        taken[i] -= left[i];
 }
 
 int mixture_batch(const struct mixture *m, uint64_t first, size_t n, size_t seq, size_t vocab,

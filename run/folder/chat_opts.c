@@ -73,6 +73,9 @@ int chat_opts_check(const struct chat_opts *o, const struct tune_opts *t,
     if (o->packing && o->by_length)
         return err_misuse(err, "--group-by-length saves padding, and rows that --packing fills "
                           "have hardly any: leave it out");
+    if (o->by_length && t->mix)
+        return err_misuse(err, "--group-by-length chooses the order of rows, and so does --mix: "
+                          "leave one of them out (--packing saves padding, too)");
     if (o->by_length && train->order == TRAIN_SEQUENTIAL)
         return err_misuse(err, "--group-by-length chooses the order of rows, and --order "
                           "sequential keeps that of the file: give one of them");

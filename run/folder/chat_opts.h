@@ -5,6 +5,7 @@
 #include "chat/encode.h"
 #include "data/opt/opt.h"
 #include "run/folder/train_opts.h"
+#include "run/folder/tune_opts.h"
 
 /* --long-rows: what happens to a row of more than --max-seq tokens. */
 enum chat_long { CHAT_LONG_CUT, CHAT_LONG_DROP, CHAT_LONG_REFUSE };

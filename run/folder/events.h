@@ -11,12 +11,14 @@
 struct train_opts;
 struct mem_choice;
 
-/* A source of a language model's rows. */
+/* A source of a training's rows. */
 struct training_source {
     char    *name;         // the file or folder that it comes from
     uint64_t tokens, rows; // rows of an epoch
     uint64_t taken;        // rows that were read so far
+    uint64_t tokens_taken; // tokens of these; of rows that are padded or packed, by their mean
     double   share;        // its part of the training's rows
+    int      weighted;     // its share is a weight
 };
 
 /* A training is open, and its first step begins. */
@@ -28,8 +30,10 @@ struct training_begins {
     const char              *engine;
     uint64_t                 first; // steps first .. o->steps - 1 are trained
     const struct mem_choice *mem;   // whether --mode mem would fit; only of a new run
-    const struct training_source *sources; // (n_sources) of token files; 0: the rows are others
+    const struct training_source *sources; // (n_sources); 0: they are not known
     size_t                   n_sources;
+    uint64_t                 step_rows; // rows of a step; of preferences, pairs
+    int                      tunes;     // a fine-tuning, which counts in epochs
 };
 
 /* A step is complete. The devices may still be working on it. */

@@ -2,7 +2,7 @@
 #include "run/folder/exports.h"
 
 #include "data/base/file.h"
-#include "data/tensors/safetensors.h"
+#include "model/peft.h"
 #include "run/folder/settings.h"
 
 #include <unistd.h>
@@ -11,7 +11,7 @@ int exports_record(struct runlog *log, const char *to, uint64_t step, struct err
 {
     char               *full = realpath(to, NULL);
     struct safetensors *st = NULL;
-    int rc = full ? safetensors_open(&st, full, err)
+    int rc = full ? peft_files_open(&st, full, err)
                   : err_set(err, -errno, "%s: %s", to, strerror(errno));
 
     if (!rc && !(rc = runlog_begin(log, err))) {
@@ -56,10 +56,10 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
         return 0;
     snprintf(file, sizeof file, "%s/model.safetensors", e->path);
     snprintf(index, sizeof index, "%s.index.json", file);
-    if (!file_may_be(file) && !file_may_be(index))
+    if (!file_may_be(file) && !file_may_be(index) && !peft_is_folder(e->path))
         return 1;
     struct watch w = work_begin(events, "checking %s", e->path);
-    int          rc = safetensors_open(&st, e->path, &e->why);
+    int          rc = peft_files_open(&st, e->path, &e->why);
     if (!rc) {
         e->bytes = st->bytes;
         e->sum = st->sum;

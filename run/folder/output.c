@@ -57,14 +57,15 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
 
 /* Names in a Hugging Face model's folder. Any of the first TELLING names marks a folder as a
  * model's. All names are then reserved in it. */
-enum { TELLING = 8 };
+enum { TELLING = 9 };
 static const char *const model_names[] = {
     "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt",
-    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", // TELLING
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "adapter_config.json", // TELLING
     "*.safetensors", "*.safetensors.index.json", "pytorch_model*", "tokenizer.*", "vocab.*",
     "encoder.json", "merges.txt", "spiece.model", "sentencepiece*.model", "generation_config.json",
     "special_tokens_map.json", "added_tokens.json", "chat_template*", "preprocessor_config.json",
-    "training_args.bin", "adapter_config.json", "adapter_model*",
+    "training_args.bin", "adapter_model*",
 };
 
 /* The files that prepare --train-tokenizer writes. */

@@ -131,7 +131,7 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
     struct storing *c = ctx;
 
     (void)given;
-    if (row->kept == OPT_COMMAND)
+    if (row->kept == OPT_COMMAND || (lora_opts_has(row->name) && !c->s->o.lora.rank))
         return 0;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
         strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
@@ -157,13 +157,14 @@ int session_store_options(struct session *s, int places, struct err *err)
 
 static int load_options(struct session *s, struct err *err)
 {
-    struct opt_line line = train_opts_line(&s->o);
-    int             rc = opt_parse(&line, err);
+    struct opt_line       line = train_opts_line(&s->o);
+    const struct opt_row *row;
+    int                   rc = opt_parse(&line, err);
 
     if (rc)
         return rc;
     s->has_opts = 1;
-    for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
+    for (size_t i = 0; (row = train_opts_row(i)) && !rc; i++) {
         // absent in a run of an older version: the default stays
         char *text = settings_get(s->log, "option.%s", row->name);
 
@@ -382,6 +383,7 @@ int session_load(struct session *s, struct err *err)
     int rc = session_load_config(s, err);
 
     rc = rc ? rc : load_options(s, err);
+    rc = rc ? rc : lora_opts_set(&s->config, &s->o.lora, err);
     s->rows = !settings_has(s->log, "chat.form")       ? SESSION_WHOLE
               : settings_has(s->log, "chat.packing") ? SESSION_PACKED
               : pairs_opts_load(&s->pairs, s->log)   ? SESSION_PAIRS

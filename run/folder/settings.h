@@ -56,7 +56,13 @@
  *     NAME.sum          examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test,
  *                       test_mm, for each that exists
  *     NAME.rows         its number of rows
- *     NAME.file         the path of the file that it was made from; of conversations one a line
+ *     NAME.file         the path of the file that it was made from, or what several are called;
+ *                       of conversations one a line
+ *     source.N.file source.N.rows source.N.tokens    of the N-th --train-file (from 0): its path,
+ *                       its rows in RUN/train.ex (of preferences, pairs), their tokens; absent: an
+ *                       older version made the run, or a GLUE task
+ *     source.N.packed   its packed rows
+ *     source.mix        rows of each source in 4,096, with commas; absent: one pool of rows
  *     NAME.seconds      for dev and dev_mm: duration of the last evaluation
  *     result.NAME       checksum and bytes of the file RUN/NAME as last written, and of the file
  *                       before (result_files.h)

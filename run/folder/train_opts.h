@@ -4,11 +4,11 @@
 
 #include "data/base/dtype.h"
 #include "data/opt/opt.h"
-#include "data/task/task.h"
 #include "data/text/tokens.h"
 #include "model/adapt.h"
 #include "model/schedule.h"
 #include "offload/layout/config.h"
+#include "run/folder/lora_opts.h"
 
 /* Values of --mode: enum run_mode, and su+o+c, which means su+o with --compress. */
 enum { TRAIN_SU_O_C = RUN_SUO + 1 };
@@ -30,11 +30,12 @@ extern const struct train_activations train_activations[];
 
 /* Upper limits of the size options. */
 enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1 << 20,
-       TRAIN_MOST_BATCH = 1 << 20, TRAIN_MOST_FILES = 1024 };
+       TRAIN_MOST_BATCH = 1 << 20 };
 
 /* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
 struct model_opts {
-    const char *init;  // a Hugging Face folder; NULL: none
+    const char *init;  // a Hugging Face folder, or an adapter folder; NULL: none
+    const char *base;  // the folder of an adapter's model; NULL: as the adapter says
     const char *model; // gpt2, gpt2-medium, ...; NULL: none
     uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
     uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
@@ -70,6 +71,7 @@ struct train_opts {
     double   label_smoothing;               // fraction of the loss spread over all classes
     double   neftune_alpha;                 // noise in the embeddings; 0: none
     double            dropout; // 0: none; default of a classifier: config.json's
+    struct lora_opts  lora;
     // devices
     int                mode; // enum run_mode, after train_opts_check
     int      csd;                           // as in csd_at
@@ -107,35 +109,9 @@ struct train_opts {
     int      quiet;
 };
 
-/* The task of a fine-tuning, for finetune and plan. */
-struct tune_opts {
-    const char *task;                               // a GLUE task; or
-    struct opt_strings train_file, eval_file;       // the user's own rows; several are for
-    const char *test_file;                          // conversations (chat_opts.h)
-    int         regression, predict;
-    uint64_t    epochs, max_seq;                    // max_seq 0: see tune_seq
-    uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
-    double      split;                              // part of the rows to evaluate on; 0: none
-};
-
-#define TUNE_CHAT "chat" // the task of a language model that learns from conversations
-#define TUNE_DPO  "dpo"  // the task of one that learns from preferences
-
-/* The names of tune_opts.task: GLUE's tasks, TUNE_CHAT and TUNE_DPO. */
-const char *tune_task_word(size_t i);
-/* True if the rows are conversations: those of TUNE_CHAT, and the two answers of a preference. */
-int tune_chats(const struct tune_opts *t);
-int tune_pairs(const struct tune_opts *t); // true if they are preferences
-
-/* Choose the tokens per row. asked > 0: that number; misuse if the model has fewer positions. asked
- * 0: `usual`, or less if the model has fewer positions or the tokenizer cuts earlier. tokenizer: a
- * folder; NULL or "": none. */
-int tune_seq(uint64_t *seq, uint64_t asked, size_t usual, size_t positions, const char *tokenizer,
-             struct err *err);
-enum { TUNE_SEQ = 128 }; // usual for labelled rows
-
 /* Options for reading a model: eval and generate. */
 struct read_opts {
+    const char *base;     // the folder of an adapter's model; NULL: as the adapter says
     uint64_t seq, batch;  // seq 0: the model's positions
     int      dtype;       // enum dtype: DT_F32 or DT_BF16; -1: the model's own
     uint64_t host_mem;    // memory limit, bytes; 0: none
@@ -157,9 +133,8 @@ struct read_opts {
 /* Which model of a run export, eval and generate read. */
 struct which_opts { int best, last; };
 
-// rows for struct model_opts, train_opts, tune_opts, read_opts, which_opts, task_names
-extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], which_rows[],
-    column_rows[];
+// rows for struct model_opts, train_opts, read_opts, which_opts
+extern const struct opt_row model_rows[], train_rows[], read_rows[], which_rows[];
 
 /* The fraction of the training tokens for which the head computes logits: mask.prob for a masked
  * language model, otherwise 1. */
@@ -169,7 +144,7 @@ double train_opts_asked(const struct train_opts *o, const struct model_config *g
 struct topology_config train_opts_links(const struct train_opts *o);
 
 /* True if an option decides what is computed that programs of format 5 do not know
- * (data/db/schema.h). */
+ * (data/db/schema.h). Adapters have a format of their own. */
 int train_opts_newer(const struct train_opts *o);
 
 /* Steps of wsd's decay, of a schedule of `horizon` steps; 0 for other schedules. */
@@ -185,6 +160,8 @@ int  train_opts_default(struct train_opts *o, struct err *err);
 void train_opts_release(struct train_opts *o);
 /* A command line without any given option, whose options are *o. */
 struct opt_line train_opts_line(struct train_opts *o);
+/* The i-th option that a run keeps, of train_rows and lora_rows; NULL past the last. */
+const struct opt_row *train_opts_row(size_t i);
 
 int read_opts_default(struct read_opts *o, struct err *err); // dtype is -1: the model's own
 
@@ -192,6 +169,3 @@ int read_opts_default(struct read_opts *o, struct err *err); // dtype is -1: the
  * (or the given ratio). Examples: min-lr <= lr; warm-up within the horizon; --devices or --device;
  * error feedback needs compress. Otherwise misuse. */
 int train_opts_check(struct train_opts *o, struct err *err);
-/* Check the column options. own: the rows are the user's own; without them no column may be given.
- * Returns misuse if one column is used twice, or pair is given without text. */
-int columns_check(const struct task_names *n, int own, struct err *err);

@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "data/tensors/safetensors.h"
+#include "model/peft.h"
 #include "run/folder/settings.h"
 #include "run/loop/best_carry.h"
 #include "run/loop/model_out.h"
@@ -36,7 +37,7 @@ static int sum_fits(int *fits, struct session *s, const char *path, struct err *
     struct safetensors *st = NULL;
     struct err          why = { 0 };
     uint32_t            sum;
-    int                 rc = safetensors_open(&st, path, &why);
+    int                 rc = peft_files_open(&st, path, &why);
 
     *fits = !rc && ((settings_scan(s->log, "%" SCNx32, &sum, "best.sum") && st->sum == sum) ||
                     best_is_next(s, st->sum));
@@ -102,7 +103,7 @@ int best_load(struct best *out, struct session *s, struct err *err)
 static int sum_of(uint32_t *out, const char *path, struct err *err)
 {
     struct safetensors *st = NULL;
-    int                 rc = safetensors_open(&st, path, err);
+    int                 rc = peft_files_open(&st, path, err);
 
     *out = rc ? 0 : st->sum;
     safetensors_close(st);
@@ -137,22 +138,42 @@ int best_beats(const struct best *b, const struct source_values *v)
 
 /* ---- the folder ---- */
 
-int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err)
+/* Whether the folder that is open is another model than run.db records. */
+static int is_other(const struct hf *whole, const struct peft *adapter, const struct best *b,
+                    const struct session *s)
 {
-    char         path[BEST_PATH];
-    struct watch w = work_begin(s->events, "checking %s/%s", s->dir, base_name);
+    if (!adapter && arch_total(hf_model(whole)) != arch_total(&s->config))
+        return 1;
+    return b->sum && b->sum != (adapter ? peft_sum(adapter) : hf_sum(whole));
+}
+
+int best_folder(struct hf **out, struct peft **adapter, const struct params_source *base,
+                const struct best *b, const struct session *s, struct err *err)
+{
+    const struct peft_base on = { *base, s->config.n_labels, 1 };
+    struct hf             *whole = NULL;
+    struct peft           *part = NULL;
+    char                   path[BEST_PATH];
+    int                    adapted = s->config.lora.rank > 0, rc;
+    struct watch           w = work_begin(s->events, "checking %s/%s", s->dir, base_name);
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    int rc = hf_is_folder(path) ? hf_open(out, path, &w, err)
-                                : err_set(err, -ENOENT, "%s is not there any more", path);
+    if (!(adapted ? peft_is_folder(path) : hf_is_folder(path)))
+        rc = err_set(err, -ENOENT, "%s is not there any more", path);
+    else
+        rc = adapted ? peft_open(&part, &s->config, &on, path, &w, err)
+                     : hf_open(&whole, path, &w, err);
     work_end(s->events);
-    if (!rc && (arch_total(hf_model(*out)) != arch_total(&s->config) ||
-                (b->sum && b->sum != hf_sum(*out)))) {
-        hf_close(*out);
-        *out = NULL;
+    if (!rc && is_other(whole, part, b, s)) {
+        hf_close(whole);
+        peft_close(part);
         rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one (if "
                      "training was killed while it wrote the best model, --resume writes it "
                      "again)", path);
+    }
+    if (!rc) {
+        *out = adapted ? *out : whole;
+        *adapter = part;
     }
     if (!rc || err->stopped || file_is_denied(rc))
         return rc;
@@ -304,7 +325,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = rc ? rc : file_new_folder(&f, best, err);
     if (rc)
         return rc;
-    rc = model_out(s, source, f.temp, "writing the best model", err);
+    rc = s->config.lora.rank ? model_out_adapter(s, source, f.temp, "writing the best adapter", err)
+                             : model_out(s, source, f.temp, "writing the best model", err);
     file_identity(f.temp, here);
     rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
     rc = rc ? rc : sum_of(&sum, f.temp, err);

@@ -1,5 +1,6 @@
 /* best.h: --keep-best. RUN/best is the model of the best evaluation so far, a complete Hugging Face
- * folder. After a kill at any time it is either complete or absent.
+ * folder; of a run with adapters, an adapter folder (peft.h), because its base does not change.
+ * After a kill at any time it is either complete or absent.
  *
  * A new folder is written as RUN/best.new-HEX and replaces RUN/best in one step. Then run.db
  * records it (best.step, best.name, best.value), in the transaction that stores the evaluation. If
@@ -35,9 +36,12 @@ int best_beats(const struct best *b, const struct source_values *v);
 /* Export the parameters of the drained stream to RUN/best. `step` labels the metered reads. */
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
-/* Open RUN/best and check that it is complete and that it is the folder that run.db records.
+/* Open RUN/best and check that it is complete and that it is the folder that run.db records. A run
+ * with adapters gives *adapter, on the parameters `base` by the run's blocks; any other *out.
  * Requires b->any. If a check fails, the sentence says what to do. */
-int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err);
+struct peft;
+int best_folder(struct hf **out, struct peft **adapter, const struct params_source *base,
+                const struct best *b, const struct session *s, struct err *err);
 
 /* Record RUN/best in run.db, in the caller's transaction. */
 int best_store(struct best *b, struct session *s, const struct source_values *v, struct err *err);

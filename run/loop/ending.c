@@ -65,6 +65,7 @@ int ending_open(struct ending *e, struct session *s, uint64_t next, struct err *
     settings_scan(s->log, "%lf", &seconds[0], "dev.seconds"); // of an earlier process
     settings_scan(s->log, "%lf", &seconds[1], "dev_mm.seconds");
     e->evaluation = seconds[0] + seconds[1];
+    e->passes = ceil((double)source_eval_rows(s) / (double)(o->batch * o->grad_accum));
     if (!rc && s->run.mode == RUN_MEM && !(rc = run_memory(&s->run, &memory, err)))
         e->commit = (double)memory.image / SLOW;
     return rc ? rc : look(e, s, next, err);
@@ -93,7 +94,9 @@ void ending_step(struct ending *e, const struct session *s, double seconds, int 
 
 double ending_needs(const struct ending *e, int evaluates)
 {
-    return e->step > 0 ? e->step + e->commit + (evaluates ? e->evaluation : 0) : 0;
+    double evaluation = e->evaluation > 0 ? e->evaluation : e->passes * e->step;
+
+    return e->step > 0 ? e->step + e->commit + (evaluates ? evaluation : 0) : 0;
 }
 
 int ending_is_time(const struct ending *e, int evaluates)
@@ -101,9 +104,9 @@ int ending_is_time(const struct ending *e, int evaluates)
     return e->limit > 0 && e->step > 0 && machine_age() + ending_needs(e, evaluates) > e->limit;
 }
 
-int ending_record(struct session *s, enum ending_how how, struct err *err)
+int ending_record(struct runlog *log, enum ending_how how, struct err *err)
 {
-    return how == ENDING_OPEN ? runlog_unset(s->log, "finished", err)
-                              : settings_set(s->log, err, "finished=%s",
+    return how == ENDING_OPEN ? runlog_unset(log, "finished", err)
+                              : settings_set(log, err, "finished=%s",
                                              how == ENDING_EARLY ? "early" : "steps");
 }

@@ -20,6 +20,7 @@ struct ending {
     double   step;        // of the slowest recent step; 0: none yet
     double   commit;      // of a commit at the end
     double   evaluation;  // of the last evaluation; 0: unknown
+    double   passes;      // of an evaluation: steps that read as many rows
 };
 
 /* Read the state of a run that goes on with step `next`. */
@@ -32,13 +33,14 @@ int  ending_evaluated(struct ending *e, struct session *s, uint64_t next, double
 void ending_step(struct ending *e, const struct session *s, double seconds, int commits);
 
 /* The seconds that the next step will take, with the commit behind it and, if it is due, its
- * evaluation. 0: none was measured yet. */
+ * evaluation: as long as the last one, or, before the first one, as steps that read as many rows.
+ * 0: no step was measured yet. */
 double ending_needs(const struct ending *e, int evaluates);
 /* True if the next step would not end within the time limit. The first one of a process always
  * begins, so that each process gets further. */
 int    ending_is_time(const struct ending *e, int evaluates);
 
 /* Record in run.db whether the run is finished (setting "finished"): all its steps are done, or it
- * was stopped early. */
+ * was stopped early. Of a fine-tuning, rank 0 records it behind the results. */
 enum ending_how { ENDING_OPEN, ENDING_STEPS, ENDING_EARLY };
-int  ending_record(struct session *s, enum ending_how how, struct err *err);
+int  ending_record(struct runlog *log, enum ending_how how, struct err *err);

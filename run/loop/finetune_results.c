@@ -205,6 +205,9 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (labelled_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
             rc = labelled_open(&out->test[i], s, run_test[i], err);
+    out->how = now < s->o.steps ? ENDING_EARLY : ENDING_STEPS;
+    if (!rc && !out->test[0] && !out->test[1])
+        rc = ending_record(s->log, out->how, err);
     out->files.log = NULL; // the session closes it
     return rc;
 }
@@ -234,7 +237,8 @@ static int predict(struct finetune_results *o, struct err *err)
     struct evaluator    e = { 0 };
     char               *text[TASK_SPLITS] = { NULL }, *path = NULL;
     size_t              n[TASK_SPLITS];
-    int                 rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
+    int                 rc = model_folder_open(&r, o->model, NULL, MODEL_LAST, NULL, o->events,
+                                                err);
 
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read,
                                             &(struct evaluated){ .n = o->test_rows }, err);
@@ -251,6 +255,7 @@ static int predict(struct finetune_results *o, struct err *err)
             rc = put_predictions(o, i, text[i], n[i], err);
         free(text[i]);
     }
+    rc = rc ? rc : ending_record(o->files.log, o->how, err);
     runlog_close(o->files.log);
     o->files.log = NULL;
     free(path);

@@ -4,6 +4,7 @@
 
 #include "data/task/results.h"
 #include "run/folder/result_files.h"
+#include "run/loop/ending.h"
 #include "run/sources/labelled.h"
 
 struct finetune_results {
@@ -14,6 +15,7 @@ struct finetune_results {
     uint64_t          test_rows; // rows of the larger test file
     struct results    results;   // as written; n_evals 0: no evaluation
     uint64_t          step;      // the evaluation followed this step
+    enum ending_how   how;       // what is recorded when all is written
     char             *file;      // the user's own evaluation file; NULL: a task's, or unknown
     const struct events *events;
     struct result_files files;
@@ -23,10 +25,11 @@ struct finetune_results {
  * file. */
 int  finetune_results_check(struct session *s, uint64_t before, struct err *err);
 
-/* Write the result files of a run that has reached its last step. before: the steps done when the
- * command began. If more steps are done now, existing predictions are outdated. A file of somebody
- * else is not replaced; finetune_results_predict returns that error after it has written the other
- * files. */
+/* Write the result files of a run that has reached its last step. When they are written, and the
+ * predictions too if there are any, the run is finished (ending_record). before: the steps done
+ * when the command began. If more steps are done now, existing predictions are outdated. A file of
+ * somebody else is not replaced; finetune_results_predict returns that error after it has written
+ * the other files. */
 int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
                             struct err *err);
 int  finetune_results_predict(struct finetune_results *o, struct err *err);

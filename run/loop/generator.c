@@ -27,7 +27,7 @@ static int find_stops(struct generator *g, const char *model, struct err *err)
 {
     int32_t end = tokenizer_endoftext(g->tok);
     size_t  n = 0;
-    int     rc = model_folder_generation(&g->generation, &g->model, model, err);
+    int     rc = model_folder_generation(&g->generation, &g->model, err);
 
     rc = rc ? rc : hf_stops(g->stops, &n, g->generation, model, err);
     if (end >= 0)
@@ -41,8 +41,8 @@ int generator_open(struct generator *g, const char *model, enum model_which whic
                    const struct sampling *sampling, const struct events *events, struct err *err)
 {
     *g = (struct generator){ .read = *read, .sampling = *sampling };
-    int rc = model_folder_open(&g->model, model, which, disk_name((size_t)read->disk), events,
-                               err);
+    int rc = model_folder_open(&g->model, model, read->base, which,
+                               disk_name((size_t)read->disk), events, err);
     if (rc)
         return rc;
     if (arch_classifies(&g->model.config))

@@ -1,4 +1,4 @@
-/* model_folder.c: opens a run or a Hugging Face folder as one params_source. */
+/* model_folder.c: opens a run, a Hugging Face folder, or an adapter folder as one params_source. */
 #include "run/loop/model_folder.h"
 
 #include "data/base/machine.h"
@@ -13,17 +13,42 @@
 
 enum { LIVE_TRIES = 40, LIVE_US = 50000 };
 
-static int open_hf(struct model_folder *r, const char *path, struct err *err)
+/* Opens the adapter in this folder on the source that is open. */
+static int open_adapter(struct model_folder *r, const char *path, size_t labels, struct err *err)
 {
-    struct watch w = work_begin(r->events, "checking %s", path);
-    int          rc = hf_open(&r->hf, path, &w, err);
+    struct peft_base base = { r->source, labels, 0 };
+    struct watch     w = work_begin(r->events, "checking %s", path);
+    int              rc = peft_open(&r->adapter, &r->run.config, &base, path, &w, err);
 
+    work_end(r->events);
+    if (!rc)
+        r->source = peft_source(r->adapter);
+    return rc;
+}
+
+/* Opens the model's folder, and the adapter, if `path` is the folder of one. */
+static int open_hf(struct model_folder *r, const char *path, const char *base, struct err *err)
+{
+    int adapter = peft_is_folder(path),
+        rc = adapter ? peft_base(r->base, path, base, err) : 0;
+
+    if (!adapter && base)
+        return err_misuse(err, "--base is for adapter folders (with adapter_config.json), and "
+                          "%.200s is none: leave it out", path);
+    if (!adapter)
+        snprintf(r->base, sizeof r->base, "%s", path);
+    struct watch w = work_begin(r->events, "checking %s", r->base);
+    rc = rc ? rc : hf_open(&r->hf, r->base, &w, err);
     work_end(r->events);
     if (rc)
         return rc;
     r->source = hf_source(r->hf);
-    snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
     r->run.config = *hf_model(r->hf);
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s", adapter && tokenizer_is_there(path)
+                                                          ? path : r->base);
+    if (adapter && ((rc = peft_config(&r->run.config, path, err)) ||
+                    (rc = open_adapter(r, path, hf_model(r->hf)->n_labels, err))))
+        return rc;
     return session_config(&r->run, err);
 }
 
@@ -38,19 +63,34 @@ static int open_masters(struct model_folder *r, struct err *err)
     return rc;
 }
 
-/* Takes the best model. Its blocks may differ from the run's, if an older version made the run. */
-static int take_best(struct model_folder *r, struct err *err)
+/* The blocks of r->best may differ from the run's, if an older version made the run. */
+static int take_blocks(struct model_folder *r, struct err *err)
 {
-    r->source = hf_source(r->best);
     r->run.config.pieces = hf_model(r->best)->pieces;
     return session_config(&r->run, err);
 }
 
+/* Takes what a training has answered: a model, with its adapters next to it, if it has any. */
+static int take_answer(struct model_folder *r, struct err *err)
+{
+    int rc = hf_open(&r->best, r->live.path, NULL, err);
+
+    if (rc)
+        return rc;
+    r->source = hf_source(r->best);
+    r->step = r->live.step;
+    rc = take_blocks(r, err);
+    if (!rc && r->run.config.lora.rank)
+        rc = open_adapter(r, r->live.path, hf_model(r->best)->n_labels, err);
+    return rc;
+}
+
+/* Takes RUN/best. Of a run with adapters it is the adapter alone, and r->source has the model. */
 static int open_best(struct model_folder *r, const struct best *b, const char *path,
                      struct err *err)
 {
     char *name = settings_get(r->run.log, "best.name"), last[48] = "that is being trained";
-    int   rc = best_folder(&r->best, b, &r->run, err);
+    int   rc = best_folder(&r->best, &r->kept, &r->source, b, &r->run, err);
 
     if (!r->in_training)
         snprintf(last, sizeof last, "after step %" PRIu64, r->step);
@@ -59,7 +99,8 @@ static int open_best(struct model_folder *r, const struct best *b, const char *p
                       "--last takes the one %s", path, b->step + 1, name ? name : "", b->value,
                       last);
         r->step = b->step + 1;
-        rc = take_best(r, err);
+        r->source = r->kept ? peft_source(r->kept) : hf_source(r->best);
+        rc = r->kept ? 0 : take_blocks(r, err);
     }
     free(name);
     return rc;
@@ -95,21 +136,21 @@ static int open_live(struct model_folder *r, const char *path, enum model_which 
         return rc;
     r->in_training = 1;
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
-    if (which != MODEL_LAST && best.any)
+    int kept = which != MODEL_LAST && best.any;
+    if (kept && !r->run.config.lora.rank)
         return open_live_best(r, path, err);
-    if (which == MODEL_BEST)
+    if (which == MODEL_BEST && !kept)
         return err_misuse(err, "--best: %s has kept no best model yet: leave --best out", path);
     if (r->run.ranks.rank)
         return job_run_part(&r->run, path, err);
     rc = live_ask(&r->live, &r->run, err);
     if (rc == -EBUSY)
         *err = used;
-    if (rc || (rc = hf_open(&r->best, r->live.path, NULL, err)))
-        return rc;
-    r->step = r->live.step;
+    if (rc || (rc = take_answer(r, err)) || kept)
+        return rc ? rc : open_live_best(r, path, err); // the adapter alone is kept
     events_notice(r->events, "%s is being trained: the model after step %" PRIu64 " is taken", path,
                   r->step);
-    return take_best(r, err);
+    return 0;
 }
 
 static int open_run(struct model_folder *r, const char *path, enum model_which which,
@@ -136,9 +177,10 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
     if (which == MODEL_BEST && !best.any)
         return err_misuse(err, "--best: %s kept no best model, as it would with --keep-best in "
                           "training: leave --best out", path);
-    if (which != MODEL_LAST && best.any)
+    int kept = which != MODEL_LAST && best.any;
+    if (kept && !r->run.config.lora.rank)
         return open_best(r, &best, path, err);
-    if (which == MODEL_KEPT && r->run.has_opts && r->run.o.keep_best)
+    if (which == MODEL_KEPT && !kept && r->run.has_opts && r->run.o.keep_best)
         events_notice(r->events, "%s: --keep-best has no best model yet, since no evaluation has "
                       "given a number so far: the last model is taken, after step %" PRIu64, path,
                       r->step);
@@ -148,11 +190,13 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
     rc = rc ? rc : open_masters(r, err);
     if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // complete an interrupted step
         rc = open_masters(r, err);
-    return session_explain(&r->run, rc, err);
+    rc = session_explain(&r->run, rc, err);
+    return rc || !kept ? rc : open_best(r, &best, path, err);
 }
 
-int model_folder_open(struct model_folder *r, const char *path, enum model_which which,
-                      const char *disk, const struct events *events, struct err *err)
+int model_folder_open(struct model_folder *r, const char *path, const char *base,
+                      enum model_which which, const char *disk, const struct events *events,
+                      struct err *err)
 {
     char hint[HF_HINT];
     int  rc;
@@ -160,9 +204,11 @@ int model_folder_open(struct model_folder *r, const char *path, enum model_which
     *r = (struct model_folder){ .events = events };
     memory_baseline();
     if (session_may_be_run(path))
-        rc = open_run(r, path, which, disk, err);
-    else if (hf_is_folder(path))
-        rc = open_hf(r, path, err);
+        rc = base ? err_misuse(err, "--base is for adapter folders, and %.200s is a run: leave it "
+                               "out", path)
+                  : open_run(r, path, which, disk, err);
+    else if (peft_is_folder(path) || hf_is_folder(path))
+        rc = open_hf(r, path, base, err);
     else if (!(rc = hf_refuse_other(path, err)))
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json)%s", path, hf_hub_hint(path, hint));
@@ -180,7 +226,7 @@ int model_which(enum model_which *out, const struct which_opts *o, const char *p
     *out = o->best ? MODEL_BEST : o->last ? MODEL_LAST : MODEL_KEPT;
     if (o->best && o->last)
         return err_misuse(err, "--best and --last are two models of a run; give one of them");
-    if (*out != MODEL_KEPT && !session_is_run(path) && hf_is_folder(path))
+    if (*out != MODEL_KEPT && !session_is_run(path) && (hf_is_folder(path) || peft_is_folder(path)))
         return err_misuse(err, "--%s is for a run, and %s is a folder with one model: leave it out",
                           o->best ? "best" : "last", path);
     return 0;
@@ -188,12 +234,48 @@ int model_which(enum model_which *out, const struct which_opts *o, const char *p
 
 void model_folder_close(struct model_folder *r)
 {
+    merged_close(r->merged);
+    peft_close(r->kept);
+    peft_close(r->adapter);
     run_reader_close(r->masters);
     hf_close(r->hf);
     hf_close(r->best);
     live_done(&r->live);
     session_close(&r->run);
     memset(r, 0, sizeof *r);
+}
+
+int model_folder_merge(struct model_folder *r, struct err *err)
+{
+    int rc = r->config.lora.rank ? merged_open(&r->merged, &r->config, &r->source, err) : 0;
+
+    if (rc || !r->merged)
+        return rc;
+    r->source = merged_source(r->merged);
+    r->config = lora_base(&r->config);
+    return 0;
+}
+
+int model_folder_begin(struct model_folder *r, const char *path, const char *base,
+                       const struct events *events, struct err *err)
+{
+    int rc = model_folder_open(r, path, base, MODEL_LAST, NULL, events, err);
+
+    if (!rc && r->config.lora.rank && !r->adapter)
+        events_notice(events, "%s has adapters: they are merged into its model, with which "
+                      "training begins", path);
+    return rc || r->adapter ? rc : model_folder_merge(r, err);
+}
+
+int model_folder_labels(struct hf_labels *out, const struct model_folder *r, const char *path,
+                        struct err *err)
+{
+    int rc = !r->hf ? session_labels(out, &r->run, err)
+             : hf_labels(out, r->adapter && hf_is_folder(path) ? path : r->base, err);
+
+    if (!rc && out->n && out->n != r->config.n_labels) // those of an adapter's base
+        hf_labels_free(out);
+    return rc;
 }
 
 int model_folder_dtype(const struct model_folder *r)
@@ -220,18 +302,17 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
     return rc;
 }
 
-long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok)
+long model_folder_pad(const struct model_folder *r, const struct tokenizer *tok)
 {
-    long pad = r->hf ? hf_pad(path) : session_pad(&r->run, tok ? tokenizer_endoftext(tok) : -1);
+    long pad = r->hf ? hf_pad(r->base) : session_pad(&r->run, tok ? tokenizer_endoftext(tok) : -1);
 
     return pad < 0 && tok && arch_classifies(&r->config) ? tokenizer_pad(tok, r->config.vocab)
                                                          : pad;
 }
 
-int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
-                            struct err *err)
+int model_folder_generation(json_t **out, const struct model_folder *r, struct err *err)
 {
-    return r->hf ? hf_generation(out, path, r->config.vocab, err)
+    return r->hf ? hf_generation(out, r->base, r->config.vocab, err)
                  : session_generation(out, &r->run, err);
 }
 
@@ -296,8 +377,7 @@ int classes_open(struct classes *c, const struct model_folder *r, const char *pa
     if (!c->place)
         return err_set(err, -ENOMEM, "out of memory");
     own_order(c);
-    return r->hf ? hf_labels(&c->names, path, err)
-                 : session_labels(&c->names, &r->run, err);
+    return model_folder_labels(&c->names, r, path, err);
 }
 
 void classes_close(struct classes *c)

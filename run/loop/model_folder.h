@@ -4,7 +4,9 @@
 
 #include "data/text/tokenizer.h"
 #include "model/finite.h"
+#include "model/adapted.h"
 #include "model/hf.h"
+#include "model/peft.h"
 #include "plan/memory.h"
 #include "run/folder/session.h"
 #include "run/loop/live.h"
@@ -25,20 +27,36 @@ struct model_folder {
     // after success exactly one of hf, best and masters is set
     struct hf           *hf;
     struct hf           *best;    // RUN/best, or live's; only its parameters are used
+    struct peft         *adapter; // of an adapter folder: the path, or live's
+    struct peft         *kept;    // RUN/best, if that is an adapter
+    struct merged       *merged;  // of model_folder_merge
+    char                 base[HF_PATH_BYTES]; // with hf: the folder of config.json; "" for a run
     struct live_model    live;    // of a run that another process trains
     struct run_reader   *masters;
     int                  in_training; // of a run: another process trains it
     uint64_t             step;    // of a run: steps that trained these parameters
 };
 
-/* Open the model at `path`. If the last model is read and a crash interrupted a step, the step is
- * completed first. If another process trains the run, that process writes the model for this one
- * after its step (live.h). A notice says which model is read, unless it is the usual one.
- * `which` and disk are for a run; disk NULL: the run's own. Must be closed by model_folder_close,
- * also after a failure. */
-int  model_folder_open(struct model_folder *r, const char *path, enum model_which which,
-                       const char *disk, const struct events *events, struct err *err);
+/* Open the model at `path`: a run, a Hugging Face folder, or an adapter folder, whose model is in
+ * the folder `base`, or, if it is NULL, where the adapter says. If the last model is read and a
+ * crash interrupted a step, the step is completed first. If another process trains the run, that
+ * process writes the model for this one after its step (live.h). A notice says which model is
+ * read, unless it is the usual one. `which` and disk are for a run; disk NULL: the run's own. Must
+ * be closed by model_folder_close, also after a failure. */
+int  model_folder_open(struct model_folder *r, const char *path, const char *base,
+                       enum model_which which, const char *disk, const struct events *events,
+                       struct err *err);
 void model_folder_close(struct model_folder *r);
+/* Open the last model, to begin a training with it. The adapters of a run are merged into its
+ * model, with a notice; those of a folder are not, and r->adapter is set. */
+int  model_folder_begin(struct model_folder *r, const char *path, const char *base,
+                        const struct events *events, struct err *err);
+/* Merge adapters, if the model has any, into config and source. The evaluator still has them
+ * apart. */
+int  model_folder_merge(struct model_folder *r, struct err *err);
+/* The names of a classifier's classes (hf.h). The caller frees *out. */
+int  model_folder_labels(struct hf_labels *out, const struct model_folder *r, const char *path,
+                         struct err *err);
 /* Convert --best and --last. Returns misuse if both are set, or if `path` is a folder with one
  * model. */
 int  model_which(enum model_which *out, const struct which_opts *o, const char *path,
@@ -58,13 +76,12 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
 
 /* The model's padding id; -1: none. For a classifier, transformers reads the logits at a row's last
  * token that is not padding. If config.json has no pad_token_id, a classifier takes the tokenizer's
- * (tok may be NULL). path: as passed to model_folder_open. */
-long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok);
+ * (tok may be NULL). */
+long model_folder_pad(const struct model_folder *r, const struct tokenizer *tok);
 
 /* The generation_config.json of the folder that the model is, or came from (hf.h). The caller owns
  * *out; NULL: there was none. */
-int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
-                            struct err *err);
+int model_folder_generation(json_t **out, const struct model_folder *r, struct err *err);
 
 /* Rows that a model is evaluated on. n: of labelled ones, how many are predicted at once; of
  * conversations, how many there are. pairs: of SESSION_PAIRS. */

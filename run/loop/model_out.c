@@ -3,12 +3,35 @@
  * was made. */
 #include "run/loop/model_out.h"
 
+#include "model/adapted.h"
 #include "model/hf.h"
 #include "run/folder/settings.h"
 #include "run/sources/tokenise.h"
 
-int model_out(struct session *s, const struct params_source *source, const char *dir,
-              const char *doing, struct err *err)
+/* Writes the folder that *x describes, completed by what the run knows. Of a model with adapters:
+ * with adapter, an adapter folder; otherwise both. */
+static int write_folder(struct hf_export *x, struct session *s, const char *dir, int adapter,
+                        struct err *err)
+{
+    struct unadapted bare = { &s->config, x->source };
+    char            *base = settings_get(s->log, "lora.base");
+    int              adapted = s->config.lora.rank > 0, rc = 0;
+
+    if (adapted) {
+        x->base = base ? base : "";
+        rc = hf_export_into(dir, x, err);
+        x->base = NULL;
+        x->config = lora_base(&s->config);
+        x->source = unadapted_source(&bare);
+    }
+    if (!rc && !(adapted && adapter))
+        rc = hf_export_into(dir, x, err);
+    free(base);
+    return rc;
+}
+
+static int write_out(struct session *s, const struct params_source *source, const char *dir,
+                     int adapter, const char *doing, struct err *err)
 {
     struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
                            .shard_bytes = HF_SHARD_BYTES };
@@ -28,9 +51,21 @@ int model_out(struct session *s, const struct params_source *source, const char 
     x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
     struct watch w = work_begin(s->events, "%s", doing);
     x.watch = &w;
-    rc = rc ? rc : hf_export_into(dir, &x, err);
+    rc = rc ? rc : write_folder(&x, s, dir, adapter, err);
     work_end(s->events);
     hf_labels_free(&labels);
     json_decref(generation);
     return rc;
+}
+
+int model_out(struct session *s, const struct params_source *source, const char *dir,
+              const char *doing, struct err *err)
+{
+    return write_out(s, source, dir, 0, doing, err);
+}
+
+int model_out_adapter(struct session *s, const struct params_source *source, const char *dir,
+                      const char *doing, struct err *err)
+{
+    return write_out(s, source, dir, 1, doing, err);
 }

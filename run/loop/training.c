@@ -151,7 +151,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     s->o.blas = t->blas;
     rc = schedule_end_record(s, t->first, err);
     rc = rc ? rc : session_store_options(s, 0, err);
-    rc = rc || !first ? rc : ending_record(s, ENDING_OPEN, err);
+    rc = rc || !first ? rc : ending_record(s->log, ENDING_OPEN, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
     rc = rc ? rc : drives_record(s, err);
@@ -482,6 +482,12 @@ static int between_steps(struct training *t, uint64_t step, struct err *err)
     return rc;
 }
 
+/* Nothing is left to train. Of a fine-tuning, results are (finetune_results.h). */
+static int record_end(struct session *s, enum ending_how how, struct err *err)
+{
+    return settings_has(s->log, "task") && !s->ranks.rank ? 0 : ending_record(s->log, how, err);
+}
+
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
 static int train_steps(struct training *t, int missing, struct training_end *end, struct err *err)
 {
@@ -512,7 +518,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
                                   step, o->steps, stopped, t->ending,
                                   t->evaluates && eval_due(t->s, step) };
     if (!rc && end->how != TRAINING_STOPPED && end->how != TRAINING_TIME)
-        rc = ending_record(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
+        rc = record_end(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
     return rc;
 }
 
@@ -521,14 +527,17 @@ static int tell_begin(const struct training *t, struct err *err)
 {
     struct session        *s = t->s;
     struct training_begins told = { &s->o, &s->config, training_varies(s), &t->plan,
-                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0 };
+                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0,
+                                    s->o.batch * s->o.grad_accum /
+                                        (s->rows == SESSION_PAIRS ? 2 : 1),
+                                    settings_has(s->log, "task") };
     struct training_source  *sources;
-    int rc = corpus_sources(&sources, &told.n_sources, s, 0, err);
+    int rc = source_told(&sources, &told.n_sources, s, 0, err);
 
     told.sources = sources;
     if (!rc && s->events && s->events->training)
         s->events->training(s->events->ctx, &told);
-    corpus_sources_free(sources, told.n_sources);
+    source_told_free(sources, told.n_sources);
     return rc;
 }
 
@@ -540,7 +549,7 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
     rc = rc ? rc : record_options(t, NULL, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
                                   t->s->o.steps, 0, t->ending, 0 };
-    return rc ? rc : ending_record(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
+    return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
 }
 
 int training_run(struct session *s, struct training_end *end, struct err *err)

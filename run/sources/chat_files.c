@@ -10,12 +10,12 @@
 #include "data/task/examples.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
-#include "run/sources/chat_ends.h"
+#include "run/sources/chat_answer.h"
 #include "run/sources/chat_held.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/chat_tally.h"
 #include "run/sources/labelled.h"
-#include "run/sources/tokenise.h"
+#include "run/sources/row_sources.h"
 
 #include <omp.h>
 
@@ -49,6 +49,9 @@ struct encoder {
     struct chat_set          set[2];
     size_t                   sets;
     struct chat_ends         ends;
+    struct chat_storing      storing;
+    struct row_counts        counts;  // of the sources of training rows
+    size_t                   source;  // that is read
     uint64_t                 left; // rows of the files that may be read
     char                     first[CHAT_SHOWN + 1]; // of the file's first row
     int32_t                 *stored[2];        // (seq)
@@ -97,68 +100,6 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
     token_text_free(&t);
 }
 
-/* The ids as they are stored. The first one is no target. Returns how many of them count; *ended:
- * one of these ends an answer. */
-static int32_t mark(const struct chat_ends *ends, int32_t *out, const struct chat_ids *ids,
-                    size_t n, int *ended)
-{
-    int32_t counted = 0;
-
-    *ended = 0;
-    for (size_t i = 0; i < n; i++) {
-        int counts = i > 0 && ids->counts[i];
-
-        out[i] = counts ? ids->ids.ids[i] : ~ids->ids.ids[i];
-        counted += counts;
-        *ended |= counts && chat_ends_has(ends, ids->ids.ids[i]);
-    }
-    return counted;
-}
-
-/* Of the answers of a row: the ids that are stored, and how many of them count. `tokens` and
- * ids->counted are of all of it. */
-struct answer {
-    const struct chat_ids *ids;
-    size_t                 tokens;
-    int32_t               *stored, counted;
-    size_t                 n;
-    int                    ended; // a token counts at which generation stops
-};
-
-static int answer_make(struct encoder *e, const struct chat_held *h, struct answer *a,
-                       struct err *err)
-{
-    size_t most = e->s->o.seq;
-    char   where[SESSION_PATH];
-
-    snprintf(where, sizeof where, "%.3900s:%zu", h->row.path, h->row.line);
-    a->n = size_min(a->tokens, most);
-    int rc = tokenise_known(e->tok[0], &(struct tokenise_ids){ a->ids->ids.ids, a->n,
-                                                               e->s->config.vocab, where, 0 }, err);
-    if (!rc && a->tokens > most && e->f->o->long_rows == CHAT_LONG_REFUSE)
-        rc = err_misuse(err, "%s: the row has %zu tokens, more than --max-seq %zu: give a larger "
-                        "--max-seq, or --long-rows cut or drop", where, a->tokens, most);
-    if (!rc)
-        a->counted = mark(&e->ends, a->stored, a->ids, a->n, &a->ended);
-    return rc;
-}
-
-/* Whether a row cannot be trained on: an answer has no token that counts, or two are the same as
- * they are stored. *behind: as rows are cut. */
-static int is_bare(const struct answer a[2], size_t n, int *behind)
-{
-    int bare = 0;
-
-    *behind = 1;
-    for (size_t k = 0; k < n; k++)
-        if (!a[k].counted) {
-            bare = 1;
-            *behind &= a[k].tokens > a[k].n && a[k].ids->counted;
-        }
-    return bare || (n == 2 && a[0].n == a[1].n &&
-                    !memcmp(a[0].ids->ids.ids, a[1].ids->ids.ids, a[0].n * sizeof(int32_t)));
-}
-
 static size_t side_of(const struct encoder *e, const struct chat_held *h)
 {
     return e->sets > 1 && labelled_is_held(chat_held_hash(h), e->f->split);
@@ -168,10 +109,11 @@ static size_t side_of(const struct encoder *e, const struct chat_held *h)
 static int write_row(struct encoder *e, const struct chat_held *h, struct err *err)
 {
     size_t         n = e->f->pairs ? 2 : 1;
-    struct answer  a[2] = { { &h->ids[0], h->tokens[0], .stored = e->stored[0] },
+    struct chat_answer  a[2] = { { &h->ids[0], h->tokens[0], .stored = e->stored[0] },
                             { &h->ids[1], h->tokens[1], .stored = e->stored[1] } };
     struct chat_set   *to = &e->set[side_of(e, h)];
     struct chat_tally *t = &to->file;
+    struct row_count  *counts = to == e->set && e->counts.of ? &e->counts.of[e->source] : NULL;
     struct example x = { 0 };
     int            is_long = 0, behind, rc = 0;
 
@@ -181,7 +123,7 @@ static int write_row(struct encoder *e, const struct chat_held *h, struct err *e
         show_first(e, &h->ids[0]);
     t->rows++;
     for (size_t k = 0; k < n && !rc; k++) {
-        rc = answer_make(e, h, &a[k], err);
+        rc = chat_answer_make(&a[k], h, &e->storing, err);
         is_long |= a[k].tokens > a[k].n;
     }
     if (!rc && n == 2 && h->same)
@@ -194,7 +136,7 @@ static int write_row(struct encoder *e, const struct chat_held *h, struct err *e
         return 0;
     }
     t->cut += (uint64_t)is_long;
-    if (is_bare(a, n, &behind)) {
+    if (chat_answer_bare(a, n, &behind)) {
         t->bare++;
         t->behind += (uint64_t)behind;
         return 0;
@@ -202,7 +144,11 @@ static int write_row(struct encoder *e, const struct chat_held *h, struct err *e
     t->kept++;
     t->ended += (uint64_t)a[0].ended;
     t->turns += (uint64_t)h->row.has_turns;
+    if (counts)
+        counts->rows++;
     for (size_t k = 0; k < n && !rc; k++) {
+        if (counts)
+            counts->tokens += a[k].n - 1;
         t->tokens += a[k].n - 1;
         t->counted += (uint64_t)a[k].counted;
         x.label = a[k].counted;
@@ -370,19 +316,15 @@ static int keep_ends(struct encoder *e, struct err *err)
 
 /* Stores a set, its rows and where they came from. */
 static int store_set(struct encoder *e, const struct chat_set *set,
-                     const struct opt_strings *files, struct err *err)
+                     const struct row_list *files, struct err *err)
 {
     struct examples *made = NULL;
-    char             path[SESSION_PATH + 32], *paths = NULL;
+    char             path[SESSION_PATH + 32], *paths = row_list_text(files);
     const char      *name = set->name;
-    size_t           size;
-    FILE            *f = open_memstream(&paths, &size);
 
     snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
-    for (size_t i = 0; i < files->n && f; i++)
-        fprintf(f, "%s%s", i ? "\n" : "", files->item[i]);
-    int rc = f && !fclose(f) ? examples_open(&made, path, err)
-                             : err_set(err, -ENOMEM, "%s: out of memory", path);
+    int rc = paths ? examples_open(&made, path, err)
+                   : err_set(err, -ENOMEM, "%s: out of memory", path);
     rc = rc ? rc
             : settings_set(e->s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64
                            "\n%s.tokens=%" PRIu64 "\n%s.counted=%" PRIu64, name, made->h.crc, name,
@@ -422,14 +364,16 @@ static int refuse_side(const struct encoder *e, struct err *err)
 }
 
 /* Writes the rows of files into the sets that are open. */
-static int write_sets(struct encoder *e, const struct opt_strings *files, uint64_t most,
+static int write_sets(struct encoder *e, const struct row_list *files, uint64_t most,
                       struct err *err)
 {
     int rc = 0;
 
     e->left = most ? most : UINT64_MAX;
-    for (size_t i = 0; i < files->n && !rc && e->left; i++)
+    for (size_t i = 0; i < files->n && !rc && e->left; i++) {
+        e->source = row_list_source(files, i);
         rc = add_file(e, files->item[i], err);
+    }
     rc = rc ? rc : refuse_side(e, err);
     for (size_t k = 0; k < e->sets; k++)
         if (!rc)
@@ -441,7 +385,7 @@ static int write_sets(struct encoder *e, const struct opt_strings *files, uint64
 
 /* Encodes the files of a set; with `held`, a part of their rows goes into that set. */
 static int add_set(struct encoder *e, const char *name, const char *held,
-                   const struct opt_strings *files, uint64_t most, struct err *err)
+                   const struct row_list *files, uint64_t most, struct err *err)
 {
     const char *const names[] = { name, held };
     char              path[SESSION_PATH + 32];
@@ -450,6 +394,8 @@ static int add_set(struct encoder *e, const char *name, const char *held,
     if (!files->n)
         return 0;
     e->sets = 0;
+    if (!strcmp(name, RUN_TRAIN))
+        rc = row_counts_open(&e->counts, files, err);
     for (size_t k = 0; k < 2 && names[k] && !rc; k++) {
         snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, names[k]);
         rc = set_open(e, names[k], path, err);
@@ -459,6 +405,9 @@ static int add_set(struct encoder *e, const char *name, const char *held,
     rc = rc ? rc : write_sets(e, files, most, err);
     for (size_t k = 0; k < e->sets && !rc; k++)
         rc = store_set(e, &e->set[k], files, err);
+    if (!rc && e->counts.of)
+        rc = row_sources_store(e->s, &e->counts, files, e->f->mix, err);
+    row_counts_close(&e->counts);
     return rc;
 }
 
@@ -466,7 +415,7 @@ static int add_set(struct encoder *e, const char *name, const char *held,
 
 int chat_files_check(const struct chat_files *f, struct err *err)
 {
-    const struct opt_strings *sets[] = { &f->train, &f->eval };
+    const struct row_list *sets[] = { &f->train, &f->eval };
     const struct chat_row    *row;
     int                       rc = 0;
 
@@ -491,10 +440,8 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
 {
     struct train_opts *o = &s->o;
     uint64_t           rows, each;
-    int                rc = chat_source_count(&rows, s, RUN_TRAIN, err);
+    int                rc = chat_source_count(&rows, s, err);
 
-    if (!rc && s->rows == SESSION_PACKED)
-        rc = settings_set(s->log, err, RUN_TRAIN ".packed=%" PRIu64, rows);
     if (rc)
         return rc;
     each = labelled_epoch_steps(rows, o);
@@ -522,6 +469,8 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
     e->s = s;
     e->f = f;
     e->tok[0] = tok;
+    e->storing = (struct chat_storing){ tok, s->config.vocab, s->o.seq,
+                                        (enum chat_long)f->o->long_rows, &e->ends };
     e->threads = 1;
     for (uint64_t i = 1, before = rss_now(), one = 0; i < s->o.threads && i < THREADS && !rc; i++) {
         if (i * one > TOKENIZERS)

@@ -9,11 +9,11 @@
 #include "run/sources/labelled.h"
 #include "run/sources/packing.h"
 #include "run/sources/reference.h"
+#include "run/sources/row_sources.h"
 
 #include <assert.h>
 
-#define EPOCH_STREAM  0x65706f6368000000u // streams of permute.h: "epoch" plus its number,
-#define LENGTH_STREAM 0x6c656e6700000000u // "leng" plus it, of batches by length
+#define LENGTH_STREAM 0x6c656e6700000000u // stream of permute.h: "leng" plus the epoch's number
 
 /* A file of examples. */
 struct chat_set {
@@ -35,6 +35,7 @@ struct chat_source {
     size_t          each;              // examples that are not separated: 2 of a pair, or 1
     int             shuffled, by_length;
     struct group    group;
+    struct row_sources sources; // of the rows of train
     int32_t        *ids; // (seq) of the example that is read
 };
 
@@ -77,8 +78,31 @@ static int set_lengths(struct chat_set *out, size_t seq, struct err *err)
     return rc;
 }
 
-/* Opens RUN/NAME.ex, if the run has it. */
-static int set_open(struct chat_set *out, struct session *s, const char *name, struct err *err)
+/* Packs the examples of each source by themselves: a row is of one source. sources->order.source[i]
+ * gets the number of its rows. */
+static int pack_sources(struct chat_set *out, struct row_sources *sources, uint32_t seq,
+                        struct err *err)
+{
+    struct mixture *m = &sources->order;
+    uint64_t       *part = calloc(m->n + 1, sizeof *part), all = 0;
+
+    if (!part)
+        return err_set(err, -ENOMEM, "%s: out of memory", out->x->path);
+    for (size_t i = 0; i < m->n; i++)
+        all += part[i] = sources->examples[i];
+    int rc = all == out->rows ? packing_make_parts(&out->packed, out->length, part, m->n, seq, err)
+                              : err_set(err, -EBADMSG, "%s has other rows than its sources",
+                                        out->x->path);
+    for (size_t i = 0; i < m->n && !rc; i++)
+        m->source[i].rows = part[i];
+    m->rows = out->packed.rows;
+    free(part);
+    return rc;
+}
+
+/* Opens RUN/NAME.ex, if the run has it. sources: of its rows, if these are the training's. */
+static int set_open(struct chat_set *out, struct session *s, const char *name,
+                    struct row_sources *sources, struct err *err)
 {
     int rc = labelled_open(&out->x, s, name, err);
 
@@ -89,7 +113,10 @@ static int set_open(struct chat_set *out, struct session *s, const char *name, s
         return set_pairs(out, s, name, err);
     if (rc || s->rows != SESSION_PACKED)
         return rc;
-    rc = packing_make(&out->packed, out->length, out->rows, (uint32_t)s->o.seq, err);
+    if (sources && sources->order.n > 1)
+        rc = pack_sources(out, sources, (uint32_t)s->o.seq, err);
+    else
+        rc = packing_make(&out->packed, out->length, out->rows, (uint32_t)s->o.seq, err);
     out->rows = out->packed.rows;
     return rc;
 }
@@ -116,8 +143,12 @@ int chat_source_open(struct chat_source **out, struct session *s, struct err *er
         c->group.row = malloc(group_rows(c) * sizeof *c->group.row);
     if (!c->ids || (c->by_length && !c->group.row))
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    int rc = set_open(&c->train, s, RUN_TRAIN, err);
-    rc = rc ? rc : set_open(&c->dev, s, run_dev[0], err);
+    int rc = row_sources_open(&c->sources, s, err);
+    rc = rc ? rc : set_open(&c->train, s, RUN_TRAIN, &c->sources, err);
+    rc = rc ? rc : set_open(&c->dev, s, run_dev[0], NULL, err);
+    if (!rc && c->sources.order.weighted && c->sources.order.rows != c->train.rows)
+        rc = err_set(err, -EBADMSG, "%s/run.db: the rows of its sources are not those of train.ex",
+                     s->dir);
     if (!rc && !c->train.x)
         rc = err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
     c->epoch_steps = labelled_epoch_steps(c->train.rows * c->each, o);
@@ -152,17 +183,26 @@ void chat_source_close(struct chat_source *c)
         return;
     set_close(&c->train);
     set_close(&c->dev);
+    row_sources_close(&c->sources);
     free(c->group.row);
     free(c->ids);
     free(c);
 }
 
-int chat_source_count(uint64_t *rows, struct session *s, const char *name, struct err *err)
+int chat_source_count(uint64_t *rows, struct session *s, struct err *err)
 {
-    struct chat_set set = { 0 };
-    int             rc = set_open(&set, s, name, err);
+    struct chat_set    set = { 0 };
+    struct row_sources sources;
+    int                rc = row_sources_open(&sources, s, err), packs = s->rows == SESSION_PACKED;
 
+    rc = rc ? rc : set_open(&set, s, RUN_TRAIN, &sources, err);
     *rows = set.rows * (s->rows == SESSION_PAIRS ? 2 : 1);
+    if (!rc && packs)
+        rc = settings_set(s->log, err, RUN_TRAIN ".packed=%" PRIu64, set.rows);
+    for (size_t i = 0; i < sources.order.n && !rc && packs; i++)
+        rc = row_sources_store_packed(s, i, sources.order.n > 1 ? sources.order.source[i].rows
+                                                                : set.rows, err);
+    row_sources_close(&sources);
     set_close(&set);
     return rc;
 }
@@ -203,21 +243,27 @@ static void group_make(struct chat_source *c, uint64_t epoch, uint64_t number)
         return;
     *g = (struct group){ epoch, number, size_min(c->train.rows - first, group_rows(c)), g->row, 1 };
     for (uint64_t i = 0; i < g->n; i++)
-        g->row[i] = permute(c->seed, EPOCH_STREAM + epoch, first + i, c->train.rows);
+        g->row[i] = permute(c->seed, ROWS_EPOCH + epoch, first + i, c->train.rows);
     qsort_r(g->row, g->n, sizeof *g->row, by_length, c);
 }
 
-/* A batch: rows of a list; or those from `first` on, permuted in an epoch (order), or as they
- * are. */
-struct pick { const struct chat_source *order; const uint64_t *list; uint64_t epoch, first; };
+/* A batch: rows of a list; or those with the numbers from `first` on in a mixture; or those from
+ * `first` on, permuted in an epoch (order), or as they are. */
+struct pick {
+    const struct chat_source *order;
+    const uint64_t           *list;
+    uint64_t                  epoch, first;
+    const struct row_sources *mixture;
+};
 
 static uint64_t pick_row(const struct pick *p, size_t i)
 {
     const struct chat_source *c = p->order;
 
-    return p->list ? p->list[i]
-           : c     ? permute(c->seed, EPOCH_STREAM + p->epoch, p->first + i, c->train.rows)
-                   : p->first + i;
+    return p->list      ? p->list[i]
+           : p->mixture ? row_sources_row(p->mixture, p->first + i)
+           : c          ? permute(c->seed, ROWS_EPOCH + p->epoch, p->first + i, c->train.rows)
+                        : p->first + i;
 }
 
 /* The rows of the batch number `number` of an epoch. */
@@ -320,7 +366,13 @@ int chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct
                       struct err *err)
 {
     uint64_t    number = step % c->epoch_steps * c->accum + micro, first = number * c->batch;
-    struct pick p = { c->shuffled ? c : NULL, NULL, step / c->epoch_steps, first };
+    struct pick p = { c->shuffled ? c : NULL, NULL, step / c->epoch_steps, first, NULL };
+
+    if (c->sources.order.weighted) {
+        p.mixture = &c->sources;
+        p.first = (step * c->accum + micro) * c->batch;
+        return fill(c, &c->train, &p, c->batch, b, err);
+    }
     size_t      n = c->by_length           ? pick_by_length(c, &p, number)
                     : first < c->train.rows ? size_min(c->train.rows - first, c->batch)
                                             : 0;

@@ -8,7 +8,8 @@
  * and all that is said here of rows is said of pairs.
  *
  * A step's number alone determines its rows. An epoch has ceil(rows / (batch * grad-accum)) steps.
- * Its last step may have fewer rows, or micro-batches without any. */
+ * Its last step may have fewer rows, or micro-batches without any, unless the sources of rows have
+ * weights (row_sources.h). With --packing and several sources, each source is packed by itself. */
 #pragma once
 
 #include "model/step.h"
@@ -45,6 +46,6 @@ int  chat_source_keep_reference(struct chat_source *c, struct session *s, struct
 /* Compute it for the evaluation rows alone. */
 int  chat_source_refer(struct chat_source *c, const struct evaluator *e, struct err *err);
 
-/* The number of rows that an epoch of RUN/NAME.ex has, of a run that is being created; of pairs,
- * of both answers. */
-int  chat_source_count(uint64_t *rows, struct session *s, const char *name, struct err *err);
+/* The number of rows that an epoch has, of a run that is being created; of pairs, of both answers.
+ * Stores the numbers of packed rows. */
+int  chat_source_count(uint64_t *rows, struct session *s, struct err *err);

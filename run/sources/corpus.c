@@ -6,6 +6,7 @@
 #include "data/base/file_kind.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
+#include "run/sources/mix_weights.h"
 #include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
 
@@ -132,7 +133,7 @@ static int check_opts(const struct corpus_opts *o, struct err *err)
     if (o->split > 0 && o->eval_data.n)
         return err_misuse(err, "--eval-split takes a part of --data to evaluate on, and "
                           "--eval-data names other data for that: give one of them");
-    return o->mix ? corpus_mix_read(parts, o->mix, o->data.n, err) : 0;
+    return o->mix ? mix_weights_read(parts, o->mix, o->data.n, "data", err) : 0;
 }
 
 /* Check the sources of one set. *texts: how many are texts. */
@@ -278,7 +279,7 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
     int      newer = o->data.n > 1 || o->eval_data.n > 1 || o->mix; // older programs misread it
     int      rc = newer ? runlog_new_arithmetic(s->log, err) : 0;
 
-    rc = rc || !o->mix ? rc : corpus_mix_text(&mix, o->mix, o->data.n, err);
+    rc = rc || !o->mix ? rc : mix_weights_text(&mix, o->mix, o->data.n, "data", err);
     if (!rc && mix)
         rc = settings_set(s->log, err, "data.mix=%s", mix);
     if (!rc && o->column && o->data.n)
@@ -431,7 +432,7 @@ static int resume_mix(struct session *s, const char *asked, size_t n, struct err
     char *mix = NULL, *parts = NULL;
     int   rc = settings_find(&mix, s->log, err, "data.mix");
 
-    rc = rc ? rc : corpus_mix_text(&parts, asked, n, err);
+    rc = rc ? rc : mix_weights_text(&parts, asked, n, "data", err);
     if (!rc && (!mix || strcmp(mix, parts)))
         rc = err_misuse(err, "--mix %s: this run %s and a resume keeps it: leave the option out",
                         asked,

@@ -2,8 +2,6 @@
  * one source always had, so that older runs are read as runs of one source. */
 #include "run/sources/corpus_kept.h"
 
-#include "data/base/number.h"
-#include "data/text/mixture.h"
 #include "run/folder/settings.h"
 
 const char *corpus_name(char out[CORPUS_NAME], const char *set, size_t i)
@@ -92,52 +90,4 @@ int corpus_keep(struct session *s, const char *name, const char *path, unsigned 
     if (!rc && width != 2)
         rc = settings_set(s->log, err, "%s.format=%s", name, tokens_format_name(TOKENS_U32));
     return rc ? rc : corpus_keep_path(s, name, path, err);
-}
-
-/* ---- weights ---- */
-
-int corpus_mix_read(uint64_t *parts, const char *text, size_t n, struct err *err)
-{
-    double      weight[CORPUS_MOST];
-    const char *at = text;
-    size_t      found = 0;
-
-    for (const char *end; ; at = end + 1) {
-        double w = 0;
-
-        end = number_decimal(at, &w);
-        if (end && *end == '%') {
-            w /= 100;
-            end++;
-        }
-        if (!end || (*end && *end != ',') || !(w > 0) || !(w < 1e300))
-            return err_misuse(err, "--mix %s: a weight above 0 for each --data is expected, commas "
-                              "between, such as 0.7,0.3", text);
-        if (found < CORPUS_MOST)
-            weight[found] = w;
-        found++;
-        if (!*end)
-            break;
-    }
-    if (found != n)
-        return err_misuse(err, "--mix %s has %zu weight%s, and --data was given %zu time%s: give "
-                          "one weight for each", text, found, found == 1 ? "" : "s", n,
-                          n == 1 ? "" : "s");
-    size_t none = mixture_divide(weight, n, parts);
-    return none == n ? 0
-                     : err_misuse(err, "--mix %s: weight %zu is so small that not one of %d rows "
-                                  "is of its source: give a larger one, or leave the source out",
-                                  text, none + 1, MIXTURE_BLOCK);
-}
-
-int corpus_mix_text(char **out, const char *mix, size_t n, struct err *err)
-{
-    uint64_t parts[CORPUS_MOST];
-    size_t   bytes;
-    int      rc = corpus_mix_read(parts, mix, n, err);
-    FILE    *f = rc ? NULL : open_memstream(out, &bytes);
-
-    for (size_t i = 0; i < n && f; i++)
-        fprintf(f, "%s%" PRIu64, i ? "," : "", parts[i]);
-    return rc || (f && !fclose(f)) ? rc : err_set(err, -ENOMEM, "out of memory for --mix");
 }

@@ -35,9 +35,3 @@ int corpus_sums(char **out, const char *path, unsigned width, const struct event
 int corpus_keep(struct session *s, const char *name, const char *path, unsigned width,
                 struct err *err);
 int corpus_keep_path(struct session *s, const char *name, const char *path, struct err *err);
-
-/* parts[0..n): rows of each of n sources in a block, by the weights in `text`. Misuse: a weight
- * that is not above 0, another number of weights, one that is too small for a row.
- * corpus_mix_text: the parts as they are stored, malloced. As weights they give these again. */
-int corpus_mix_read(uint64_t *parts, const char *text, size_t n, struct err *err);
-int corpus_mix_text(char **out, const char *mix, size_t n, struct err *err);

@@ -5,6 +5,7 @@
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
 #include "run/sources/corpus_kept.h"
+#include "run/sources/mix_weights.h"
 
 int corpus_masking(struct masking *out, const struct session *s, struct err *err)
 {
@@ -55,19 +56,13 @@ int corpus_open_source(struct tokens **out, struct session *s, const char *name,
 /* How a training orders the rows of its sources. */
 static int begin_order(struct mixture *out, struct session *s, struct err *err)
 {
-    char     *mix = NULL;
-    uint64_t *parts = calloc(out->n + 1, sizeof *parts);
-    int       rc = parts ? settings_find(&mix, s->log, err, "data.mix")
-                         : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    char  where[SESSION_PATH + 32], *mix = NULL;
+    int   rc = settings_find(&mix, s->log, err, "data.mix");
 
+    snprintf(where, sizeof where, "%s/run.db: data.mix", s->dir);
     out->shuffled = s->o.order == TRAIN_SHUFFLED;
     out->seed = s->o.seed;
-    out->weighted = mix != NULL;
-    if (!rc && mix && corpus_mix_read(parts, mix, out->n, err))
-        rc = err_set(err, -EBADMSG, "%s/run.db: data.mix is damaged: %s", s->dir, mix);
-    for (size_t i = 0; i < out->n && !rc; i++)
-        out->source[i].part = parts[i];
-    free(parts);
+    rc = rc ? rc : mix_weights_apply(out, mix, where, err);
     free(mix);
     return rc;
 }
@@ -143,6 +138,8 @@ int corpus_sources(struct training_source **out, size_t *n, struct session *s, u
         c->share = m.weighted ? (double)m.source[i].part / MIXTURE_BLOCK
                               : (double)c->rows / (double)m.rows;
         c->taken = taken[i];
+        c->tokens_taken = taken[i] * s->o.seq;
+        c->weighted = m.weighted;
     }
     if (!*n) {
         corpus_sources_free(*out, *out ? m.n : 0);

@@ -4,7 +4,10 @@
 
 #include "data/base/hash.h"
 #include "data/base/round.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/folder/tune_opts.h"
+#include "run/sources/row_sources.h"
 #include "run/sources/text_cut.h"
 #include "run/sources/tokenise.h"
 
@@ -15,11 +18,22 @@ enum { QUOTED_ROWS = 100 }; // rows checked for quotes
 
 /* ---- rows to ids ---- */
 
+/* Reading all rows of one side of a split. */
+struct walk {
+    const struct labelled_file *e;
+    task_row_fn                 row;
+    void                       *ctx;
+    uint64_t                    read, held; // rows so far: of the files, of the part that is held
+    size_t                      source;     // of the row
+};
+
 struct encoding {
     const struct labelled_file *e;
     struct tokenizer           *tok;
     const struct model_config  *config;
     struct token_buf            ids, types;
+    struct walk                 walk;
+    struct row_counts           counts; // of the sources of own training rows; or zeros
     struct examples_new         out;
     uint32_t                   *length; // instead of out: of every `every`-th row that was checked
     uint64_t                    every;
@@ -41,36 +55,49 @@ int labelled_is_held(uint64_t hash, double split)
     return hash < text_split_below(split);
 }
 
-struct side { const struct labelled_file *e; task_row_fn row; void *ctx; uint64_t n; };
-
-/* Passes the rows of one side of a split. The label does not count: a text that is there twice is
- * on one side, whatever it is called. */
-static int side_row(void *ctx, const struct task_row *row, struct err *err)
+/* The label does not count: a text that is there twice is on one side, whatever it is called. */
+static int is_held(const struct labelled_file *e, const struct task_row *row)
 {
-    struct side   *s = ctx;
     const uint64_t parts[] = { hash_bytes(row->text1, strlen(row->text1)),
                                row->text2 ? hash_bytes(row->text2, strlen(row->text2)) : 1 };
-    int            held = labelled_is_held(hash_bytes(parts, sizeof parts), s->e->split);
 
-    if (held != s->e->held || (held && s->e->most_held && s->n >= s->e->most_held))
-        return 0;
-    s->n++;
-    return s->row(s->ctx, row, err);
+    return labelled_is_held(hash_bytes(parts, sizeof parts), e->split);
 }
 
-static int each_row(const struct labelled_file *e, task_row_fn row, void *ctx, struct err *err)
+static int walk_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    struct task_names names = e->asked;
-    struct side       side = { e, row, ctx, 0 };
+    struct walk                *w = ctx;
+    const struct labelled_file *e = w->e;
 
-    if (!e->labels)
-        names.label = NULL;
-    if (e->own && e->split > 0)
-        return task_read_own(e->path, &names, e->most, side_row, &side, err);
-    if (e->own)
-        return task_read_own(e->path, &names, e->most, row, ctx, err);
-    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx,
-                          err);
+    w->read++;
+    if (e->own && e->split > 0) {
+        int held = is_held(e, row);
+
+        if (held != e->held || (held && e->most_held && w->held >= e->most_held))
+            return 0;
+        w->held++;
+    }
+    return w->row(w->ctx, row, err);
+}
+
+static int walk_all(struct walk *w, struct err *err)
+{
+    const struct labelled_file *e = w->e;
+    int                         rc = 0;
+
+    if (!e->own)
+        return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most,
+                              walk_row, w, err);
+    for (size_t i = 0; i < e->own->n && !rc && (!e->most || w->read < e->most); i++) {
+        struct task_names names = i && e->read.text ? e->read : e->asked;
+
+        if (!e->labels)
+            names.label = NULL;
+        w->source = row_list_source(e->own, i);
+        rc = task_read_own(e->own->item[i], &names, e->most ? e->most - w->read : 0, walk_row, w,
+                           err);
+    }
+    return rc;
 }
 
 /* True if the field is not enclosed in double quotes. */
@@ -104,12 +131,14 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
 
 int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err)
 {
-    int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file);
+    struct walk walk = { .e = e, .row = check_row, .ctx = e };
 
-    if (n >= (int)sizeof e->path)
+    if (e->own)
+        row_list_title(e->path, sizeof e->path, e->own);
+    else if (snprintf(e->path, sizeof e->path, "%s/%s", dir, file) >= (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", file);
     e->watch = work_begin(e->events, "reading %s", e->path);
-    int rc = each_row(e, check_row, e, err);
+    int rc = walk_all(&walk, err);
     work_end(e->events);
     if (rc || e->rows)
         return rc;
@@ -124,7 +153,7 @@ int labelled_check(struct labelled_file *e, const char *dir, const char *file, s
  * many programs write quoted fields. */
 static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
 {
-    const char *dot = strrchr(e->path, '.'),
+    const char *first = e->own && e->own->n ? *e->own->item : e->path, *dot = strrchr(first, '.'),
                *what = !e->bare[0] ? "text" : !e->bare[1] ? "second text" : "label";
 
     if (dot && !strcasecmp(dot, ".tsv") && !(e->bare[0] && e->bare[1] && e->bare[2]))
@@ -246,13 +275,18 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
         *w->length++ = (uint32_t)n;
     else
         rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);
+    if (w->counts.of) {
+        w->counts.of[w->walk.source].rows++;
+        w->counts.of[w->walk.source].tokens += n;
+    }
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 
 static int encode_rows(struct encoding *w, struct err *err)
 {
     w->watch = work_begin(w->e->events, "tokenising %s", w->e->path);
-    int rc = each_row(w->e, encode_row, w, err);
+    w->walk = (struct walk){ .e = w->e, .row = encode_row, .ctx = w };
+    int rc = walk_all(&w->walk, err);
 
     work_end(w->e->events);
     token_buf_free(&w->ids);
@@ -270,23 +304,29 @@ int labelled_lengths(uint32_t *n, uint64_t every, const struct labelled_file *e,
     return encode_rows(&w, err);
 }
 
+static int encode(struct examples **out, struct encoding *w, const char *path, struct err *err)
+{
+    int rc = examples_new_open(&w->out, path, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    rc = encode_rows(w, err);
+    if (!rc)
+        rc = examples_new_commit(&w->out, err);
+    else
+        examples_new_abort(&w->out);
+    return rc ? rc : examples_open(out, path, err);
+}
+
 int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
                     const struct model_config *config, size_t max_seq, long pad, const char *path,
                     struct err *err)
 {
     struct encoding w = { .e = e, .tok = tok, .config = config, .max_seq = max_seq,
                           .pad = config->arch->encoder ? LONG_MIN : pad };
-    int             rc = examples_new_open(&w.out, path, err);
 
-    *out = NULL;
-    if (rc)
-        return rc;
-    rc = encode_rows(&w, err);
-    if (!rc)
-        rc = examples_new_commit(&w.out, err);
-    else
-        examples_new_abort(&w.out);
-    return rc ? rc : examples_open(out, path, err);
+    return encode(out, &w, path, err);
 }
 
 /* ---- stored settings ---- */
@@ -294,16 +334,24 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
 static int add_file(struct session *s, const struct labelled_file *e, struct tokenizer *tok,
                     struct err *err)
 {
+    struct encoding  w = { .e = e, .tok = tok, .config = &s->config, .max_seq = s->o.seq,
+                           .pad = s->config.arch->encoder
+                                      ? LONG_MIN : session_pad(s, tokenizer_endoftext(tok)) };
     struct examples *made = NULL;
     char             path[SESSION_PATH + 32];
+    int              rc = 0;
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq,
-                             session_pad(s, tokenizer_endoftext(tok)), path, err);
+    if (e->own && !strcmp(e->name, RUN_TRAIN))
+        rc = row_counts_open(&w.counts, e->own, err);
+    rc = rc ? rc : encode(&made, &w, path, err);
     rc = rc ? rc
             : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
                            made->h.crc, e->name, e->rows);
     examples_close(made);
+    if (!rc && w.counts.of)
+        rc = row_sources_store(s, &w.counts, e->own, e->mix, err);
+    row_counts_close(&w.counts);
     return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
 }
 

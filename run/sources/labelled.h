@@ -11,13 +11,16 @@
 #include "data/text/tokenizer.h"
 #include "model/hf.h"
 #include "run/folder/session.h"
+#include "run/sources/row_list.h"
 
 struct labelled_file {
     const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex; NAME.sum, NAME.rows in
                       // run.db
     const struct task *task;
-    int                own;     // the user's own file; 0: the task's TSV
-    struct task_names  asked;   // its columns, borrowed; all NULL: found by their names
+    const struct row_list *own; // the user's own files; NULL: the task's TSV
+    struct task_names  asked;   // columns of the first one, borrowed; all NULL: found by their
+                                // names. The other files have the columns that the first one has.
+    const char        *mix;     // weights of the sources of own training rows; NULL: one pool
     int                labels;  // every row must have a label; 0: labels are ignored
     uint64_t           most;    // rows to read; 0: all
     double             split;   // part of the rows that is evaluated on, by a hash of their texts:
@@ -25,10 +28,10 @@ struct labelled_file {
     uint64_t           most_held; // rows of that part; 0: all
     const struct events *events;
     // set by labelled_check
-    char               path[4096]; // the file
+    char               path[4096]; // the file, or what several are called in sentences
     uint64_t           rows;
     int                pairs;   // at least one row is a pair
-    struct task_names  read;    // the columns of the user's own file
+    struct task_names  read;    // the columns of the user's own files
     int                words[2]; // a text, a second text that is not a number
     int                bare[3];  // in the first rows: a text, a second text, a label without quotes
     char               unread[256]; // list of text columns that are not read
@@ -38,8 +41,8 @@ struct labelled_file {
 /* True if a row with this hash (hash.h) is in the part that is evaluated on. */
 int labelled_is_held(uint64_t hash, double split);
 
-/* Read every row and its label from DIR/FILE, or from FILE if dir is NULL, and count the rows. Any
- * error in a row is misuse; the sentence names the file and line. A file without rows is misuse.
+/* Read every row and its label from DIR/FILE, or from e->own, and count the rows. Any error in a
+ * row is misuse; the sentence names the file and line. A file without rows is misuse.
  * The caller frees e->read by task_names_free, also after a failure. */
 int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err);
 

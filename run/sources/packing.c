@@ -140,6 +140,43 @@ int packing_make(struct packing *out, const uint32_t *length, uint64_t n, uint32
     return rc;
 }
 
+/* Puts the rows of a part behind those before it. */
+static void join(struct packing *all, const struct packing *part)
+{
+    for (uint64_t i = 0; i < part->items; i++)
+        all->item[all->items + i] = (uint32_t)all->items + part->item[i];
+    for (uint64_t r = 0; r <= part->rows; r++)
+        all->start[all->rows + r] = (uint32_t)all->items + part->start[r];
+    all->items += part->items;
+    all->rows += part->rows;
+}
+
+int packing_make_parts(struct packing *out, const uint32_t *length, uint64_t *part, size_t n,
+                       uint32_t size, struct err *err)
+{
+    uint64_t all = 0;
+    int      rc = 0;
+
+    for (size_t i = 0; i < n; i++)
+        all += part[i];
+    *out = (struct packing){ malloc((all + 1) * sizeof *out->item),
+                             calloc(all + 1, sizeof *out->start), 0, 0 };
+    if (!out->item || !out->start)
+        rc = err_set(err, -ENOMEM, "out of memory to pack %" PRIu64 " examples", all);
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct packing p = { 0 };
+
+        rc = part[i] ? packing_make(&p, length + out->items, part[i], size, err) : 0;
+        if (!rc && part[i])
+            join(out, &p);
+        part[i] = p.rows;
+        packing_free(&p);
+    }
+    if (rc)
+        packing_free(out);
+    return rc;
+}
+
 void packing_free(struct packing *p)
 {
     free(p->item);

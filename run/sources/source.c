@@ -1,8 +1,9 @@
 /* source.c: a language model's rows are those of token files, in the order of mixture.h, or
  * conversations (chat_source.h).
- * Labelled examples are permuted anew in each epoch, and a step's number alone determines its
- * rows. An epoch has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows,
- * or micro-batches without any. */
+ *
+ * Labelled examples are permuted anew in each epoch, unless they have weights (row_sources.h). A
+ * step's number alone determines its rows. An epoch has ceil(rows / (batch * grad-accum)) steps.
+ * Its last step may have fewer rows, or micro-batches without any. */
 #include "run/sources/source.h"
 
 #include "data/base/clock.h"
@@ -15,10 +16,9 @@
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
+#include "run/sources/row_sources.h"
 
 #include <math.h>
-
-#define EPOCH_STREAM 0x65706f6368000000u // stream of permute.h: "epoch" plus its number
 
 struct source {
     struct evaluator    evaluator;
@@ -32,9 +32,10 @@ struct source {
     struct labelled     labelled;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
     uint64_t            rows, epoch_steps;
+    struct row_sources  sources;
 };
 
-/* The position of a micro-batch in its epoch. */
+/* The position of a micro-batch: in its epoch; with weights, in the training. */
 struct creation { const struct source *f; uint64_t epoch, first; };
 
 static uint64_t epoch_row(const void *ctx, size_t i)
@@ -42,8 +43,10 @@ static uint64_t epoch_row(const void *ctx, size_t i)
     const struct creation *p = ctx;
     const struct source  *f = p->f;
 
+    if (f->sources.order.weighted)
+        return row_sources_row(&f->sources, p->first + i);
     return f->o->order == TRAIN_SHUFFLED
-               ? permute(f->o->seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
+               ? permute(f->o->seed, ROWS_EPOCH + p->epoch, p->first + i, f->rows)
                : p->first + i;
 }
 
@@ -60,6 +63,10 @@ int source_batch(void *source, uint64_t step, size_t micro, struct batch *b, str
     if (!f->train)
         return mixture_batch(&f->data, first, f->o->batch, f->o->seq, f->evaluator.vocab, b->x,
                              b->y, err);
+    if (f->sources.order.weighted) {
+        p.first = first;
+        return evaluate_fill(b, f->train, f->o->batch, epoch_row, &p, err);
+    }
     p.epoch = step / f->epoch_steps;
     p.first = (step % f->epoch_steps * f->o->grad_accum + micro) * f->o->batch;
     size_t n = p.first < f->rows ? size_min(f->rows - p.first, f->o->batch) : 0;
@@ -149,12 +156,37 @@ uint64_t source_rows(struct session *s)
     return size_max(dev, labelled_rows(s, run_dev[1]));
 }
 
+uint64_t source_eval_rows(struct session *s)
+{
+    uint64_t all = labelled_rows(s, run_dev[0]) + labelled_rows(s, run_dev[1]), rows;
+    char     name[CORPUS_NAME];
+
+    for (size_t i = 0; settings_scan(s->log, "%" SCNu64, &rows, "%s.rows",
+                                     corpus_name(name, "eval", i)); i++)
+        all += rows;
+    return all;
+}
+
 uint64_t source_epoch_steps(struct session *s)
 {
     uint64_t rows = labelled_rows(s, RUN_TRAIN);
 
     settings_scan(s->log, "%" SCNu64, &rows, RUN_TRAIN ".packed");
     return labelled_epoch_steps(rows, &s->o);
+}
+
+int source_told(struct training_source **out, size_t *n, struct session *s, uint64_t steps,
+                struct err *err)
+{
+    return (settings_has(s->log, "task") ? row_sources_told : corpus_sources)(out, n, s, steps,
+                                                                              err);
+}
+
+void source_told_free(struct training_source *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(all[i].name);
+    free(all);
 }
 
 int source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err)
@@ -201,7 +233,11 @@ static int open_labelled(struct source *f, struct session *s, struct err *err)
         return err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
     f->rows = f->train->h.rows;
     f->epoch_steps = labelled_epoch_steps(f->rows, &s->o);
-    rc = labelled_open(&f->dev[0], s, run_dev[0], err);
+    rc = row_sources_open(&f->sources, s, err);
+    if (!rc && f->sources.order.weighted && f->sources.order.rows != f->rows)
+        rc = err_set(err, -EBADMSG, "%s/run.db: the rows of its sources are not those of train.ex",
+                     s->dir);
+    rc = rc ? rc : labelled_open(&f->dev[0], s, run_dev[0], err);
     return rc ? rc : labelled_open(&f->dev[1], s, run_dev[1], err);
 }
 
@@ -243,6 +279,7 @@ void source_close(struct source *f)
         return;
     mixture_close(&f->data);
     mixture_close(&f->eval);
+    row_sources_close(&f->sources);
     chat_source_close(f->chat);
     examples_close(f->train);
     for (size_t i = 0; i < TASK_SPLITS; i++)

@@ -21,11 +21,20 @@ int  source_has_eval(struct session *s);
  * larger one is better. Reads only the stored settings. */
 int  source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err);
 
+/* Rows that an evaluation reads, as far as they are known. */
+uint64_t source_eval_rows(struct session *s);
+
 /* Rows whose number the memory plan depends on (plan/memory.h). */
 uint64_t source_rows(struct session *s);
 
 /* Steps of an epoch of a fine-tuning; 0: its rows are not known. */
 uint64_t source_epoch_steps(struct session *s);
+
+/* *out: the sources of the run's rows, and what its first `steps` steps read of each. *n is 0 if
+ * they are not known: a version that did not store them made the run. Free by source_told_free. */
+int  source_told(struct training_source **out, size_t *n, struct session *s, uint64_t steps,
+                 struct err *err);
+void source_told_free(struct training_source *all, size_t n);
 
 /* Open the run's data source. If the setting "task" is stored, it reads labelled examples;
  * otherwise it reads tokens. *out must be closed by source_close, also after a failure. */

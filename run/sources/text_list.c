@@ -4,6 +4,7 @@
 #include "data/base/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
+#include "data/base/unpack.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -17,10 +18,7 @@ void text_list_free(struct text_list *l)
     *l = (struct text_list){ 0 };
 }
 
-const char *text_list_shown(const char *name)
-{
-    return strcmp(name, "-") ? name : "standard input";
-}
+const char *text_list_shown(const char *name) { return unpack_shown(name); }
 
 static int add(struct text_list *l, const char *path, const struct stat *st, int found,
                struct err *err)
@@ -137,7 +135,7 @@ int text_list_make(struct text_list *out, const char *const *names, size_t n,
     int    rc = 0;
 
     *out = (struct text_list){ 0 };
-    for (size_t i = 0; i < n && !rc; i++) {
+    for (size_t i = 0, first = 0; i < n && !rc; i++) {
         struct stat st;
 
         if (!strcmp(names[i], "-"))
@@ -149,6 +147,8 @@ int text_list_make(struct text_list *out, const char *const *names, size_t n,
             rc = add_folder(out, names[i], &st, written, err);
         else
             rc = add(out, names[i], &st, 0, err);
+        for (; first < out->n; first++)
+            out->file[first].of = i;
     }
     return rc;
 }

@@ -7,6 +7,7 @@
 struct text_file {
     char    *path; // "-": standard input
     int      found; // in a folder, rather than named
+    size_t   of;    // the number of the name that it was found by
     uint64_t size, time_ns; // 0: unknown
     uint64_t changed_ns;    // of the last change that the kernel saw: nobody can set this time
 };

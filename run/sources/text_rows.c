@@ -6,6 +6,7 @@
 #include "data/base/hash.h"
 #include "data/base/json.h"
 #include "data/base/json_find.h"
+#include "data/base/unpack.h"
 #include "data/base/utf8.h"
 #include "run/sources/text_cut.h"
 
@@ -25,7 +26,13 @@ static int check_bytes(const struct text_reading *r, const struct text_piece *p,
                               .at = p->at + valid, .line = p->line + text_lines(bytes, valid),
                               .words = p->words };
 
-    return file_kind_refuse(&look, r->path, FILE_FOR_TEXT, err);
+    struct unpack *u = NULL; // the sentence has the command that unpacks the file, if it is packed
+    const char    *format = unpack_begin(&u, r->path, NULL) ? NULL : unpack_format(u);
+    int            rc = format ? file_kind_refuse_packed(&look, r->path, format, FILE_FOR_TEXT, err)
+                               : file_kind_refuse(&look, r->path, FILE_FOR_TEXT, err);
+
+    unpack_end(u);
+    return rc;
 }
 
 /* The keys of a row that have texts, as a list. */

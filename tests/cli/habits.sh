@@ -89,6 +89,26 @@ works "a fine-tuning with a time limit" finetune --run "$tmp/late" --init "$tmp/
     --durability none --csd-mem 192K --time-limit 1s --quiet
 result "$(grep -q "go on with: siTrain finetune --resume $tmp/late --time-limit 1s$" "$tmp/err" && [ ! -e "$tmp/late/train_results.json" ]; echo $?)" "has no results yet"
 
+# an evaluation that no process has measured yet is foreseen by its rows: here about 1,000 steps' worth
+make_text 2000 >"$tmp/much.txt"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/foreseen" $new --steps 8 --eval-data "$tmp/much.txt" --eval-every 2 --link-bw 300K --time-limit 20s --quiet
+result "$(grep -q "stopped after step 1 of 8: the next step would take about" "$tmp/err"; echo $?)" "the first evaluation is foreseen"
+# killed between its last step and its results, a fine-tuning is not finished; a resume writes them
+find_shim
+if [ -n "$shim" ]; then
+    for name in all_results.json predict_results_None.txt; do
+        rm -rf "$tmp/cut"
+        LD_PRELOAD="$shim" SHIM_AT="name:$name:1:kill" "$bin" finetune --run "$tmp/cut" --init "$tmp/hf" --train-file "$tmp/rows.csv" --test-file "$tmp/rows.csv" --predict \
+            --batch 2 --epochs 1 --max-seq 16 --threads 1 --mode mem --quiet >/dev/null 2>&1
+        result "$([ "$(sqlite3 "$tmp/cut/run.db" "SELECT count(*) FROM steps")" = 2 ] && [ -z "$(setting "$tmp/cut" finished)" ]; echo $?)" "killed at $name: it is not finished"
+        works "  goes on" finetune --resume "$tmp/cut" --quiet
+        result "$([ "$(setting "$tmp/cut" finished)" = steps ] && [ -s "$tmp/cut/all_results.json" ] && [ -s "$tmp/cut/predict_results_None.txt" ]; echo $?)" "  to its results, and is"
+    done
+else
+    skip "killed before its results" "no library to kill it with"
+fi
+
 # ---- a Slurm job that goes on by itself: examples/job.sh, with what Slurm would do around it
 mkdir "$tmp/bin"
 ln -s "$bin" "$tmp/bin/siTrain"

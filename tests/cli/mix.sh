@@ -101,6 +101,30 @@ rm -rf again
 works "report --config" pretrain --run again --config config --steps 9 $machine
 same "$whole" "$(exported again)" "  makes the same run"
 
+# ---- a folder of token files ----
+mkdir -p bins/deeper
+run prepare a.txt --tokenizer tok --out bins/1.bin
+run prepare b.txt --tokenizer tok --out bins/deeper/2.bin
+tokens="$model $small $machine --mode mem --batch 29 --steps 5"
+rm -rf binned listed
+works "a folder of token files" pretrain --run binned --data bins --data c.bin --tokenizer tok $tokens --eval-data bins
+run pretrain --run listed --data bins/1.bin --data bins/deeper/2.bin --data c.bin --tokenizer tok $tokens
+same "$(exported listed)" "$(exported binned)" "  is its files, in one pool"
+same "$tmp/bins/1.bin $tmp/bins/deeper/2.bin" "$(sqlite3 binned/run.db "SELECT group_concat(value, ' ') FROM (SELECT value FROM runs WHERE key IN ('eval.path', 'eval.1.path') ORDER BY key DESC)")" "  read in place"
+rm -rf binned
+run pretrain --run binned --data bins --data c.bin --mix 3,1 --tokenizer tok $model $small $machine --mode mem --batch 128 --steps 32
+same 3072 "$(sources binned | awk '{ print $1 + $2 }')" "its files share its weight"
+result "$(sources binned | awk -v a="$(stat -c %s bins/1.bin)" -v b="$(stat -c %s bins/deeper/2.bin)" '{ d = $1 / $2 - a / b; exit !(d * d < 0.01) }'; echo $?)" "  by their sizes"
+works "  a resume takes the folder" pretrain --resume binned --data bins --data c.bin --mix 3,1 --steps 32 --quiet
+run eval binned --data bins/1.bin --data bins/deeper/2.bin --seq 16
+cp out evaluated
+run eval binned --data bins --seq 16
+result "$([ "$got" = 0 ] && cmp -s out evaluated; echo $?)" "  and so does eval"
+works "  and plan" plan --data bins --mix 1 $model $small --probe off
+cp a.txt bins/x.txt
+refuses 2 "bins/x.txt is no token file, as others in the folder bins are" pretrain --run none --data bins --tokenizer tok $model $small --steps 1
+rm bins/x.txt
+
 # ---- evaluation, check, damage ----
 run eval kept --data b.txt --data c.bin --last --seq 16 --batch 29
 same "$(sqlite3 kept/run.db "SELECT printf('loss %.6f', value) FROM evals WHERE name = 'loss' AND step = 8")" "$(head -n 1 out)" "eval over two files gives the loss that the run gave"

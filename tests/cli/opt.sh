@@ -76,7 +76,9 @@ refuse "there is no option --learning-rate: siTrain has --lr" --learning-rate=1
 refuse "there is no option --gpu: siTrain trains on the CPU; --threads N" --gpu 0
 refuse "there is no option --fp16: siTrain has --dtype; fp16 is no precision of computing here" --fp16
 refuse "there is no option --bf16: siTrain has --dtype" --bf16
-refuse "there is no option --lora-r: adapters (LoRA) are not in this version" --lora-r 8
+refuse "there is no option --lora-r: siTrain has --lora-rank" --lora-r 8
+refuse "there is no option --lora_target_modules: siTrain has --lora-targets" --lora_target_modules all
+expect 2 err "there is no option --lora_alpha: adapters (LoRA) are trained by pretrain and finetune" import x y --lora_alpha 8
 refuse "there is no option --num_train_epochs: siTrain has --steps; pretraining counts steps" --num_train_epochs 3
 refuse "there is no option --gradient_accumulation_steps: siTrain has --grad-accum" --gradient_accumulation_steps 3
 refuse "there is no option --per_device_train_batch_size: siTrain has --batch" --per_device_train_batch_size 3
@@ -179,11 +181,8 @@ load_best_model_at_end keep-best
 logging_steps log-every 10
 report_to tensorboard tensorboard
 END
-# a training file may be given several times, but not for labelled rows
-for pair in "train_file train" "validation_file eval"; do
-    set -- $pair
-    refuse_finetune "--$2-file was given 2 times: only conversations (--task chat) may come from several files" "--$1" x.csv "--$2-file" y.csv --run x --init x
-done
+# a training file may be given several times, by either name
+refuse_finetune "x.csv: No such file" --train_file x.csv --train-file y.csv --run x --init x
 refuse_finetune "--bf16 and --dtype are the same option" --bf16 --dtype fp32
 refuse_finetune "--fp16 and --dtype are the same option" --dtype fp32 --fp16 True
 refuse_finetune "--gradient_checkpointing and --activations are the same option" --gradient_checkpointing --activations keep

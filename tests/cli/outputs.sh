@@ -213,15 +213,21 @@ same "700 600" "$(echo $(stat -c %a "$tmp/t" "$tmp/t/vocab.json"))" "  and has i
 mixed=
 for i in 1 2 3 4; do
     rm -rf "$tmp/t"
+    n=0 pids= done=
     for vocab in 258 262 258; do
-        "$bin" prepare "$tmp/text.txt" --train-tokenizer --vocab $vocab --out "$tmp/t" >"$tmp/out.$vocab" 2>&1 &
-        pids="${pids:-} $!"
+        n=$((n + 1))
+        "$bin" prepare "$tmp/text.txt" --train-tokenizer --vocab $vocab --out "$tmp/t" >"$tmp/null" 2>"$tmp/at.$n" &
+        pids="$pids $!"
     done
-    for pid in $pids; do wait "$pid" || mixed="$mixed one failed;"; done
-    pids=
+    n=0
+    for pid in $pids; do
+        n=$((n + 1))
+        if wait "$pid"; then done=yes; else grep -q "was made or changed by another program meanwhile" "$tmp/at.$n" || mixed="$mixed one failed: $(cat "$tmp/at.$n");"; fi
+    done
+    [ "$done" ] || mixed="$mixed all failed;"
     case $(folder "$tmp/t") in "$one" | "$two") ;; *) mixed="$mixed round $i is mixed;" ;; esac
 done
-result "$([ -z "$mixed" ] && [ "$(ls -d "$tmp"/t*new* 2>/dev/null)" = '' ]; echo $?)" "three at once leave one of them, whole, and nothing beside it $mixed"
+result "$([ -z "$mixed" ] && [ "$(ls -d "$tmp"/t*new* 2>/dev/null)" = '' ]; echo $?)" "three at once leave one of them, whole, and nothing beside it; one that came too late says so $mixed"
 echo mine >"$tmp/t/notes"
 keeps "$tmp/t" tokenizer
 rm "$tmp/t/notes"

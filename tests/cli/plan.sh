@@ -119,7 +119,7 @@ works "--probe off" plan $small --probe off --run "$tmp/none/run"
 result $? "says no time"
 # shellcheck disable=SC2086
 run plan $small --run "$tmp/none/run"
-[ "$got" = 0 ] && grep -q "^Disk: " "$tmp/out" && grep -q "^Time: not measured: siTrain bench: make a folder in .*No such file" "$tmp/out"
+[ "$got" = 0 ] && grep -q "^Disk: " "$tmp/out" && grep -q "^Time: not measured: make a folder in .*No such file" "$tmp/out"
 result $? "where nothing can be written the plan is there, and why there is no time"
 
 if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %T "$ram")" = tmpfs ]; then

@@ -45,7 +45,8 @@ static int own(const char *name, const struct task_names *names, int regression)
     struct task *t;
     struct seen  s = { 0 };
     struct err   err = { 0 };
-    int          rc = task_own(&t, fuzz_path(name), names, regression, &err);
+    char        *paths[] = { (char *)(uintptr_t)fuzz_path(name) };
+    int          rc = task_own(&t, paths, 1, names, regression, &err);
 
     if (rc)
         return fuzz_refused(rc, &err);

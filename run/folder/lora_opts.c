@@ -1,0 +1,177 @@
+/* lora_opts.c: the option rows of adapters, and what they make of a model. A run stores what was
+ * left to siTrain as if it were given, so that a resume does not depend on a version's defaults. */
+#include "run/folder/lora_opts.h"
+
+#include "data/base/round.h"
+
+#define AT(field) offsetof(struct lora_opts, field)
+
+OPT_WORDS(target_words, "attention", "mlp", "all")
+
+const struct opt_row lora_rows[] = {
+    { "lora-rank", OPT_UINT, AT(rank), "0", .max = 65536,
+      .help = "Rank of adapters (LoRA; 0: none). The model itself stays as it is, and only the "
+              "adapters of some matrices are trained, and a classifier's head. Usual values: 8 to "
+              "64.", .kept = OPT_LAYOUT },
+    { "lora-alpha", OPT_DOUBLE, AT(alpha), .max = 1e6,
+      .help = "Scale of adapters: their output is multiplied by alpha / rank (default: twice the "
+              "rank)", .kept = OPT_FIXED },
+    { "lora-dropout", OPT_RATIO, AT(dropout), "0", .max = 0.99,
+      .help = "Dropout rate of the adapters' input, 0 to 99%", .kept = OPT_FIXED },
+    { "lora-targets", OPT_STRING, AT(targets), .words = target_words, .arg = "NAME,..",
+      .help = "Matrices that get adapters, by PEFT's names, such as q_proj,v_proj; or groups of "
+              "them\n"
+              "attention: those of queries, keys, values and attention's output\n"
+              "mlp: those of the MLP\n"
+              "all: all matrices of all layers\n"
+              "(default: PEFT's choice for the family, q_proj,v_proj for most, c_attn for GPT-2)",
+      .kept = OPT_LAYOUT },
+    { "lora-rs", OPT_FLAG, AT(rs),
+      .help = "Multiply the adapters' output by alpha / sqrt(rank) instead (rsLoRA)",
+      .kept = OPT_FIXED },
+    { 0 }
+};
+
+int lora_opts_has(const char *name)
+{
+    const struct opt_row *row = lora_rows;
+
+    while (row->name && strcmp(row->name, name))
+        row++;
+    return row->name != NULL;
+}
+
+int lora_opts_check(const struct lora_opts *o, struct err *err)
+{
+    const char *given = o->alpha > 0     ? "alpha"
+                        : o->dropout > 0 ? "dropout"
+                        : o->targets     ? "targets"
+                        : o->rs          ? "rs"
+                                         : NULL;
+
+    return o->rank || !given
+               ? 0
+               : err_misuse(err, "--lora-%s is for adapters, and there are none: give --lora-rank "
+                            "N, such as 16, too, or leave it out", given);
+}
+
+static struct arch_lora lora_of(const struct lora_opts *o)
+{
+    return (struct arch_lora){ .rank = o->rank, .dropout = (float)o->dropout, .rs = o->rs,
+                               .alpha = (float)(o->alpha > 0 ? o->alpha : 2.0 * (double)o->rank) };
+}
+
+/* Refuses a rank with which the adapter of a matrix would be no smaller than the matrix. */
+static int check_rank(const struct model_config *g, struct err *err)
+{
+    for (size_t t = 0; t < g->arch->n_params; t++) {
+        size_t in = arch_cols(g, arch_a(t)), out = arch_rows(g, arch_b(t));
+        char   module[128];
+
+        if (!arch_size(g, arch_a(t)) || g->lora.rank <= size_min(in, out))
+            continue;
+        lora_module(g->arch, t, module, sizeof module);
+        return err_misuse(err, "--lora-rank %zu: %s is a matrix of %zu x %zu, whose rank is at "
+                          "most %zu: give a smaller one, or leave this matrix out (--lora-targets)",
+                          g->lora.rank, module, out, in, size_min(in, out));
+    }
+    return 0;
+}
+
+int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err *err)
+{
+    struct arch_lora lora = lora_of(o);
+    struct err       why = { 0 };
+
+    if (o->rank && lora_targets_named(g->arch, o->targets, &lora.targets, &why))
+        return err_misuse(err, "--lora-targets: %.900s", why.text);
+    int rc = lora_set(g, &lora, err);
+    return rc || !o->rank ? rc : check_rank(g, err);
+}
+
+/* ---- what a run keeps ---- */
+
+/* The names of the modules that have adapters, with commas between: their paths, or the last parts
+ * of these. with_mlp: the group stands for the modules in it. */
+static void targets_text(char *out, size_t size, const struct model_config *g, int last,
+                         uint64_t with_mlp)
+{
+    char   module[128];
+    size_t at = (size_t)snprintf(out, size, "%s", with_mlp ? "mlp" : "");
+
+    for (size_t t = 0; t < g->arch->n_params && at < size; t++) {
+        if (!((g->lora.targets & ~with_mlp) >> t & 1))
+            continue;
+        lora_module(g->arch, t, module, sizeof module);
+        const char *dot = last ? strrchr(module, '.') : NULL;
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? "," : "", dot ? dot + 1 : module);
+    }
+}
+
+/* Finds names that mean just the matrices that have adapters. "output.dense" of BERT also means
+ * "attention.output.dense", so that only the group can name the former alone. */
+static int targets_name(char *out, size_t size, const struct model_config *g, const char *from,
+                        struct err *err)
+{
+    uint64_t mlp = 0, meant;
+
+    lora_targets_named(g->arch, "mlp", &mlp, err);
+    for (int i = 0; i < 3; i++) {
+        targets_text(out, size, g, i == 0, i == 2 && (g->lora.targets & mlp) == mlp ? mlp : 0);
+        if (!lora_targets_named(g->arch, out, &meant, NULL) && meant == g->lora.targets)
+            return 0;
+    }
+    return err_misuse(err, "%.300s: this version cannot name the matrices that have adapters (%s) "
+                      "without others: merge the adapter in Python (PeftModel.merge_and_unload), "
+                      "and begin with the merged folder", from, out);
+}
+
+/* Stores one option. If it was given, it must mean what the folder has. */
+static int keep(struct opt_line *line, const char *name, const char *text, int same,
+                const char *from, struct err *err)
+{
+    if (opt_given(line, name) && !same)
+        return err_misuse(err, "--%s: the adapter %.300s has %s, which training goes on with: "
+                          "leave the option out", name, from, text);
+    int rc = opt_given(line, name) ? 0 : opt_set(line, name, text, err);
+
+    if (!rc)
+        opt_mark_given(line, name);
+    return rc;
+}
+
+static int keep_all(struct opt_line *line, const struct lora_opts *o, const struct model_config *g,
+                    const char *from, struct err *err)
+{
+    const struct arch_lora *l = &g->lora;
+    char                    text[1024], number[32];
+    uint64_t                targets = 0;
+    int                     rc;
+
+    if (!from)
+        snprintf(text, sizeof text, "%s", o->targets ? o->targets : g->arch->adapted);
+    else if ((rc = targets_name(text, sizeof text, g, from, err)) ||
+             (o->targets && (rc = lora_targets_named(g->arch, o->targets, &targets, err))))
+        return rc;
+    rc = keep(line, "lora-targets", text, !from || targets == l->targets, from, err);
+    snprintf(number, sizeof number, "%zu", l->rank);
+    rc = rc ? rc : keep(line, "lora-rank", number, o->rank == l->rank, from, err);
+    snprintf(number, sizeof number, "%.9g", (double)l->alpha);
+    rc = rc ? rc : keep(line, "lora-alpha", number, (float)o->alpha == l->alpha, from, err);
+    if (!rc && (l->rs || o->rs))
+        rc = keep(line, "lora-rs", l->rs ? "1" : "no rsLoRA", l->rs, from, err);
+    snprintf(number, sizeof number, "%.9g", (double)l->dropout);
+    return rc || !from ? rc : keep(line, "lora-dropout", number, 1, from, err);
+}
+
+int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct lora_opts *o,
+                    const char *from, struct err *err)
+{
+    struct arch_lora lora = g->lora;
+
+    if (from && opt_given(line, "lora-dropout"))
+        lora.dropout = (float)o->dropout;
+    // again: g may have another head now
+    int rc = from ? lora_set(g, &lora, err) : lora_opts_set(g, o, err);
+    return rc || !g->lora.rank ? rc : keep_all(line, o, g, from, err);
+}

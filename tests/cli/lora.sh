@@ -1,0 +1,173 @@
+#!/bin/sh
+# Adapters (LoRA), as a person trains them: in every mode the same bits, also through a kill; exports merged and apart; the folder of an adapter is
+# evaluated, continued and merged; classifiers, chat and preferences; what cannot be trained is refused in words. Prints TAP.
+. tests/tap.sh
+
+language_model 60 270 --n-layer 2 --n-head 2 --n-embd 16 --seq 16 --batch 2 --steps 3 --dtype fp32
+text=$tmp/text.txt fixtures=tests/fixtures
+plain="--seq 16 --batch 2 --lr 1e-2 --csd-mem 128K --durability none --quiet"
+lora="--init $tmp/hf --data $text $plain"
+adapted="$lora --lora-rank 4 --lora-targets all --lora-dropout 10% --lora-alpha 6"
+loss_of() { # RUN|HFDIR OPTIONS...
+    of=$1
+    shift
+    run eval "$of" --data "$text" --seq 16 --dtype fp32 "$@"
+    sed -n 's/^loss //p' "$tmp/out"
+}
+says() { # FOLDER: what it goes on with
+    run generate "$1" --prompt "the sea" --tokens 8 --temperature 0 --dtype fp32
+    cat "$tmp/out"
+}
+equal() { # A B: the files of two adapters
+    cmp -s "$1/adapter_model.safetensors" "$2/adapter_model.safetensors" && cmp -s "$1/adapter_config.json" "$2/adapter_config.json"
+}
+
+# the same bits in every mode, and after a stop and a kill
+first=
+for mode in mem base su su+o "su+o --activations offload" "base --speculate" "mem --activations recompute"; do
+    rm -rf "$tmp/modes"
+    run pretrain --run "$tmp/modes" $adapted --steps 6 --mode $mode
+    hash=$(exported "$tmp/modes")
+    first=${first:-$hash}
+    same "$first" "$hash" "--mode $mode gives the same bits"
+done
+works "training stops" pretrain --run "$tmp/ends" $adapted --steps 3 --schedule-steps 6 --mode su+o
+works "  and goes on" pretrain --resume "$tmp/ends" --steps 6 --quiet
+same "$first" "$(exported "$tmp/ends")" "  to the same bits"
+find_shim
+if [ -n "$shim" ]; then
+    works "training stops" pretrain --run "$tmp/killed" $adapted --steps 2 --schedule-steps 6 --mode base
+    (export LD_PRELOAD="$shim" SHIM_AT="pwrite:/killed/run.db-wal:20:kill"; exec "$bin" pretrain --resume "$tmp/killed" --steps 6 --quiet) >"$tmp/out" 2>"$tmp/err"
+    same 137 $? "  and is killed in its second process"
+    works "  and goes on" pretrain --resume "$tmp/killed" --steps 6 --quiet
+    same "$first" "$(exported "$tmp/killed")" "  to the same bits"
+else
+    skip "a killed run" "no library that kills it"
+fi
+same 7 "$(sqlite3 "$tmp/ends/run.db" "PRAGMA user_version")" "an older siTrain refuses the run by its format"
+run report "$tmp/ends"
+grep -q "2 layers of width 16, trains .* of .* parameters (.*%)" "$tmp/out"
+result $? "a report says how many parameters are trained"
+run report "$tmp/ends" --config
+cp "$tmp/out" "$tmp/options"
+grep -q "^lora-rank = 4$" "$tmp/options" && grep -q "^lora-targets = all$" "$tmp/options" && grep -q "^lora-alpha = 6$" "$tmp/options"
+result $? "and its options"
+works "  make it again" pretrain --config "$tmp/options" --run "$tmp/again" --quiet
+same "$first" "$(exported "$tmp/again")" "  to the same bits"
+works "the plan" plan --init "$tmp/hf" --seq 16 --batch 2 --lora-rank 4 --probe off
+grep -q "trains 0.000.* of 0.01.* million parameters (.*%)" "$tmp/out"
+result $? "  says what is trained"
+
+# both exports
+run pretrain --run "$tmp/fp32" $adapted --dtype fp32 --mode su+o --steps 8 --eval-data "$text" --eval-every 4 --keep-best
+works "an export is merged" export "$tmp/fp32" "$tmp/merged"
+works "or apart" export "$tmp/fp32" "$tmp/adapter" --adapter
+python3 -c '
+import json, sys
+from pathlib import Path
+tmp = Path(sys.argv[1])
+c = json.loads((tmp / "adapter/adapter_config.json").read_text())
+assert c["base_model_name_or_path"] == str((tmp / "hf").resolve()), c
+assert (c["peft_type"], c["task_type"], c["r"], c["lora_alpha"], c["lora_dropout"], c["bias"]) == ("LORA", "CAUSAL_LM", 4, 6, 0.1, "none"), c
+assert c["fan_in_fan_out"] and c["inference_mode"] and not c["use_rslora"] and c["modules_to_save"] is None, c
+assert sorted(c["target_modules"]) == ["c_attn", "c_fc", "c_proj"], c
+data = (tmp / "adapter/adapter_model.safetensors").read_bytes()
+header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+assert header["base_model.model.transformer.h.0.attn.c_attn.lora_A.weight"]["shape"] == [4, 16], header
+assert header["base_model.model.transformer.h.1.mlp.c_fc.lora_B.weight"]["shape"] == [64, 4], header
+assert len(header) == 1 + 2 * 4 * 2, header' "$tmp"
+result $? "  with the names and settings of peft"
+result "$([ -f "$tmp/adapter/tokenizer.json" ] && [ ! -e "$tmp/adapter/model.safetensors" ]; echo $?)" "  its tokenizer, and no model"
+same "$(cd "$tmp/fp32/best" && ls)" "$(cd "$tmp/adapter" && ls)" "RUN/best is an adapter's folder, too"
+equal "$tmp/fp32/best" "$tmp/adapter"
+result $? "  with the same bytes"
+whole=$(loss_of "$tmp/merged") text_of=$(says "$tmp/merged")
+for of in fp32 adapter fp32/best; do
+    same "$whole" "$(loss_of "$tmp/$of")" "the same loss: $of"
+    same "$text_of" "$(says "$tmp/$of")" "  and text"
+done
+result "$([ "$whole" != "$(loss_of "$tmp/hf")" ]; echo $?)" "which is not that of the model without adapters"
+works "an adapter's folder is merged" export "$tmp/adapter" "$tmp/folded"
+cmp -s "$tmp/merged/model.safetensors" "$tmp/folded/model.safetensors"
+result $? "  to the same bytes"
+run export "$tmp/adapter" "$tmp/copy" --adapter
+equal "$tmp/adapter" "$tmp/copy"
+result $? "  or copied, byte for byte"
+works "check of the run" check "$tmp/fp32"
+grep -q "^best .*/fp32/best, after step" "$tmp/out" && grep -q "^export .*/merged, after step\|^export .*/adapter, after step" "$tmp/out"
+result $? "  looks at both"
+works "check of an adapter's folder" check "$tmp/adapter"
+turn "$tmp/copy/adapter_model.safetensors" $(($(stat -c %s "$tmp/copy/adapter_model.safetensors") - 3))
+refuses 1 "adapter_model.safetensors" eval "$tmp/copy" --data "$text"
+
+# going on with an adapter
+on="--init $tmp/adapter --data $text --seq 16 --batch 2 --csd-mem 128K --durability none --quiet --dtype fp32 --steps 1 --lr 0"
+works "training goes on with an adapter's folder" pretrain --run "$tmp/on" $on --mode mem
+run export "$tmp/on" "$tmp/back" --adapter
+equal "$tmp/adapter" "$tmp/back"
+result $? "  which comes out as it went in"
+mv "$tmp/hf" "$tmp/moved"
+refuses 2 "is an adapter of the model $tmp/hf, which is no folder here: give --base HFDIR" pretrain --run "$tmp/none" $on
+works "with --base, where its model is elsewhere" pretrain --run "$tmp/on2" $on --mode base --base "$tmp/moved"
+same "$whole" "$(loss_of "$tmp/on2")" "  the same model"
+same "$whole" "$(loss_of "$tmp/adapter" --base "$tmp/moved")" "eval takes it, too"
+mv "$tmp/moved" "$tmp/hf"
+
+# classifiers, chat, preferences
+{ echo text,label; for i in 1 2 3 4 5 6; do printf 'the sea sees a ship,good\na storm leaves the island,bad\n'; done; } >"$tmp/rows.csv"
+works "a classifier" finetune --run "$tmp/sorter" --init "$tmp/hf" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" --lora-rank 2 --epochs 2 --lr 1e-2 \
+    --max-seq 16 --mode su --csd-mem 128K --dtype fp32 --keep-best --quiet
+run export "$tmp/sorter" "$tmp/sorter-adapter" --adapter
+run export "$tmp/sorter" "$tmp/sorter-merged"
+grep -q '"SEQ_CLS"' "$tmp/sorter-adapter/adapter_config.json" && grep -q '"score"' "$tmp/sorter-adapter/adapter_config.json"
+result $? "  its adapter has the head"
+run eval "$tmp/sorter-adapter" --eval-file "$tmp/rows.csv" --dtype fp32
+cp "$tmp/out" "$tmp/apart"
+run eval "$tmp/sorter-merged" --eval-file "$tmp/rows.csv" --dtype fp32
+same "$(cat "$tmp/apart")" "$(cat "$tmp/out")" "  and says what the merged one does"
+run finetune --run "$tmp/sorter2" --init "$tmp/sorter-adapter" --train-file "$tmp/rows.csv" --steps 1 --lr 0 --max-seq 16 --mode mem --dtype fp32 --quiet
+run export "$tmp/sorter2" "$tmp/sorter2-adapter" --adapter
+cmp -s "$tmp/sorter-adapter/adapter_model.safetensors" "$tmp/sorter2-adapter/adapter_model.safetensors"
+result $? "  it goes on, head and all"
+chat="--init $fixtures/chat_steps/llama --chat-template $fixtures/dpo/template.jinja --lora-rank 4 --steps 2 --csd-mem 192K --quiet"
+works "conversations" finetune --run "$tmp/chat" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode su+o $chat
+works "preferences" finetune --run "$tmp/dpo" --task dpo --train-file $fixtures/dpo/rows.jsonl --mode base $chat
+same "0.6931471805599453" "$(sqlite3 "$tmp/dpo/run.db" "SELECT printf('%.16g', loss) FROM steps WHERE step = 0")" "  whose reference is the model without adapters"
+works "a run with adapters begins another" finetune --run "$tmp/chat2" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode mem --init "$tmp/chat" \
+    --chat-template $fixtures/dpo/template.jinja --steps 1 --quiet
+grep -q "has adapters: they are merged into its model" "$tmp/err"
+result $? "  which says that they are merged"
+python3 tests/cli/tiny_folder.py bert "$tmp/bert"
+works "a masked language model" pretrain --run "$tmp/masked" --init "$tmp/bert" --data "$text" --seq 16 --lora-rank 2 --lora-targets mlp --steps 1 --mode mem --quiet
+run export "$tmp/masked" "$tmp/bert-adapter" --adapter
+grep -q '"encoder.layer.0.output.dense"' "$tmp/bert-adapter/adapter_config.json"
+result $? "  whose matrices are named so that peft takes no others"
+works "random parameters" pretrain --run "$tmp/random" --data "$text" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --lora-rank 2 --steps 1 --mode mem --quiet
+grep -q -- "--lora-rank without --init" "$tmp/err"
+result $? "  are noticed"
+
+# refusals
+new="pretrain --run $tmp/none $lora"
+refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16
+refuses 2 "--lora-targets is for adapters" $new --lora-targets all
+refuses 2 "--lora-rank 17: attn.c_attn is a matrix of 48 x 16, whose rank is at most 16" $new --lora-rank 17
+refuses 2 '--lora-targets: "q_proj" names no matrix in a layer of GPT-2: name some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj' $new --lora-rank 2 --lora-targets q_proj
+refuses 2 "--lora-rank: the adapter $tmp/adapter has 4, which training goes on with" pretrain --run "$tmp/none" $on --lora-rank 8
+refuses 2 "--base is for adapter folders" $new --base "$tmp/hf"
+refuses 2 "--lora-rank is 4 in this run and a resume keeps it" pretrain --resume "$tmp/ends" --steps 7 --lora-rank 8
+run import "$tmp/hf" "$tmp/imported" --mode mem
+refuses 2 "--lora-rank is not set in this run and a resume keeps it" pretrain --resume "$tmp/imported" --data "$text" --steps 2 --lora-rank 8
+refuses 2 "is an adapter (adapter_config.json): siTrain finetune or pretrain --init" import "$tmp/adapter" "$tmp/none"
+refuses 2 "--adapter: $tmp/hf has no adapters" export "$tmp/hf" "$tmp/none" --adapter
+refuses 2 "--adapter writes a folder" export "$tmp/fp32" "$tmp/none.gguf" --adapter --last
+for quantized in "gptq GPTQ gptqmodel.utils.model_dequant" "awq AWQ gptqmodel.utils.model_dequant" "bitsandbytes bitsandbytes dequantize()" "hqq HQQ begin"; do
+    set -- $quantized
+    rm -rf "$tmp/quantized"
+    cp -r "$tmp/hf" "$tmp/quantized"
+    sed -i "1s/{/{ \"quantization_config\": {\"quant_method\": \"$1\"},/" "$tmp/quantized/config.json"
+    refuses 2 "a model that is quantized with $2" eval "$tmp/quantized" --data "$text"
+    result "$(grep -qF "$3" "$tmp/err"; echo $?)" "  with what converts it: $3"
+done
+result "$([ ! -e "$tmp/none" ]; echo $?)" "nothing was made"
+
+done_testing
