@@ -171,10 +171,18 @@ result $? "  it goes on, head and all"
 works "one that begins with a run, and predicts with its best model" finetune --run "$tmp/guess" --init "$tmp/lm" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" \
     --test-file "$tmp/rows.csv" --predict --keep-best --lora-rank 2 --epochs 1 --max-seq 16 --mode mem --quiet
 same 13 "$(wc -l <"$tmp/guess/predict_results_None.txt")" "  all rows, although its adapter names no folder as base"
+works "a language model goes on with its adapters" pretrain --run "$tmp/unsorted" --init "$tmp/sorter-adapter" --data "$text" --seq 16 --batch 2 --steps 1 --lr 0 --mode mem \
+    --dtype fp32 --quiet
+grep -q "sorter-adapter is a classifier: its head is left out" "$tmp/err"
+result $? "  and leaves the head out"
 chat="--init $fixtures/chat_steps/llama --chat-template $fixtures/dpo/template.jinja --lora-rank 4 --steps 2 --csd-mem 192K --quiet"
 works "conversations" finetune --run "$tmp/chat" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode su+o $chat
 works "preferences" finetune --run "$tmp/dpo" --task dpo --train-file $fixtures/dpo/rows.jsonl --mode base $chat
 same "0.6931471805599453" "$(sqlite3 "$tmp/dpo/run.db" "SELECT printf('%.16g', loss) FROM steps WHERE step = 0")" "  whose reference is the model without adapters"
+run export "$tmp/dpo" "$tmp/dpo-adapter" --adapter
+sed -i "s,\"base_model_name_or_path\": .*,\"base_model_name_or_path\": \"some/model\"\,," "$tmp/dpo-adapter/adapter_config.json"
+works "  an adapter and its reference take the same --base" eval "$tmp/dpo-adapter" --task dpo --eval-file $fixtures/dpo/rows.jsonl --reference "$tmp/dpo-adapter" \
+    --base $fixtures/chat_steps/llama --chat-template $fixtures/dpo/template.jinja
 works "a run with adapters begins another" finetune --run "$tmp/chat2" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode mem --init "$tmp/chat" \
     --chat-template $fixtures/dpo/template.jinja --steps 1 --quiet
 grep -q "has adapters: they are merged into its model" "$tmp/err"
