@@ -44,6 +44,11 @@ if [ -n "$shim" ]; then
 else
     skip "a killed run" "no library that kills it"
 fi
+run check "$tmp/ends"
+grep -q "frozen parameters" "$tmp/out"
+result $? "check reads the frozen base"
+works "the run moves to 3 devices" reshard "$tmp/ends" --devices 3 --quiet
+same "$first" "$(exported "$tmp/ends")" "  with the same bits"
 same 7 "$(sqlite3 "$tmp/ends/run.db" "PRAGMA user_version")" "an older siTrain refuses the run by its format"
 run report "$tmp/ends"
 grep -q "2 layers of width 16, trains .* of .* parameters (.*%)" "$tmp/out"
