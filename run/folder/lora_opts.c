@@ -171,6 +171,9 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
 {
     struct arch_lora lora = g->lora;
 
+    if (opt_given(line, "lora-alpha") && !(o->alpha > 0))
+        return err_misuse(err, "--lora-alpha 0: adapters of that scale change nothing: give a "
+                          "larger number, or leave the option out");
     if (from && opt_given(line, "lora-dropout"))
         lora.dropout = (float)o->dropout;
     int rc = from ? lora_set(g, &lora, err) : check_alone(o, err); // g may have another head now
