@@ -96,7 +96,8 @@ static size_t layer_same(const struct toy *t, const struct model_config *g, size
     assert_int_equal(unpacked->read(unpacked->ctx, block, 0, arch_block_size(g, block), got, &err),
                      0);
     for (arch_block_tensors(g, block, &tensor, &end); tensor < end; tensor++) {
-        size_t at = arch_offset(g, tensor), rows = arch_rows(g, tensor), cols = arch_cols(g, tensor);
+        size_t at = arch_offset(g, tensor);
+        size_t rows = arch_rows(g, tensor), cols = arch_cols(g, tensor);
 
         if (!arch_size(g, tensor))
             continue;
