@@ -246,7 +246,7 @@ static void test_formats(void **state)
             runlog_close(log);
         }
         assert_int_equal(sqlite3_exec(db, "SELECT fw FROM breakdown", NULL, NULL, NULL), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 8", NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 9", NULL, NULL, NULL), SQLITE_OK);
         sqlite3_close(db);
         refuse(-EINVAL, 1, "of a newer siTrain");
         unlink(path);
