@@ -55,15 +55,14 @@ size_t lora_base_block(const struct model_config *g, size_t block)
 
 size_t lora_trained(const struct model_config *g)
 {
-    size_t t, end, n = 0;
+    size_t            n = 0;
+    struct arch_place at;
 
-    for (size_t b = 0; b < arch_blocks(g); b++) {
-        if (!arch_trains(g, b))
-            continue;
-        for (arch_block_tensors(g, b, &t, &end); t < end; t++)
-            n += arch_is_frozen(g, t) ? 0 : arch_pieces(g) > 1 && end == t + 1
-                                                ? arch_block_size(g, b) : arch_size(g, t);
-    }
+    for (size_t b = 0; b < arch_blocks(g); b++)
+        for (size_t i = 0; arch_trains(g, b) && i < arch_block_size(g, b); i += at.left) {
+            at = arch_place(g, b, i);
+            n += arch_is_frozen(g, at.t) ? 0 : at.left;
+        }
     return n;
 }
 

@@ -391,6 +391,27 @@ static int find_block(struct peft *p, const char *prefix, size_t block, size_t *
     return rc;
 }
 
+/* Whether a name is of a classifier's head, which a language model leaves out. */
+static int is_left_out(const struct model_config *g, const char *name)
+{
+    struct model_config with = *g;
+    char                own[NAME_BYTES];
+    int                 same = 0;
+
+    if (arch_classifies(g))
+        return 0;
+    with.n_labels = 1;
+    for (size_t t = 0; t < 2 * g->arch->n_params && !same; t++) {
+        if (!peft_has(&with, t / 2))
+            continue;
+        snprintf(own, sizeof own, PEFT_PREFIX);
+        arch_tensor_name(&with, own + strlen(own), sizeof own - strlen(own),
+                         t % 2 ? "" : g->arch->prefix, arch_final_block(&with), t / 2);
+        same = !strcmp(own, name);
+    }
+    return same;
+}
+
 /* Reports a tensor that is in the file and not in the model. */
 static int refuse_other(const struct peft *p, const char *dir, struct err *err)
 {
@@ -402,7 +423,7 @@ static int refuse_other(const struct peft *p, const char *dir, struct err *err)
 
         while (at < slots && p->slot[at] != &p->st->tensors[i])
             at++;
-        if (at == slots)
+        if (at == slots && !is_left_out(g, p->st->tensors[i].name))
             return err_misuse(err, "%.300s: tensor %.100s is no part of an adapter of matrices in "
                               "the layers of this %s" MERGE, dir, p->st->tensors[i].name,
                               g->arch->title);

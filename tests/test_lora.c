@@ -145,7 +145,7 @@ static void test_heads(void **state)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         struct arch_lora lora = { .rank = 2, .alpha = 1 };
         struct err       err;
-        size_t           whole = 0, may = 0;
+        size_t           whole = 0, may = 0, trained;
 
         assert_int_equal(arch_preset(&g, heads[i].preset), 0);
         lora_saved(&g, saved, sizeof saved);
@@ -164,6 +164,12 @@ static void test_heads(void **state)
         assert_int_equal(whole, heads[i].tensors);
         assert_int_equal(may, g.arch->encoder ? 6 : 4);
         assert_true(arch_trains(&g, arch_final_block(&g)));
+        trained = lora_trained(&g);
+        if (!g.arch->encoder) {
+            g.pieces = 5; // of the words
+            assert_int_equal(lora_trained(&g), trained);
+        }
+        assert_true(trained > 0 && trained < arch_total(&g) - arch_block_size(&g, 0));
     }
 }
 

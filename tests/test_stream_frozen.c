@@ -5,6 +5,7 @@
 #include "tests/routes.h"
 #include "tests/variant.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "offload/devices/devices.h"
@@ -117,10 +118,28 @@ static void rows_same(struct toy *t)
     says(t, "SELECT user_version FROM pragma_user_version", "7");
 }
 
+/* The masters that a training lends are those that are read behind it: CRC32C over all. */
+static uint32_t lent_sum(struct toy *t, struct stream *s)
+{
+    struct params_source src;
+    float               *p = malloc(FROZEN * sizeof *p);
+    uint32_t             sum = 0;
+
+    must(t, stream_masters(s, STEPS, &src, &t->err));
+    for (size_t b = 0; b < ALL; b++) {
+        must(t, src.read(src.ctx, b, 0, sizes_of[b], p, &t->err));
+        sum = crc32c(sum, p, sizes_of[b] * sizeof *p);
+    }
+    must(t, stream_masters_end(s, &t->err));
+    free(p);
+    return sum;
+}
+
 static struct trained trained_by(const struct run_config *cfg, int poison, enum interruption how)
 {
     struct trained out = { 0 };
     struct toy     t;
+    uint32_t       lent = 0;
 
     toy_make(&t, cfg);
     for (uint64_t step = 0, stops = 0, applied; step < STEPS;) {
@@ -136,12 +155,15 @@ static struct trained trained_by(const struct run_config *cfg, int poison, enum 
                 must(&t, toy_pass(&t.cfg, s, STREAM_EVAL, step + 1, 0, &loss, NULL, &t.err));
             }
         }
-        if (step == STEPS)
+        if (step == STEPS) {
             must(&t, stream_drain(s, &t.err));
+            lent = lent_sum(&t, s);
+        }
         stream_close(s); // some of its steps may have to be made again
         must(&t, run_position(&t.cfg, &step, &applied, &t.err));
     }
     out.params = toy_sum(&t);
+    assert_int_equal(lent, out.params);
     frozen_same(&t);
     if (cfg->mode != RUN_MEM)
         rows_same(&t);

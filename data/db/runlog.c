@@ -14,6 +14,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/round.h"
 #include "data/db/schema.h"
 
 #include <fcntl.h>
@@ -45,16 +46,21 @@ static char *beside(const struct runlog *log, const char *tail, struct err *err)
 static const char *const tails[] = { "", "-wal", "-shm", "-journal" };
 enum { TAILS = sizeof tails / sizeof *tails };
 
-/* A log begins with SQLite's number, or with zeros where a power cut came. */
+/* A log begins with two numbers of SQLite, of which one may be damaged, or with zeros where a power
+ * cut came. */
 static int is_log(const char *path)
 {
-    static const unsigned char magic[] = { 0x37, 0x7f, 0x06 }, none[sizeof magic];
-    unsigned char              head[sizeof magic];
+    enum { MAGIC = 3, VERSION = 4, HEAD = 8 }; // a byte between them differs
+    static const unsigned char known[HEAD] = { 0x37, 0x7f, 0x06, 0, 0x00, 0x2d, 0xe2, 0x18 };
+    static const unsigned char none[HEAD];
+    unsigned char              head[HEAD];
     int     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t n = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
 
     file_close(fd);
-    return n <= 0 || !memcmp(head, magic, (size_t)n) || !memcmp(head, none, (size_t)n);
+    return n <= 0 || !memcmp(head, known, size_min((size_t)n, MAGIC)) ||
+           !memcmp(head, none, (size_t)n) ||
+           (n == HEAD && !memcmp(head + VERSION, known + VERSION, HEAD - VERSION));
 }
 
 /* The log's index has whole pages; SQLite cuts one that nobody uses to 3 bytes. It is not opened:

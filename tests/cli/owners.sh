@@ -618,7 +618,7 @@ result "$([ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "and where one
 same mine "$(cat "$tmp/p.tsv")" "and it stays"
 for what in file folder; do # of the same kind, so that the names alone tell nothing
     rm -rf "$tmp/words" "$tmp/aside" && cp -r "$tmp/tok" "$tmp/words"
-    at_last /words/merges.txt 1 prepare "$tmp/text.txt" --train-tokenizer --vocab 261 --out "$tmp/words"
+    at_last /words 1 prepare "$tmp/text.txt" --train-tokenizer --vocab 261 --out "$tmp/words"
     [ $what = file ] || { cp -r "$tmp/words" "$tmp/aside" && rm -r "$tmp/words" && mv "$tmp/aside" "$tmp/words"; }
     echo mine >"$tmp/words/merges.txt"
     go_on

@@ -16,7 +16,7 @@ const struct fuzz_target *const fuzz_targets[] = {
     &fuzz_config, &fuzz_task,        &fuzz_examples,  &fuzz_database,
     &fuzz_run,    &fuzz_gradient,    &fuzz_options,   &fuzz_superblock,
     &fuzz_topology, &fuzz_jinja,     &fuzz_chat,     &fuzz_rows,
-    &fuzz_gguf,
+    &fuzz_gguf,   &fuzz_peft,
     NULL,
 };
 

@@ -26,7 +26,7 @@ struct fuzz_target {
 extern const struct fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_tokenizer, fuzz_encode,
     fuzz_config, fuzz_task, fuzz_examples, fuzz_database, fuzz_run, fuzz_gradient, fuzz_options,
     fuzz_superblock, fuzz_topology, fuzz_jinja, fuzz_chat, fuzz_rows,
-    fuzz_gguf;
+    fuzz_gguf, fuzz_peft;
 extern const struct fuzz_target *const fuzz_targets[]; // ends with NULL
 const struct fuzz_target *fuzz_find(const char *name); // NULL: none
 
