@@ -13,7 +13,7 @@ const struct opt_row lora_rows[] = {
       .help = "Rank of adapters (LoRA; 0: none). The model itself stays as it is, and only the "
               "adapters of some matrices are trained, and a classifier's head. Usual values: 8 to "
               "64.", .kept = OPT_LAYOUT },
-    { "lora-alpha", OPT_DOUBLE, AT(alpha), .max = 1e6,
+    { "lora-alpha", OPT_DOUBLE, AT(alpha), .min = 1e-6, .max = 1e6,
       .help = "Scale of adapters: their output is multiplied by alpha / rank (default: twice the "
               "rank)", .kept = OPT_FIXED },
     { "lora-dropout", OPT_RATIO, AT(dropout), "0", .max = 0.99,
@@ -159,7 +159,8 @@ static int keep_all(struct opt_line *line, const struct lora_opts *o, const stru
     snprintf(number, sizeof number, "%zu", l->rank);
     rc = rc ? rc : keep(line, "lora-rank", number, o->rank == l->rank, from, err);
     snprintf(number, sizeof number, "%.9g", (double)l->alpha);
-    rc = rc ? rc : keep(line, "lora-alpha", number, (float)o->alpha == l->alpha, from, err);
+    rc = rc ? rc
+            : keep(line, "lora-alpha", number, !from || (float)o->alpha == l->alpha, from, err);
     if (!rc && (l->rs || o->rs))
         rc = keep(line, "lora-rs", l->rs ? "1" : "no rsLoRA", l->rs, from, err);
     snprintf(number, sizeof number, "%.9g", (double)l->dropout);

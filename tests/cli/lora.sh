@@ -199,6 +199,7 @@ result $? "  are noticed"
 # refusals
 new="pretrain --run $tmp/none $lora"
 refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16
+refuses 2 "--lora-alpha 0: expected a number from 1e-06 to 1000000" $new --lora-rank 2 --lora-alpha 0
 refuses 2 "--lora-targets is for adapters" $new --lora-targets all
 refuses 2 "--lora-rank 17: attn.c_attn is a matrix of 48 x 16, whose rank is at most 16" $new --lora-rank 17
 refuses 2 '--lora-targets: "q_proj" names no matrix in a layer of GPT-2: name some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj' $new --lora-rank 2 --lora-targets q_proj
