@@ -438,7 +438,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = check_folder(&c, err);
     else if (!(rc = hf_refuse_other(o->what, err)))
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "
-                        "config.json)", o->what);
+                        "config.json) nor an adapter's (with adapter_config.json)", o->what);
     if (!rc)
         say_verdict(&c);
     if (!rc && c.s.ranks.size > 1)

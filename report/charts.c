@@ -226,7 +226,7 @@ static int draw(FILE *out, const char *name, const char *along, const struct alo
                 struct curve *c, size_t n)
 {
     struct svg s = { .out = out, .width = WIDTH, .height = a->height, .left = 62, .right = 16,
-                     .top = 28, .bottom = 38 };
+                     .top = 28, .bottom = 38, .counts = 1 };
     int        x = 0, y = 0;
 
     for (size_t i = 0; i < n; i++) {

@@ -110,6 +110,7 @@ void svg_axis_x(const struct svg *s, const char *label, svg_figure *figure)
     double step = s->x1 > s->x0 ? round_step(s->x1 - s->x0, room) : 1;
     char   text[64];
 
+    step = s->counts ? fmax(step, 1) : step;
     svg_line(s, "axis", s->left, foot, s->width - s->right, foot);
     for (int i = 0; i <= room + 1; i++) {
         double x = (ceil(s->x0 / step - 1e-9) + i) * step;

@@ -13,6 +13,7 @@ struct svg {
     double width, height;            // of the picture, in pixels at full size
     double left, right, top, bottom; // of the field, in pixels from the left and the top
     double x0, x1, y0, y1;           // the data at its edges
+    int    counts;                   // x counts things: its marks stand at whole numbers
 };
 
 /* Begin a picture: width, height and the margins around the field (left, right, top, bottom) are

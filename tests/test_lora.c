@@ -68,6 +68,9 @@ static void test_names(void **state)
     assert_true(targets("bert", "output.dense") ==
                 (targets("bert", "attention.output.dense") | targets("bert", "mlp")) -
                     targets("bert", "intermediate.dense"));
+    assert_true(targets("llama", "all-linear") == targets("llama", "all")); // PEFT's word
+    assert_true(targets("llama", " q_proj, v_proj ") == targets("llama", "q_proj,v_proj"));
+    refused("llama", "model.layers.0.self_attn.q_proj", "they are adapted in all layers");
     assert_true(targets("llama", "mlp") == targets("llama", "gate_proj,up_proj,down_proj"));
     lora_module(arch_named("llama"), (size_t)__builtin_ctzll(targets("llama", "o_proj")), path,
                 sizeof path);

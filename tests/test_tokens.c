@@ -296,6 +296,10 @@ static void test_formats(void **state)
         { "a.png", B("\x89PNG\r\n\x1A\n"), "a PNG picture, not a text" },
         { "a.jpg", B("\xFF\xD8\xFF\xE0"), "a JPEG picture, not a text" },
         { "a.pdf", B("%PDF-1.7\n"), "a PDF file, not a text: pdftotext " },
+        // whose rows stay documents of their own, whatever the text's column is called
+        { "a.parquet", B("PAR1\x15\0\x15"),
+          ".to_json(orient='records', lines=True, force_ascii=False), end='')\" " },
+        { "a.parquet", B("PAR1\x15\0\x15"), "a.jsonl makes rows of it" },
         { "a.parquet", B("PAR1\x15\0\x15"), "a Parquet file, not a text: python3 -c " },
         { "a.arrow", B("ARROW1\0\0"), "an Arrow (Feather) file, not a text: python3 -c " },
         { "b.arrow", B("\xFF\xFF\xFF\xFF\x10\0\0\0 0123456789abcdef"), "an Arrow stream" },

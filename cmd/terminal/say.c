@@ -194,7 +194,10 @@ static void say_early(const struct session *s, const struct training_end *end)
 
 static void say_time(const struct session *s, const struct training_end *end)
 {
-    char line[SESSION_LINE], limit[32], needs[32];
+    char        line[SESSION_LINE], limit[32], needs[32];
+    const char *text = opt_time_text(needs, sizeof needs,
+                                     ending_needs(&end->ending, end->evaluates));
+    int         below = *text == '<'; // "<1s"
 
     if (!s->o.time_limit) // another rank's
         say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ", by the time "
@@ -202,9 +205,9 @@ static void say_time(const struct session *s, const struct training_end *end)
                  session_resume_line(line, s));
     else
         say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ": the next step "
-                 "would take about %s, and not end within --time-limit %s; go on with: %s "
+                 "would take %s %s, and not end within --time-limit %s; go on with: %s "
                  "--time-limit %" PRIu64 "s", end->step, end->steps,
-                 opt_time_text(needs, sizeof needs, ending_needs(&end->ending, end->evaluates)),
+                 below ? "less than" : "about", text + below,
                  opt_time_text(limit, sizeof limit, end->ending.limit),
                  session_resume_line(line, s), s->o.time_limit);
 }

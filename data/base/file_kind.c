@@ -19,12 +19,13 @@
 /* ---- the formats ---- */
 
 /* Commands that convert such a file to a text, or to rows. \1 stands for the file, \2 for the new
- * one; NULL: there is none. chat: for rows that may contain lists (NULL: as rows). to: ending of
- * the new file's name. makes: what it is (NULL: what is wanted). */
+ * one; NULL: there is none. lines: to rows of JSON, which may contain lists, and which stay
+ * documents of their own in a text (NULL: as the others). to: ending of the new file's name.
+ * makes: what it is (NULL: what is wanted). */
 struct file_format {
     const char *magic;
     size_t      n, at; // bytes of it, and its offset
-    const char *name, *text, *rows, *chat, *to, *makes;
+    const char *name, *text, *rows, *lines, *to, *makes;
 };
 
 #define MAGIC(bytes)  bytes, sizeof bytes - 1, 0
@@ -35,7 +36,7 @@ struct file_format {
 #define LINES(table)                                                                               \
     PYTHON("pandas; print(pandas." table ".to_json(orient='records', lines=True, "                 \
            "force_ascii=False), end='')")
-#define PANDAS(table) .text = COLUMN(table), .rows = ROWS(table), .chat = LINES(table)
+#define PANDAS(table) .text = COLUMN(table), .rows = ROWS(table), .lines = LINES(table)
 #define ICONV(from)                                                                                \
     .text = "iconv -f " from " -t UTF-8 \1 >\2", .rows = "iconv -f " from " -t UTF-8 \1 >\2",      \
     .to = recoded
@@ -87,7 +88,7 @@ static const struct file_format
                        "print(*datasets.Dataset.from_file(sys.argv[1])['text'], sep='\\n')"),
         .rows = "python3 -c \"import sys, datasets; "
                 "datasets.Dataset.from_file(sys.argv[1]).to_csv(sys.argv[2])\" \1 \2",
-        .chat = "python3 -c \"import sys, datasets; datasets.Dataset.from_file(sys.argv[1])"
+        .lines = "python3 -c \"import sys, datasets; datasets.Dataset.from_file(sys.argv[1])"
                 ".to_json(sys.argv[2], force_ascii=False)\" \1 \2" },
     utf16_le = { .name = "UTF-16 without a mark", ICONV("UTF-16LE") },
     utf16_be = { .name = "UTF-16 without a mark", ICONV("UTF-16BE") },
@@ -336,12 +337,13 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
 
 /* ---- refusals ---- */
 
-static const struct { const char *not, *makes, *end; } wants[] = {
-    [FILE_FOR_DATA] = { "not a text", "makes one", ".txt" },
-    [FILE_FOR_TEXT] = { "not a text", "makes one", ".txt" },
+/* lines: rows of JSON are read, too, and keep what a text of all of them would lose. */
+static const struct { const char *not, *makes, *end; int lines; } wants[] = {
+    [FILE_FOR_DATA] = { "not a text", "makes one", ".txt", 1 },
+    [FILE_FOR_TEXT] = { "not a text", "makes one", ".txt", 1 },
     [FILE_FOR_PROMPTS] = { "not a text of a prompt a line", "makes a text of it", ".txt" },
     [FILE_FOR_ROWS] = { "not rows", "makes rows of it", ".csv" },
-    [FILE_FOR_CHAT] = { "not rows of conversations", "makes rows of it", ".jsonl" },
+    [FILE_FOR_CHAT] = { "not rows of conversations", "makes rows of it", ".jsonl", 1 },
     [FILE_FOR_OPTIONS] = { "not a text of options", NULL, "" },
     [FILE_FOR_JSON] = { "not JSON", NULL, "" },
     [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "" },
@@ -368,11 +370,16 @@ static void name_made(char *out, size_t size, const char *path, const struct fil
         snprintf(out, size, "%s%s", path, f->to && *f->to ? f->to : end);
 }
 
+static int gives_lines(const struct file_format *f, enum file_want want)
+{
+    return wants[want].lines && f->lines;
+}
+
 /* The command with both names in it, or empty. */
 static void write_command(char *out, size_t size, const char *path, const struct file_format *f,
                           enum file_want want)
 {
-    const char *from = want == FILE_FOR_CHAT && f->chat                   ? f->chat
+    const char *from = gives_lines(f, want)                             ? f->lines
                        : want == FILE_FOR_ROWS || want == FILE_FOR_CHAT ? f->rows
                        : wants[want].makes                              ? f->text
                                                                         : NULL;
@@ -384,12 +391,19 @@ static void write_command(char *out, size_t size, const char *path, const struct
         length += *p == '\'' ? 3 : 0; // as a shell quotes it
     if (!from || length > 300) // a message has room for this much
         return;
-    name_made(made, sizeof made, path, f, wants[want].end);
+    name_made(made, sizeof made, path, f, gives_lines(f, want) ? ".jsonl" : wants[want].end);
     machine_word(names[0], sizeof names[0], path);
     machine_word(names[1], sizeof names[1], made);
     for (; *from && n + sizeof names[0] < size; from++)
         n += *from <= 2 ? (size_t)snprintf(out + n, size - n, "%s", names[*from - 1])
                         : (size_t)snprintf(out + n, size - n, "%c", *from);
+}
+
+void file_kind_recode(char *out, size_t size, const char *path)
+{
+    write_command(out, size, path ? path : "", &latin1, FILE_FOR_ROWS);
+    if (!path || !*out)
+        snprintf(out, size, "iconv -f LATIN1 -t UTF-8");
 }
 
 /* Refuses a file, and says where its first byte is that no text has. */
@@ -429,7 +443,9 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
     if (!*command)
         return err_misuse(err, "%s is %s, %s", path, f->name, wants[want].not);
     return err_misuse(err, "%s is %s, %s: %s %s", path, f->name, wants[want].not, command,
-                      f->makes ? f->makes : wants[want].makes);
+                      f->makes                ? f->makes
+                      : gives_lines(f, want) ? wants[FILE_FOR_CHAT].makes
+                                              : wants[want].makes);
 }
 
 int file_kind_refuse_packed(const struct file_look *look, const char *path, const char *format,

@@ -52,6 +52,10 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
 int file_kind_refuse_packed(const struct file_look *look, const char *path, const char *format,
                             enum file_want want, struct err *err);
 
+/* Writes the command that makes UTF-8 of a file of rows, if it is Latin-1. Without a name, as for
+ * standard input (NULL), it is a filter. */
+void file_kind_recode(char *out, size_t size, const char *path);
+
 /* Refuse an open file, or bytes that were read, if the beginning is of a known format other than
  * text. Return 0 if the file may be what `want` says. */
 int file_kind_check(int fd, uint64_t size, const char *path, enum file_want want, struct err *err);

@@ -149,13 +149,15 @@ static int field_end(struct row_file *r, struct err *err)
     size_t from = r->start[r->n_fields - 1], n = r->n - from;
     int    why;
     size_t valid = n ? utf8_valid(r->text + from, n, &why) : 0;
+    char   recode[900];
 
-    if (valid < n)
-        return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x): if "
-                          "the file is Latin-1, iconv -f LATIN1 -t UTF-8 makes it UTF-8",
-                          r->path, r->line, r->n_fields, valid + 1,
-                          (unsigned char)r->text[from + valid]);
-    return put(r, 0, err);
+    if (valid == n)
+        return put(r, 0, err);
+    int whole = !r->packed && strcmp(r->path, unpack_shown("-")); // iconv reads the file itself
+    file_kind_recode(recode, sizeof recode, whole ? r->path : NULL);
+    return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x): if the "
+                      "file is Latin-1, %s makes it UTF-8", r->path, r->line, r->n_fields,
+                      valid + 1, (unsigned char)r->text[from + valid], recode);
 }
 
 /* Checks what follows a closing quote. Except for a comma and the line's end, only \r before that

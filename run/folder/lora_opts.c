@@ -13,7 +13,7 @@ const struct opt_row lora_rows[] = {
       .help = "Rank of adapters (LoRA; 0: none). The model itself stays as it is, and only the "
               "adapters of some matrices are trained, and a classifier's head. Usual values: 8 to "
               "64.", .kept = OPT_LAYOUT },
-    { "lora-alpha", OPT_DOUBLE, AT(alpha), .min = 1e-6, .max = 1e6,
+    { "lora-alpha", OPT_DOUBLE, AT(alpha), .max = 1e6,
       .help = "Scale of adapters: their output is multiplied by alpha / rank (default: twice the "
               "rank)", .kept = OPT_FIXED },
     { "lora-dropout", OPT_RATIO, AT(dropout), "0", .max = 0.99,
@@ -172,6 +172,9 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
 {
     struct arch_lora lora = g->lora;
 
+    if (opt_given(line, "lora-alpha") && !(o->alpha > 0))
+        return err_misuse(err, "--lora-alpha 0: adapters of that scale change nothing: give a "
+                          "larger number, or leave the option out");
     if (from && opt_given(line, "lora-dropout"))
         lora.dropout = (float)o->dropout;
     int rc = from ? lora_set(g, &lora, err) : check_alone(o, err); // g may have another head now

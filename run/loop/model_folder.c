@@ -211,7 +211,8 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
         rc = open_hf(r, path, base, err);
     else if (!(rc = hf_refuse_other(path, err)))
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
-                        "config.json)%s", path, hf_hub_hint(path, hint));
+                        "config.json) nor an adapter's (with adapter_config.json)%s", path,
+                        hf_hub_hint(path, hint));
     r->config = r->run.config;
     r->finite = (struct finite){ r->source, &r->run.config, path }; // r->config may be merged
     r->source = finite_source(&r->finite);

@@ -187,6 +187,16 @@ works "a run with adapters begins another" finetune --run "$tmp/chat2" --task ch
     --chat-template $fixtures/dpo/template.jinja --steps 1 --quiet
 grep -q "has adapters: they are merged into its model" "$tmp/err"
 result $? "  which says that they are merged"
+run finetune --run "$tmp/sorter3" --init "$tmp/sorter" --train-file "$tmp/rows.csv" --steps 1 --max-seq 16 --mode mem --quiet
+grep -q "begins with the last model of $tmp/sorter; siTrain export $tmp/sorter HFDIR writes the best one" "$tmp/err"
+result $? "  and how to begin with the best one"
+run export "$tmp/hf" "$tmp/base.gguf"
+run pretrain --run "$tmp/of-gguf" --data "$text" $plain --init "$tmp/base.gguf" --lora-rank 2 --steps 1 --mode mem
+works "an adapter of a GGUF file's model" export "$tmp/of-gguf" "$tmp/of-gguf-adapter" --adapter
+grep -q "the base of $tmp/of-gguf-adapter is a GGUF file, of which peft makes no model: give --base" "$tmp/err"
+result $? "  which peft cannot find, as a notice says"
+run export "$tmp/of-gguf" "$tmp/of-gguf-named" --adapter --base org/model
+result "$(! grep -q "is a GGUF file" "$tmp/err"; echo $?)" "  unless the model is named"
 python3 tests/cli/tiny_folder.py bert "$tmp/bert"
 works "a masked language model" pretrain --run "$tmp/masked" --init "$tmp/bert" --data "$text" --seq 16 --lora-rank 2 --lora-targets mlp --steps 1 --mode mem --quiet
 run export "$tmp/masked" "$tmp/bert-adapter" --adapter
@@ -199,11 +209,12 @@ result $? "  are noticed"
 # refusals
 new="pretrain --run $tmp/none $lora"
 refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16
-refuses 2 "--lora-alpha 0: expected a number from 1e-06 to 1000000" $new --lora-rank 2 --lora-alpha 0
+refuses 2 "--lora-alpha 0: adapters of that scale change nothing" $new --lora-rank 2 --lora-alpha 0
 refuses 2 "--lora-targets is for adapters" $new --lora-targets all
 refuses 2 "--lora-rank 17: attn.c_attn is a matrix of 48 x 16, whose rank is at most 16" $new --lora-rank 17
 refuses 2 '--lora-targets: "q_proj" names no matrix in a layer of GPT-2: name some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj' $new --lora-rank 2 --lora-targets q_proj
 refuses 2 "--lora-rank: the adapter $tmp/adapter has 4, which training goes on with" pretrain --run "$tmp/none" $on --lora-rank 8
+refuses 2 "--base $tmp/none: No such file or directory: give the folder of the model that the adapter $tmp/adapter belongs to" eval "$tmp/adapter" --base "$tmp/none" --data "$text"
 refuses 2 "--base is for adapter folders" $new --base "$tmp/hf"
 refuses 2 "--lora-rank is 4 in this run and a resume keeps it" pretrain --resume "$tmp/ends" --steps 7 --lora-rank 8
 run import "$tmp/hf" "$tmp/imported" --mode mem

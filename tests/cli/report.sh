@@ -119,6 +119,7 @@ run report "$tmp/by-1" "$tmp/by-2" "$tmp/base-1" "$tmp/base-2" --html "$tmp/page
 same "7 21 -0, 7 21 -7, 7 21 -14, 7 21 -21, " "$(sed -n 's/.*stroke-dasharray:\([0-9 ]*\);stroke-dashoffset:\(-[0-9]*\).*/\1 \2, /p' "$tmp/page.html" | tr -d '\n')" \
     "equal curves are dashed, each in the gaps of the others"
 same 2 "$(sed -n '/aria-label="speed against devices"/,/<\/svg>/p' "$tmp/page.html" | grep -c 'class="curve')" "speed against devices, a line a mode"
+same "1 2" "$(sed -n '/aria-label="speed against devices"/,/<\/svg>/s/.*class="tick".*text-anchor="\(middle\|end\)">\([12.][0-9.]*\)<.*/\2/p' "$tmp/page.html" | tail -n 2 | paste -sd' ')" "whose marks are whole numbers of devices"
 same "su+o, 1 device su+o, 2 devices base, 1 device base, 2 devices" \
     "$(sed -n '/aria-label="speed-up/,/<\/svg>/s/.*>[1-4] \([^,]*, [12] devices*\),.*/\1/p' "$tmp/page.html" | paste -sd' ')" "bars say how many devices a run has"
 steps=6

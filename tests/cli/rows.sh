@@ -119,6 +119,10 @@ refuses_rows "own.csv has no column 'boody', but 'key', 'body', 'note', 'class'"
 refuses_rows "own.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names; the file has 'key', 'body', 'note', 'class'" own.csv
 refuses_rows "plain.csv has no column 'text', but 'sentence', 'label'" id.csv --eval-file "$tmp/plain.csv"
 refuses_rows "give --text-column NAME for the first, too" own.csv --pair-column body --label-column class
+printf 'sentence,label\ncaf\351,yes\n' >"$tmp/latin.csv"
+refuses_rows "latin.csv:2: column 1 is not valid UTF-8 (byte 4 of it, 0xe9): if the file is Latin-1, iconv -f LATIN1 -t UTF-8 $tmp/latin.csv >$tmp/latin.utf8.csv makes it UTF-8" latin.csv
+gzip "$tmp/latin.csv"
+refuses_rows "if the file is Latin-1, iconv -f LATIN1 -t UTF-8 makes it UTF-8" latin.csv.gz
 refuses_rows "the column body is named twice" own.csv --text-column body --label-column body
 refuses_rows "the column label is named twice" id.csv --text-column label
 refuses 2 "--text-column is for your own rows" finetune --run "$tmp/none" --task sst2 --data "$tmp" --init "$tmp/hf" --text-column a
