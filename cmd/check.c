@@ -311,14 +311,16 @@ static int check_folder(struct check *c, struct err *err)
         check_line(c, "tensors", files.bytes, "%zu%s", files.tensors,
                    files.summed ? "" : ", without checksums of siTrain: their structure alone was "
                                        "checked");
-    safetensors_close(st);
-    if (!rc && hf) {
-        struct finite all = {hf_source(hf), hf_model(hf), c->o->what};
+    if (!rc) {
+        struct finite all = { .what = c->o->what };
 
+        if (hf)
+            all = (struct finite){ hf_source(hf), hf_model(hf), c->o->what };
         w = work_begin(&say_events, "looking at the values of %s", c->o->what);
-        rc = finite_check(&all, &w, err);
+        rc = hf ? finite_check(&all, &w, err) : finite_check_file(st, c->o->what, &w, err);
         work_end(&say_events);
     }
+    safetensors_close(st);
     hf_close(hf);
     return part_over(c, rc, err);
 }
@@ -436,7 +438,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = check_folder(&c, err);
     else if (!(rc = hf_refuse_other(o->what, err)))
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "
-                        "config.json)", o->what);
+                        "config.json) nor an adapter's (with adapter_config.json)", o->what);
     if (!rc)
         say_verdict(&c);
     if (!rc && c.s.ranks.size > 1)

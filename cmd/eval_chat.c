@@ -162,7 +162,8 @@ static int refer(struct chatting *c, struct err *err)
 {
     struct model_folder ref;
     struct evaluator    by = { 0 };
-    int rc = model_folder_open(&ref, c->e->reference, NULL, MODEL_LAST, NULL, &say_events, err);
+    const char         *base = peft_is_folder(c->e->reference) ? c->e->read.base : NULL;
+    int rc = model_folder_open(&ref, c->e->reference, base, MODEL_LAST, NULL, &say_events, err);
 
     if (!rc && ref.config.vocab != c->r->config.vocab)
         rc = err_misuse(err, "--reference %s has %zu words, and %s has %zu", c->e->reference,

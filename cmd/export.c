@@ -34,7 +34,8 @@ static const struct opt_row rows[] = {
     OPT_BASE_ROW(AT(base), OPT_COMMAND),
     { "gguf-type", OPT_WORD, AT(gguf_type), "f16", gguf_type_word,
       .help = "Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; "
-              "rows that are no multiple of 32 stay f16. Vectors are f32." },
+              "rows that are no multiple of 32 stay f16. Vectors are f32.",
+      .other = "llama.cpp's llama-quantize makes other types of an f16 file" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -122,6 +123,10 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     if (!rc && base && !*base)
         say_line(stderr, "siTrain: the base of %s is in no folder: give its name as "
                  "base_model_name_or_path in %s/adapter_config.json, or as --base", o->run, o->dir);
+    if (!rc && base && export_is_gguf(base))
+        say_line(stderr, "siTrain: the base of %s is a GGUF file, of which peft makes no model: "
+                 "give --base HFDIR, the folder or the name of the model that it was made from",
+                 o->dir);
     hf_labels_free(&labels);
     json_decref(generation);
     free(base);

@@ -347,8 +347,8 @@ static int check_resume(const struct opt_line *line, struct err *err)
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
         t->split > 0 || t->mix)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
-                          "--tokenizer, --task, --data, the files and their columns, --mix, "
-                          "--eval-split, --regression, --predict and the limits of rows out");
+                          "--base, --tokenizer, --task, --data, the files and their columns, "
+                          "--mix, --eval-split, --regression, --predict and the limits of rows out");
     if (pairs)
         return err_misuse(err, "--resume keeps the run's loss: leave --%s out", pairs);
     return chat ? err_misuse(err, "--resume keeps the run's rows as they were encoded: leave --%s "

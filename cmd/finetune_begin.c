@@ -34,8 +34,9 @@ int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
     if (rc)
         return rc;
     if (!init->hf && settings_has(init->run.log, "best.step"))
-        events_notice(n->events, "training begins with the last model of %s; --init %s/best takes "
-                      "the best one", o->init, o->init);
+        events_notice(n->events, "training begins with the last model of %s; %s%s%s the best one",
+                      o->init, init->run.config.lora.rank ? "siTrain export " : "--init ", o->init,
+                      init->run.config.lora.rank ? " HFDIR writes" : "/best takes");
     n->config = init->config;
     if (opt_given(n->line, "dropout"))
         arch_drop(&n->config, (float)o->train.dropout);

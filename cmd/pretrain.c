@@ -170,7 +170,7 @@ static int run(struct opt_line *line, struct err *err)
     if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab ||
                       model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
-                               "--init, --model and sizes out");
+                               "--init, --base, --model and sizes out");
     rc = token_folders_open(&folders, &o->all, &o->corpus, err);
     rc = rc || o->resume ? rc : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);

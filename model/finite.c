@@ -5,6 +5,14 @@
 
 enum { PIECE = 1 << 14 };
 
+static int refuse_tensor(const char *what, const char *name, size_t n, size_t size, size_t first,
+                         struct err *err)
+{
+    return err_set(err, -EDOM, "%s: tensor %s: %zu of its %zu values are infinite or not a number, "
+                   "the first value %zu: nothing can be computed from it", what, name, n, size,
+                   first);
+}
+
 /* Reads the whole tensor of value i again, counts its bad values, and reports tensor and count. */
 static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
 {
@@ -24,11 +32,7 @@ static int refuse(const struct finite *f, size_t block, size_t i, struct err *er
     }
     free(piece);
     arch_tensor_name(f->config, name, sizeof name, "", block, place.t);
-    return rc ? rc
-              : err_set(err, -EDOM,
-                        "%s: tensor %s: %zu of its %zu values are infinite or not a number, the "
-                        "first value %zu: nothing can be computed from it",
-                        f->what, name, n, size, place.in);
+    return rc ? rc : refuse_tensor(f->what, name, n, size, place.in, err);
 }
 
 static int read_finite(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -59,6 +63,40 @@ int finite_check(struct finite *f, const struct watch *watch, struct err *err)
             rc = read_finite(f, b, at, k, piece, err);
             rc = rc ? rc : watch_look(watch, done += k, arch_total(f->config), err);
         }
+    }
+    free(piece);
+    return rc;
+}
+
+static int check_tensor(struct safetensors *st, const struct st_tensor *t, const char *what,
+                        float *piece, struct err *err)
+{
+    size_t size = (size_t)t->count, first = size, n = 0;
+    int    rc = 0;
+
+    for (size_t at = 0, k; at < size && !rc; at += k) {
+        k = size_min(size - at, PIECE);
+        rc = safetensors_read(st, t, at, k, piece, err);
+        struct overflow found = rc ? (struct overflow){ 0 } : overflow_find(piece, k);
+
+        first = found.n && first == size ? at + found.first : first;
+        n += found.n;
+    }
+    return rc || !n ? rc : refuse_tensor(what, t->name, n, size, first, err);
+}
+
+int finite_check_file(struct safetensors *st, const char *what, const struct watch *watch,
+                      struct err *err)
+{
+    float   *piece = malloc(PIECE * sizeof *piece);
+    uint64_t done = 0;
+    int      rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", what);
+
+    for (size_t i = 0; i < st->n && !rc; i++) {
+        const struct st_tensor *t = &st->tensors[i];
+
+        rc = t->dtype == ST_OTHER ? 0 : check_tensor(st, t, what, piece, err);
+        rc = rc ? rc : watch_look(watch, done += t->count, 0, err);
     }
     free(piece);
     return rc;

@@ -55,15 +55,14 @@ size_t lora_base_block(const struct model_config *g, size_t block)
 
 size_t lora_trained(const struct model_config *g)
 {
-    size_t t, end, n = 0;
+    size_t            n = 0;
+    struct arch_place at;
 
-    for (size_t b = 0; b < arch_blocks(g); b++) {
-        if (!arch_trains(g, b))
-            continue;
-        for (arch_block_tensors(g, b, &t, &end); t < end; t++)
-            n += arch_is_frozen(g, t) ? 0 : arch_pieces(g) > 1 && end == t + 1
-                                                ? arch_block_size(g, b) : arch_size(g, t);
-    }
+    for (size_t b = 0; b < arch_blocks(g); b++)
+        for (size_t i = 0; arch_trains(g, b) && i < arch_block_size(g, b); i += at.left) {
+            at = arch_place(g, b, i);
+            n += arch_is_frozen(g, at.t) ? 0 : at.left;
+        }
     return n;
 }
 
@@ -122,13 +121,14 @@ static int ends_with(const struct arch *arch, size_t t, const char *word, size_t
            (length == n || name[length - n - 1] == '.');
 }
 
-/* The group of tensor t: attention, mlp. The first matrix of a layer gives attention's input, and
- * the second is applied to its output. */
+/* The group of tensor t: attention, mlp; all, which PEFT calls all-linear. The first matrix of a
+ * layer gives attention's input, and the second is applied to its output. */
 static int in_group(const struct arch *arch, size_t t, const char *word, size_t n)
 {
     int attention = matrix_of(arch, t) < 2;
 
     return (n == 3 && !strncmp(word, "all", n)) ||
+           (n == 10 && !strncmp(word, "all-linear", n)) ||
            (n == 9 && !strncmp(word, "attention", n) && attention) ||
            (n == 3 && !strncmp(word, "mlp", n) && !attention);
 }
@@ -146,8 +146,8 @@ static int refuse(const struct arch *arch, const char *word, size_t n, const cha
         lora_module(arch, t, path, sizeof path);
         at += (size_t)snprintf(paths + at, sizeof paths - at, "%s, ", path);
     }
-    return err_misuse(err, "\"%.*s\" %s of %s: name some of %sattention, mlp, all", (int)n, word,
-                      why, arch->title, paths);
+    return err_misuse(err, "\"%.*s\" %s of %s: name some of %sattention, mlp, all; they "
+                      "are adapted in all layers", (int)n, word, why, arch->title, paths);
 }
 
 /* Adds the targets of one word. */
@@ -182,8 +182,13 @@ int lora_targets_named(const struct arch *arch, const char *words, uint64_t *tar
     if (!words || !*words)
         words = arch->adapted;
     for (size_t n; !rc; words += n + 1) {
+        words += strspn(words, " ");
         n = strcspn(words, ",");
-        rc = word_add(arch, words, n, targets, err);
+        size_t length = n;
+
+        while (length && words[length - 1] == ' ')
+            length--;
+        rc = word_add(arch, words, length, targets, err);
         if (!words[n])
             break;
     }

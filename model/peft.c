@@ -7,7 +7,12 @@
 #include "data/base/round.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
+#include <unistd.h>
+
+#define MERGE                                                                                      \
+    ": merge the adapter in Python (PeftModel.merge_and_unload), and begin with the merged folder"
 
 enum { SETTINGS_MAX = 1 << 20, SLOTS = 3 * ARCH_TENSORS, NAME_BYTES = 256, MOST_RANK = 1 << 16 };
 
@@ -66,22 +71,19 @@ static int settings_refuse(const struct hf_keys *k, struct err *err)
 
     if (strcmp(type, "LORA"))
         return err_misuse(err, "%s: \"peft_type\" is \"%.60s\", but this version knows adapters of "
-                          "the type \"LORA\" only", k->path, type);
+                          "the type \"LORA\" only" MERGE, k->path, type);
     if (*bias && strcmp(bias, "none"))
         return err_misuse(err, "%s: \"bias\" is \"%.60s\", but adapters are trained with \"none\" "
-                          "here", k->path, bias);
+                          "here" MERGE, k->path, bias);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (is_on(json_object_get(k->config, off[i])))
-            return err_misuse(err, "%s: \"%s\" is set, which this version does not compute: merge "
-                              "the adapter in Python (PeftModel.merge_and_unload), and begin with "
-                              "the merged folder", k->path, off[i]);
+            return err_misuse(err, "%s: \"%s\" is set, which this version does not compute" MERGE,
+                              k->path, off[i]);
     for (size_t i = 0; i < sizeof starts / sizeof *starts && !known; i++)
         known = !strcmp(json_string_value(init), starts[i]);
     return known ? 0
                  : err_misuse(err, "%s: \"init_lora_weights\" is \"%.60s\", which changes "
-                              "the base, too: merge the adapter in Python "
-                              "(PeftModel.merge_and_unload), and begin with the merged folder",
-                              k->path, json_string_value(init));
+                              "the base, too" MERGE, k->path, json_string_value(init));
 }
 
 /* Refuses modules that are trained whole, but for the head of a classifier. */
@@ -98,7 +100,7 @@ static int saved_refuse(const struct model_config *g, const struct hf_keys *k, s
             known |= arch_classifies(g) && !strcmp(name, heads[h]);
         if (!known)
             return err_misuse(err, "%s: \"modules_to_save\" has \"%.60s\", but of the base only "
-                              "the head of a classifier is trained whole here", k->path,
+                              "the head of a classifier is trained whole here" MERGE, k->path,
                               name ? name : "?");
     }
     return 0;
@@ -147,25 +149,49 @@ static char *base_said(const char *dir, struct err *err)
     return name;
 }
 
+/* The length of a name without the end that says that bitsandbytes quantized the model. */
+static size_t unquantized(const char *name)
+{
+    static const char *const ends[] = { "-unsloth-bnb-4bit", "-bnb-4bit", "-bnb-8bit" };
+    size_t                   n = strlen(name);
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t end = strlen(ends[i]);
+
+        if (n > end && !strcmp(name + n - end, ends[i]))
+            return n - end;
+    }
+    return n;
+}
+
 static int base_find(char *base, const char *dir, const char *name, struct err *err)
 {
-    char hint[HF_HINT];
+    char hint[HF_HINT], plain[HF_PATH_BYTES];
     int  rc = hf_path(base, dir, name, err);
 
     if (!rc && (*name == '/' || !hf_is_folder(base)))
         snprintf(base, HF_PATH_BYTES, "%s", name);
     if (rc || (*name && hf_is_folder(base)))
         return rc;
-    return *name ? err_misuse(err, "%.200s is an adapter of the model %.100s, which is no folder "
-                              "here: give --base HFDIR, the folder of that model%.400s", dir, name,
-                              hf_hub_hint(name, hint))
-                 : err_misuse(err, "%.200s is an adapter that does not name its model "
-                              "(\"base_model_name_or_path\"): give --base HFDIR, the folder of "
-                              "that model", dir);
+    snprintf(plain, sizeof plain, "%.*s", (int)unquantized(name), name);
+    if (!*name)
+        return err_misuse(err, "%.200s is an adapter that does not name its model "
+                          "(\"base_model_name_or_path\"): give --base HFDIR, the folder of that "
+                          "model", dir);
+    if (strcmp(plain, name))
+        return err_misuse(err, "%.200s is an adapter of the model %.100s, which is quantized: give "
+                          "--base HFDIR, the folder of the model that was quantized, %.100s%.400s",
+                          dir, name, plain, hf_hub_hint(plain, hint));
+    return err_misuse(err, "%.200s is an adapter of the model %.100s, which is no folder here: "
+                      "give --base HFDIR, the folder of that model%.400s", dir, name,
+                      hf_hub_hint(name, hint));
 }
 
 int peft_base(char *base, const char *dir, const char *given, struct err *err)
 {
+    if (given && access(given, F_OK))
+        return err_misuse(err, "--base %.200s: %s: give the folder of the model that the adapter "
+                          "%.200s belongs to", given, strerror(errno), dir);
     if (given && (!hf_is_folder(given) || peft_is_folder(given)))
         return err_misuse(err, "--base %.200s: the folder of the model that the adapter %.200s "
                           "belongs to is expected, with config.json and model.safetensors", given,
@@ -227,9 +253,9 @@ static int find_targets(uint64_t *targets, const struct safetensors *st,
 
             lora_module(g->arch, t, module, sizeof module);
             if (n && n < g->n_layer)
-                return err_misuse(err, "%.300s: %s has an adapter in %zu of the %zu layers, but "
-                                  "layers have the same adapters here", dir, module, n,
-                                  g->n_layer);
+                return err_misuse(err, "%.300s: %s has an adapter in %zu of the %zu layers of the "
+                                  "base, but all layers have the same adapters here" MERGE, dir,
+                                  module, n, g->n_layer);
             *targets |= (uint64_t)(n > 0) << t;
         }
     return *targets ? 0
@@ -292,6 +318,7 @@ int peft_config(struct model_config *g, const char *dir, struct err *err)
     struct safetensors *st = NULL;
     struct arch_lora    lora;
     json_t             *settings;
+    struct err          why = { 0 };
     int                 rc = settings_read(&settings, path, dir, err);
     struct hf_keys      k = { settings, path };
 
@@ -306,7 +333,8 @@ int peft_config(struct model_config *g, const char *dir, struct err *err)
         any.lora.targets = UINT64_MAX;
         rc = find_targets(&lora.targets, st, &any, dir, err);
     }
-    rc = rc ? rc : lora_set(g, &lora, err);
+    if (!rc && lora_set(g, &lora, &why))
+        rc = err_misuse(err, "%s: %.300s" MERGE, path, why.text);
     rc = rc ? rc : arch_check(g, err);
     safetensors_close(st);
     json_decref(settings);
@@ -363,6 +391,27 @@ static int find_block(struct peft *p, const char *prefix, size_t block, size_t *
     return rc;
 }
 
+/* Whether a name is of a classifier's head, which a language model leaves out. */
+static int is_left_out(const struct model_config *g, const char *name)
+{
+    struct model_config with = *g;
+    char                own[NAME_BYTES];
+    int                 same = 0;
+
+    if (arch_classifies(g))
+        return 0;
+    with.n_labels = 1;
+    for (size_t t = 0; t < 2 * g->arch->n_params && !same; t++) {
+        if (!peft_has(&with, t / 2))
+            continue;
+        snprintf(own, sizeof own, PEFT_PREFIX);
+        arch_tensor_name(&with, own + strlen(own), sizeof own - strlen(own),
+                         t % 2 ? "" : g->arch->prefix, arch_final_block(&with), t / 2);
+        same = !strcmp(own, name);
+    }
+    return same;
+}
+
 /* Reports a tensor that is in the file and not in the model. */
 static int refuse_other(const struct peft *p, const char *dir, struct err *err)
 {
@@ -374,9 +423,9 @@ static int refuse_other(const struct peft *p, const char *dir, struct err *err)
 
         while (at < slots && p->slot[at] != &p->st->tensors[i])
             at++;
-        if (at == slots)
+        if (at == slots && !is_left_out(g, p->st->tensors[i].name))
             return err_misuse(err, "%.300s: tensor %.100s is no part of an adapter of matrices in "
-                              "the layers of this %s", dir, p->st->tensors[i].name,
+                              "the layers of this %s" MERGE, dir, p->st->tensors[i].name,
                               g->arch->title);
     }
     return 0;

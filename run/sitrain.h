@@ -16,8 +16,8 @@
  *
  *     read_opts_default(&read, &err)                               options for reading a model
  *
- *     model_folder_open(&m, "run", MODEL_KEPT, NULL, ev, &err)     open the model of a run, or of
- *     model_folder_evaluator(&e, &m, &read, NULL, &err)            a Hugging Face folder
+ *     model_folder_open(&m, "run", NULL, MODEL_KEPT, NULL, ev, &err)   open the model of a run, a
+ *     model_folder_evaluator(&e, &m, &read, NULL, &err)            Hugging Face or adapter folder
  *     tokens_open(&one.tokens, "held-out.bin", 2, &err)            struct mixture_source one
  *     evaluate_tokens(&e, &(struct mixture){ &one, 1 }, 0, &loss, &n, &err)   its loss on a token
  *     tokens_close(one.tokens)                                     file

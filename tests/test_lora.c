@@ -68,6 +68,9 @@ static void test_names(void **state)
     assert_true(targets("bert", "output.dense") ==
                 (targets("bert", "attention.output.dense") | targets("bert", "mlp")) -
                     targets("bert", "intermediate.dense"));
+    assert_true(targets("llama", "all-linear") == targets("llama", "all")); // PEFT's word
+    assert_true(targets("llama", " q_proj, v_proj ") == targets("llama", "q_proj,v_proj"));
+    refused("llama", "model.layers.0.self_attn.q_proj", "they are adapted in all layers");
     assert_true(targets("llama", "mlp") == targets("llama", "gate_proj,up_proj,down_proj"));
     lora_module(arch_named("llama"), (size_t)__builtin_ctzll(targets("llama", "o_proj")), path,
                 sizeof path);
@@ -142,7 +145,7 @@ static void test_heads(void **state)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         struct arch_lora lora = { .rank = 2, .alpha = 1 };
         struct err       err;
-        size_t           whole = 0, may = 0;
+        size_t           whole = 0, may = 0, trained;
 
         assert_int_equal(arch_preset(&g, heads[i].preset), 0);
         lora_saved(&g, saved, sizeof saved);
@@ -161,6 +164,12 @@ static void test_heads(void **state)
         assert_int_equal(whole, heads[i].tensors);
         assert_int_equal(may, g.arch->encoder ? 6 : 4);
         assert_true(arch_trains(&g, arch_final_block(&g)));
+        trained = lora_trained(&g);
+        if (!g.arch->encoder) {
+            g.pieces = 5; // of the words
+            assert_int_equal(lora_trained(&g), trained);
+        }
+        assert_true(trained > 0 && trained < arch_total(&g) - arch_block_size(&g, 0));
     }
 }
 

@@ -27,12 +27,15 @@ struct how {
 /* What a run ends with. */
 struct ends { double loss[STEPS]; uint32_t params; };
 
-static struct model_config config_of(size_t labels)
+/* A classifier, if there are labels. pieces: of the words; if several, the head has its own. */
+struct model_kind { size_t labels, pieces; };
+
+static struct model_config config_of(const struct model_kind *of)
 {
     struct model_config g = arch_config(arch_named("llama"), (struct model_config){
         .n_layer = 3, .n_head = 4, .n_kv_head = 2, .n_embd = 24, .n_inner = 36, .vocab = VOCAB,
-        .n_positions = SEQ, .norm_eps = 1e-5f, .n_labels = labels,
-        .rope = { .theta = 10000 } });
+        .n_positions = SEQ, .norm_eps = 1e-5f, .n_labels = of->labels,
+        .untied = of->pieces > 1, .pieces = of->pieces, .rope = { .theta = 10000 } });
     struct arch_lora lora = { .rank = 3, .alpha = 6, .dropout = 0.2f };
     struct err       err;
 
@@ -84,9 +87,10 @@ static void steps(struct toy *t, struct model_config *g, uint64_t from, uint64_t
     stream_close(s);
 }
 
-static struct ends trained(const struct how *h, size_t labels, enum dtype dt)
+static struct ends trained(const struct how *h, const struct model_kind *of,
+                           enum dtype dt)
 {
-    struct model_config g = config_of(labels);
+    struct model_config g = config_of(of);
     struct ends         out;
     struct toy          t;
     size_t              sizes[MOST];
@@ -113,7 +117,7 @@ static struct ends trained(const struct how *h, size_t labels, enum dtype dt)
     return out;
 }
 
-static void modes(size_t labels, enum dtype dt)
+static void modes(const struct model_kind *of, enum dtype dt)
 {
     static const struct how hows[] = {
         { .mode = RUN_MEM, .devices = 1, .frames = 2 },
@@ -123,11 +127,11 @@ static void modes(size_t labels, enum dtype dt)
         { .mode = RUN_SUO, .devices = 3, .frames = 2, .stopped = 1 },
         { .mode = RUN_SUO, .devices = 2, .frames = 3, .speculate = 1 },
     };
-    struct ends want = trained(&hows[0], labels, dt);
+    struct ends want = trained(&hows[0], of, dt);
 
     assert_true(want.loss[0] != want.loss[STEPS - 1]);
     for (size_t i = 1; i < sizeof hows / sizeof *hows; i++) {
-        struct ends got = trained(&hows[i], labels, dt);
+        struct ends got = trained(&hows[i], of, dt);
 
         assert_memory_equal(got.loss, want.loss, sizeof want.loss);
         assert_int_equal(got.params, want.params);
@@ -136,16 +140,21 @@ static void modes(size_t labels, enum dtype dt)
 
 static void test_language_model(void **state)
 {
+    const struct model_kind whole = { 0, 1 }, cut = { 0, 3 };
+
     (void)state;
-    modes(0, DT_F32);
+    modes(&whole, DT_F32);
+    modes(&cut, DT_F32);
     if (rig_runs_bf16(MATMUL_AUTO))
-        modes(0, DT_BF16);
+        modes(&whole, DT_BF16);
 }
 
 static void test_classifier(void **state)
 {
+    const struct model_kind classifier = { 3, 1 };
+
     (void)state;
-    modes(3, DT_F32);
+    modes(&classifier, DT_F32);
 }
 
 int main(void)

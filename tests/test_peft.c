@@ -266,6 +266,7 @@ static void put(const char *dir, const char *name, const char *text)
 
 static void test_refusals(void **state)
 {
+    enum { MERGED = 8 }; // those whose message says that the adapter can be merged elsewhere
     static const struct { const char *json, *says; } cases[] = {
         { "{\"peft_type\":\"IA3\"}", "\"peft_type\" is \"IA3\"" },
         { "{\"peft_type\":\"LORA\",\"bias\":\"all\"}", "\"bias\" is \"all\"" },
@@ -280,6 +281,7 @@ static void test_refusals(void **state)
         { "{\"peft_type\":\"LORA\",\"r\":0}", "\"r\"" },
         { "{\"peft_type\":\"LORA\",\"r\":3,\"lora_alpha\":-1}", "\"lora_alpha\"" },
         { "{\"peft_type\":\"LORA\",\"r\":3,\"lora_dropout\":\"much\"}", "\"lora_dropout\"" },
+        { "{\"peft_type\":\"LORA\",\"r\":3,\"lora_dropout\":1.0}", "config.json: the dropout" },
     };
     char               *tmp = tempdir_new();
     struct model_config g = small(&llama_arch, 0), base = g, other;
@@ -295,11 +297,18 @@ static void test_refusals(void **state)
         assert_int_not_equal(peft_config(&other, dir, &err), 0);
         if (!err.misuse || !strstr(err.text, cases[i].says))
             fail_msg("%s: %s", cases[i].json, err.text);
+        if (i < MERGED && !strstr(err.text, "begin with the merged folder"))
+            fail_msg("%s: %s", cases[i].json, err.text);
     }
     put(dir, "adapter_config.json", "{\"peft_type\":\"LORA\",\"r\":3,"
                                     "\"base_model_name_or_path\":\"org/model\"}");
     assert_int_not_equal(peft_base(path, dir, NULL, &err), 0);
     assert_non_null(strstr(err.text, "give --base HFDIR"));
+    put(dir, "adapter_config.json", "{\"peft_type\":\"LORA\",\"r\":3,"
+                                    "\"base_model_name_or_path\":\"org/model-unsloth-bnb-4bit\"}");
+    assert_int_not_equal(peft_base(path, dir, NULL, &err), 0);
+    assert_non_null(strstr(err.text, "is quantized: give --base HFDIR"));
+    assert_non_null(strstr(err.text, "from_pretrained('org/model')"));
     other = small(&llama_arch, 0);
     other.n_layer = 3; // the base has a layer that has no adapter
     assert_int_not_equal(peft_config(&other, dir, &err), 0);

@@ -21,14 +21,21 @@ static const struct known knowns[] = {
       "device_map accelerator tensor_parallel_size", NULL, ON_CPU },
     { "fp16 half", "dtype", "fp16 is no precision of computing here" },
     { "bf16 precision mixed_precision torch_dtype amp autocast tf32", "dtype", NULL },
+    { "outtype quantization_method quantization ftype save_method", "gguf-type", NULL },
     { "load_in_4bit load_in_8bit quantization_bit quantize quantization bnb_4bit_quant_type", NULL,
       "nothing is quantized here; --mode su+o and --host-mem keep memory small" },
     { "qlora", "lora-rank", "the model itself is not quantized" },
-    { "lora lora_r lora_rank use_lora use_peft peft adapters finetuning_type", "lora-rank", NULL },
+    { "lora lora_r lora_rank use_lora use_peft peft adapter adapters finetuning_type", "lora-rank",
+      NULL },
     { "lora_alpha", "lora-alpha", NULL }, { "lora_dropout", "lora-dropout", NULL },
     { "lora_target lora_target_modules lora_target_linear target_modules", "lora-targets", NULL },
     { "use_rslora rslora", "lora-rs", NULL },
-    { "lora_model_dir adapter_name_or_path peft_model_id", "init", "an adapter's folder, too" },
+    { "lora_model_dir adapter_name_or_path peft_model_id lora_path adapter_path adapter_model",
+      "init", "an adapter's folder, too" },
+    { "lora_model_dir adapter_name_or_path peft_model_id lora_path adapter_path adapter_model "
+      "adapter", NULL, "an adapter's folder stands where a model's does" },
+    { "merge_adapter merge_lora merge_and_unload merged save_merged", NULL,
+      "siTrain export merges adapters; --adapter leaves them apart" },
     { "lora lora_r lora_rank lora_alpha lora_dropout lora_target lora_target_modules use_lora "
       "use_peft peft qlora adapter adapters finetuning_type use_rslora", NULL, ADAPTERS },
     { "deepspeed ds_config zero_stage zero fsdp fsdp_config offload_optimizer offload_param "
@@ -60,6 +67,7 @@ static const struct known knowns[] = {
     { "output_dir out_dir output save_dir", "run", NULL },
     { "model_name_or_path base_model pretrained_model pretrained_model_name_or_path model_path "
       "model_id init_from from_pretrained", "init", NULL },
+    { "model_name_or_path base_model base_model_name_or_path pretrained_model", "base", NULL },
     { "tokenizer_name tokenizer_path tokenizer_name_or_path", "tokenizer", NULL },
     { "dataset train_data train_file data_dir data_path dataset_name dataset_path input", "data",
       NULL },

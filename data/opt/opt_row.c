@@ -381,8 +381,15 @@ static int parse_flag(const struct opt_row *r, const char *text, int *out, struc
 
 static int parse_word(const struct opt_row *r, const char *text, int *out, struct err *err)
 {
+    struct err why;
+
     *out = opt_words_find(r->words, text, strlen(text));
-    return *out < 0 ? opt_words_refuse(r->name, text, r->words, err) : 0;
+    if (*out >= 0)
+        return 0;
+    if (!r->other)
+        return opt_words_refuse(r->name, text, r->words, err);
+    opt_words_refuse(r->name, text, r->words, &why);
+    return err_misuse(err, "%.600s; %.300s", why.text, r->other);
 }
 
 static int parse_set(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)

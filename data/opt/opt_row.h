@@ -71,6 +71,7 @@ struct opt_row {
     const char   *arg;    // name of the value in --help; NULL: by type
     const char   *help;   // a noun phrase, then sentences; one line per word, after newlines; %w
                           // stands for all words
+    const char   *other;  // of OPT_WORD: a sentence for other words; NULL: none
     const char   *file;   // of a folder's path: file names, separated by blanks; the path of such a
                           // file stands for its folder
     const char   *twin;   // an alternative row: if that is typed, it replaces this one of an

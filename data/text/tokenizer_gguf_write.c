@@ -308,8 +308,10 @@ int tokenizer_gguf_put(struct gguf_writer *w, struct tokenizer *t, const struct 
     int            rc = k.types ? 0 : err_set(err, -ENOMEM, "no memory for a tokenizer's tokens");
 
     if (!rc && to->vocab < t->n)
-        rc = err_misuse(err, "the tokenizer has %zu ids, but the model has embeddings of %zu: "
-                        "llama.cpp needs as many", t->n, to->vocab);
+        rc = err_misuse(err, "the tokenizer has %zu ids, but the model has %zu rows of embeddings, "
+                        "and llama.cpp needs one for each id: take the tokenizer's files of the "
+                        "original model, or make the embeddings larger in Python "
+                        "(model.resize_token_embeddings(%zu))", t->n, to->vocab, t->n);
     rc = rc ? rc : tokenizer_settings_read(&k.s, t->said, "tokenizer.json", err);
     for (size_t i = 0; i < t->n && !rc; i++)
         k.types[i] = type_of(&k, i);

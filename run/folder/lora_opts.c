@@ -41,7 +41,8 @@ int lora_opts_has(const char *name)
     return row->name != NULL;
 }
 
-int lora_opts_check(const struct lora_opts *o, struct err *err)
+/* Refuses options of adapters if there are none. */
+static int check_alone(const struct lora_opts *o, struct err *err)
 {
     const char *given = o->alpha > 0     ? "alpha"
                         : o->dropout > 0 ? "dropout"
@@ -85,8 +86,7 @@ int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err 
 
     if (o->rank && lora_targets_named(g->arch, o->targets, &lora.targets, &why))
         return err_misuse(err, "--lora-targets: %.900s", why.text);
-    int rc = lora_set(g, &lora, err);
-    return rc || !o->rank ? rc : check_rank(g, err);
+    return lora_set(g, &lora, err);
 }
 
 /* ---- what a run keeps ---- */
@@ -133,11 +133,13 @@ static int keep(struct opt_line *line, const char *name, const char *text, int s
     if (opt_given(line, name) && !same)
         return err_misuse(err, "--%s: the adapter %.300s has %s, which training goes on with: "
                           "leave the option out", name, from, text);
-    int rc = opt_given(line, name) ? 0 : opt_set(line, name, text, err);
+    struct err why = { 0 };
 
-    if (!rc)
-        opt_mark_given(line, name);
-    return rc;
+    if (!opt_given(line, name) && opt_set(line, name, text, &why))
+        return err_misuse(err, "%.300s: such an adapter is not trained here: %.500s", from ? from
+                          : "--lora-rank", why.text);
+    opt_mark_given(line, name);
+    return 0;
 }
 
 static int keep_all(struct opt_line *line, const struct lora_opts *o, const struct model_config *g,
@@ -169,9 +171,15 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
 {
     struct arch_lora lora = g->lora;
 
+    if (opt_given(line, "lora-alpha") && !(o->alpha > 0))
+        return err_misuse(err, "--lora-alpha 0: adapters of that scale change nothing: give a "
+                          "larger number, or leave the option out");
     if (from && opt_given(line, "lora-dropout"))
         lora.dropout = (float)o->dropout;
-    // again: g may have another head now
-    int rc = from ? lora_set(g, &lora, err) : lora_opts_set(g, o, err);
+    int rc = from ? lora_set(g, &lora, err) : check_alone(o, err); // g may have another head now
+    if (!rc && !from) {
+        rc = lora_opts_set(g, o, err);
+        rc = rc ? rc : check_rank(g, err);
+    }
     return rc || !g->lora.rank ? rc : keep_all(line, o, g, from, err);
 }

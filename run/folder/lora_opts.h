@@ -22,16 +22,13 @@ int lora_opts_has(const char *name); // true if an option is one of these
       .help = "Folder of the model that an adapter belongs to (default: the folder that its "      \
               "adapter_config.json names)", .kept = how }
 
-/* Check options that depend on each other. Misuse: one of them without --lora-rank. */
-int lora_opts_check(const struct lora_opts *o, struct err *err);
-
-/* Give a model the adapters of the options. Misuse: a matrix that is smaller than the rank, a
- * target that the family lacks. */
+/* Give a model the adapters of a run's options. Misuse: a target that the family lacks. */
 int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err *err);
 
 /* Give g, the configuration of a new run, its adapters, and store on the line what they are, as if
  * it had been given. from: the adapter folder whose adapters g has already; NULL: those of the
  * options *o. Misuse: an option that was given differs from the folder. Only the dropout may
- * differ. */
+ * differ. Without a folder: an option without --lora-rank, or a matrix smaller than the rank. A
+ * folder's rank may be larger than a matrix. */
 int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct lora_opts *o,
                     const char *from, struct err *err);

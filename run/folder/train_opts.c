@@ -452,7 +452,7 @@ static int schedule_check(const struct train_opts *o, struct err *err)
 
 int train_opts_check(struct train_opts *o, struct err *err)
 {
-    if (schedule_check(o, err) || lora_opts_check(&o->lora, err))
+    if (schedule_check(o, err))
         return -EINVAL;
     if (o->mode == TRAIN_SU_O_C) {
         o->mode = RUN_SUO;

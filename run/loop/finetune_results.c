@@ -194,6 +194,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     snprintf(out->dir, sizeof out->dir, "%s", s->dir);
     out->files = (struct result_files){ .dir = out->dir, .log = s->log };
     snprintf(out->model, sizeof out->model, "%s%s", s->dir, best.any ? "/best" : "");
+    out->adapted = best.any && s->config.lora.rank; // RUN/best is an adapter, and RUN has its base
     out->read = (struct read_opts){ .seq = s->o.seq, .batch = s->o.batch, .dtype = s->o.dtype,
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
                                     .threads = s->o.threads };
@@ -237,8 +238,8 @@ static int predict(struct finetune_results *o, struct err *err)
     struct evaluator    e = { 0 };
     char               *text[TASK_SPLITS] = { NULL }, *path = NULL;
     size_t              n[TASK_SPLITS];
-    int                 rc = model_folder_open(&r, o->model, NULL, MODEL_LAST, NULL, o->events,
-                                                err);
+    int rc = model_folder_open(&r, o->adapted ? o->dir : o->model, NULL,
+                               o->adapted ? MODEL_BEST : MODEL_LAST, NULL, o->events, err);
 
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read,
                                             &(struct evaluated){ .n = o->test_rows }, err);

@@ -9,6 +9,7 @@
 
 struct finetune_results {
     char              dir[SESSION_PATH], model[SESSION_PATH + 16]; // RUN; RUN/best or RUN
+    int               adapted; // the model is that adapter on the base in RUN
     struct labelled   labelled;
     struct read_opts  read;     // sizes and dtype as in training
     struct examples  *test[TASK_SPLITS]; // rows to predict, or NULL

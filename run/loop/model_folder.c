@@ -211,9 +211,10 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
         rc = open_hf(r, path, base, err);
     else if (!(rc = hf_refuse_other(path, err)))
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
-                        "config.json)%s", path, hf_hub_hint(path, hint));
+                        "config.json) nor an adapter's (with adapter_config.json)%s", path,
+                        hf_hub_hint(path, hint));
     r->config = r->run.config;
-    r->finite = (struct finite){ r->source, &r->config, path };
+    r->finite = (struct finite){ r->source, &r->run.config, path }; // r->config may be merged
     r->source = finite_source(&r->finite);
     if (!tokenizer_is_there(r->tokenizer))
         *r->tokenizer = '\0';
@@ -251,8 +252,9 @@ int model_folder_merge(struct model_folder *r, struct err *err)
 
     if (rc || !r->merged)
         return rc;
-    r->source = merged_source(r->merged);
     r->config = lora_base(&r->config);
+    r->whole = (struct finite){ merged_source(r->merged), &r->config, r->finite.what };
+    r->source = finite_source(&r->whole); // sums of finite values may be too large
     return 0;
 }
 

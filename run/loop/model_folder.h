@@ -19,7 +19,7 @@ enum model_which { MODEL_KEPT, MODEL_LAST, MODEL_BEST };
 struct model_folder {
     struct model_config    config;
     struct params_source source;                       // fails on values that are not finite
-    struct finite        finite;                       // its state
+    struct finite        finite, whole;                // its state; that of merged
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
     uint64_t             bytes;                        // memory that the source uses
     const struct events *events;

@@ -119,8 +119,19 @@ result "$([ $? = 1 ] && cmp -s "$tmp/kept.gguf" "$tmp/before" && ! ls "$tmp"/kep
 
 # What is refused.
 refuses 2 "--gguf-type is for a GGUF file" export "$tmp/llama" "$tmp/none" --gguf-type f16
+refuses 2 "use f16, bf16, f32 or q8_0; llama.cpp's llama-quantize makes other types" export "$tmp/llama" "$tmp/none.gguf" --gguf-type q4_k_m
 refuses 2 "--dtype is for a Hugging Face folder" export "$tmp/llama" "$tmp/none.gguf" --dtype bf16
 refuses 2 "--max-shard-size is for a Hugging Face folder" export "$tmp/llama" "$tmp/none.gguf" --max-shard-size 1M
+cp -r "$tmp/llama" "$tmp/more"
+python3 -c 'import json, sys
+t = json.load(open(sys.argv[1]))
+first = 1 + max([*t["model"]["vocab"].values()] + [a["id"] for a in t["added_tokens"]])
+rows = json.load(open(sys.argv[2]))["vocab_size"]
+t["added_tokens"] += [{"id": i, "content": f"<|more{i}|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+                      for i in range(first, rows + 1)]
+json.dump(t, open(sys.argv[1], "w"))' "$tmp/more/tokenizer.json" "$tmp/more/config.json"
+rows=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["vocab_size"])' "$tmp/more/config.json")
+refuses 2 "the tokenizer has $((rows + 1)) ids, but the model has $rows rows of embeddings" export "$tmp/more" "$tmp/none.gguf"
 python3 tests/cli/tiny_folder.py bert "$tmp/bert"
 refuses 2 "a GGUF file is written of language models of the families GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3, not of a BERT" export "$tmp/bert" "$tmp/none.gguf"
 refuses 2 "is a folder with a GGUF file: give the file itself" import "$(mkdir "$tmp/holds" && cp "$tmp/llama.gguf" "$tmp/holds" && echo "$tmp/holds")" "$tmp/none"

@@ -118,6 +118,40 @@ same "$whole" "$(loss_of "$tmp/on2")" "  the same model"
 same "$whole" "$(loss_of "$tmp/adapter" --base "$tmp/moved")" "eval takes it, too"
 mv "$tmp/moved" "$tmp/hf"
 
+# what a folder of somebody's may hold
+plain_adapter() { # FOLDER RANK VALUE: of GPT-2's c_fc in both layers, with this value as the last of each B
+    python3 -c '
+import json, os, struct, sys
+to, rank, last = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+os.mkdir(to)
+header, data = {}, b""
+for layer in 0, 1:
+    for name, shape in ("A", [rank, 16]), ("B", [64, rank]):
+        n = shape[0] * shape[1]
+        values = struct.pack(f"<{n}f", *[4 if last > 1 else 0.01] * (n - 1), last if name == "B" else 4 if last > 1 else 0.01)
+        header[f"base_model.model.transformer.h.{layer}.mlp.c_fc.lora_{name}.weight"] = {
+            "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+head = json.dumps(header).encode()
+open(to + "/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
+json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": 8, "target_modules": ["c_fc"], "base_model_name_or_path": sys.argv[4]},
+          open(to + "/adapter_config.json", "w"))' "$1" "$2" "$3" "$tmp/hf"
+}
+theirs="--data $tmp/text.txt --seq 16 --batch 2 --csd-mem 128K --durability none --quiet --steps 1 --mode base"
+plain_adapter "$tmp/large" 20 0.5
+works "a rank larger than a matrix" pretrain --run "$tmp/of-large" --init "$tmp/large" $theirs --lora-dropout 10%
+works "  goes on" pretrain --resume "$tmp/of-large" --steps 2 --schedule-steps 2 --quiet
+run report "$tmp/of-large" --config
+grep -q "^lora-rank = 20$" "$tmp/out" && grep -q "^lora-dropout = 10%\|^lora-dropout = 0.1" "$tmp/out"
+result $? "  its dropout is the option's, the rest the folder's"
+plain_adapter "$tmp/nan" 4 nan
+refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" pretrain --run "$tmp/none" --init "$tmp/nan" $theirs
+refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" export "$tmp/nan" "$tmp/none"
+run check "$tmp/nan"
+result "$([ "$got" = 1 ] && grep -q "lora_B.weight: 1 of its 256 values" "$tmp/err"; echo $?)" "check says it, too"
+plain_adapter "$tmp/beyond" 4 3e38
+refuses 1 "mlp.c_fc.weight: 16 of its 1024 values are infinite or not a number" export "$tmp/beyond" "$tmp/none" --dtype fp16
+
 # classifiers, chat, preferences
 { echo text,label; for i in 1 2 3 4 5 6; do printf 'the sea sees a ship,good\na storm leaves the island,bad\n'; done; } >"$tmp/rows.csv"
 works "a classifier" finetune --run "$tmp/sorter" --init "$tmp/hf" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" --lora-rank 2 --epochs 2 --lr 1e-2 \
@@ -134,14 +168,35 @@ run finetune --run "$tmp/sorter2" --init "$tmp/sorter-adapter" --train-file "$tm
 run export "$tmp/sorter2" "$tmp/sorter2-adapter" --adapter
 cmp -s "$tmp/sorter-adapter/adapter_model.safetensors" "$tmp/sorter2-adapter/adapter_model.safetensors"
 result $? "  it goes on, head and all"
+works "one that begins with a run, and predicts with its best model" finetune --run "$tmp/guess" --init "$tmp/lm" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" \
+    --test-file "$tmp/rows.csv" --predict --keep-best --lora-rank 2 --epochs 1 --max-seq 16 --mode mem --quiet
+same 13 "$(wc -l <"$tmp/guess/predict_results_None.txt")" "  all rows, although its adapter names no folder as base"
+works "a language model goes on with its adapters" pretrain --run "$tmp/unsorted" --init "$tmp/sorter-adapter" --data "$text" --seq 16 --batch 2 --steps 1 --lr 0 --mode mem \
+    --dtype fp32 --quiet
+grep -q "sorter-adapter is a classifier: its head is left out" "$tmp/err"
+result $? "  and leaves the head out"
 chat="--init $fixtures/chat_steps/llama --chat-template $fixtures/dpo/template.jinja --lora-rank 4 --steps 2 --csd-mem 192K --quiet"
 works "conversations" finetune --run "$tmp/chat" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode su+o $chat
 works "preferences" finetune --run "$tmp/dpo" --task dpo --train-file $fixtures/dpo/rows.jsonl --mode base $chat
 same "0.6931471805599453" "$(sqlite3 "$tmp/dpo/run.db" "SELECT printf('%.16g', loss) FROM steps WHERE step = 0")" "  whose reference is the model without adapters"
+run export "$tmp/dpo" "$tmp/dpo-adapter" --adapter
+sed -i "s,\"base_model_name_or_path\": .*,\"base_model_name_or_path\": \"some/model\"\,," "$tmp/dpo-adapter/adapter_config.json"
+works "  an adapter and its reference take the same --base" eval "$tmp/dpo-adapter" --task dpo --eval-file $fixtures/dpo/rows.jsonl --reference "$tmp/dpo-adapter" \
+    --base $fixtures/chat_steps/llama --chat-template $fixtures/dpo/template.jinja
 works "a run with adapters begins another" finetune --run "$tmp/chat2" --task chat --train-file $fixtures/chat_steps/rows.jsonl --mode mem --init "$tmp/chat" \
     --chat-template $fixtures/dpo/template.jinja --steps 1 --quiet
 grep -q "has adapters: they are merged into its model" "$tmp/err"
 result $? "  which says that they are merged"
+run finetune --run "$tmp/sorter3" --init "$tmp/sorter" --train-file "$tmp/rows.csv" --steps 1 --max-seq 16 --mode mem --quiet
+grep -q "begins with the last model of $tmp/sorter; siTrain export $tmp/sorter HFDIR writes the best one" "$tmp/err"
+result $? "  and how to begin with the best one"
+run export "$tmp/hf" "$tmp/base.gguf"
+run pretrain --run "$tmp/of-gguf" --data "$text" $plain --init "$tmp/base.gguf" --lora-rank 2 --steps 1 --mode mem
+works "an adapter of a GGUF file's model" export "$tmp/of-gguf" "$tmp/of-gguf-adapter" --adapter
+grep -q "the base of $tmp/of-gguf-adapter is a GGUF file, of which peft makes no model: give --base" "$tmp/err"
+result $? "  which peft cannot find, as a notice says"
+run export "$tmp/of-gguf" "$tmp/of-gguf-named" --adapter --base org/model
+result "$(! grep -q "is a GGUF file" "$tmp/err"; echo $?)" "  unless the model is named"
 python3 tests/cli/tiny_folder.py bert "$tmp/bert"
 works "a masked language model" pretrain --run "$tmp/masked" --init "$tmp/bert" --data "$text" --seq 16 --lora-rank 2 --lora-targets mlp --steps 1 --mode mem --quiet
 run export "$tmp/masked" "$tmp/bert-adapter" --adapter
@@ -154,10 +209,12 @@ result $? "  are noticed"
 # refusals
 new="pretrain --run $tmp/none $lora"
 refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16
+refuses 2 "--lora-alpha 0: adapters of that scale change nothing" $new --lora-rank 2 --lora-alpha 0
 refuses 2 "--lora-targets is for adapters" $new --lora-targets all
 refuses 2 "--lora-rank 17: attn.c_attn is a matrix of 48 x 16, whose rank is at most 16" $new --lora-rank 17
 refuses 2 '--lora-targets: "q_proj" names no matrix in a layer of GPT-2: name some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj' $new --lora-rank 2 --lora-targets q_proj
 refuses 2 "--lora-rank: the adapter $tmp/adapter has 4, which training goes on with" pretrain --run "$tmp/none" $on --lora-rank 8
+refuses 2 "--base $tmp/none: No such file or directory: give the folder of the model that the adapter $tmp/adapter belongs to" eval "$tmp/adapter" --base "$tmp/none" --data "$text"
 refuses 2 "--base is for adapter folders" $new --base "$tmp/hf"
 refuses 2 "--lora-rank is 4 in this run and a resume keeps it" pretrain --resume "$tmp/ends" --steps 7 --lora-rank 8
 run import "$tmp/hf" "$tmp/imported" --mode mem

@@ -78,6 +78,9 @@ refuse "there is no option --fp16: siTrain has --dtype; fp16 is no precision of 
 refuse "there is no option --bf16: siTrain has --dtype" --bf16
 refuse "there is no option --lora-r: siTrain has --lora-rank" --lora-r 8
 refuse "there is no option --lora_target_modules: siTrain has --lora-targets" --lora_target_modules all
+expect 2 err "there is no option --outtype: siTrain has --gguf-type" export x y --outtype f16
+expect 2 err "there is no option --base-model: siTrain has --base" generate x --base-model y
+expect 2 err "there is no option --adapter: an adapter's folder stands where a model's does" generate x --adapter y
 expect 2 err "there is no option --lora_alpha: adapters (LoRA) are trained by pretrain and finetune" import x y --lora_alpha 8
 refuse "there is no option --num_train_epochs: siTrain has --steps; pretraining counts steps" --num_train_epochs 3
 refuse "there is no option --gradient_accumulation_steps: siTrain has --grad-accum" --gradient_accumulation_steps 3
