@@ -29,8 +29,9 @@ struct arch_frozen { uint64_t tensors; size_t layers; };
 
 /* Adapters (LoRA, lora.h). rank 0: there are none. targets: bit t gives tensor t of the family's
  * table, a matrix of a layer, an adapter in every layer. alpha and rs: the scale (lora_scale).
- * dropout: of the adapters' input, in training. */
-struct arch_lora { size_t rank; float alpha, dropout; int rs; uint64_t targets; };
+ * dropout: of the adapters' input, in training. base: enum quant, in which a run stores the
+ * matrices of layers (packed.h). */
+struct arch_lora { size_t rank; float alpha, dropout; int rs, base; uint64_t targets; };
 
 struct model_config {
     const struct arch *arch;

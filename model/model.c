@@ -5,6 +5,7 @@
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/product/matvec.h"
+#include "model/packed.h"
 
 #include <omp.h>
 
@@ -42,6 +43,8 @@ int model_open(struct model *m, const struct model_options *o, struct err *err)
     arena_take(&m->scratch, m->products->scratch_bytes);
     rc = arena_map(&m->scratch, "the matrix products", err);
     rc = rc ? rc : sink_open(m, err);
+    arena_take(&m->unpacked, packed_frame(&o->config, o->dtype));
+    rc = rc ? rc : arena_map(&m->unpacked, "the parameters of a layer", err);
     return rc || o->generates ? rc : acts_open(&m->acts, &m->o, err);
 }
 
@@ -50,7 +53,16 @@ void model_close(struct model *m)
     acts_close(&m->acts);
     arena_free(&m->scratch);
     arena_free(&m->sink);
+    arena_free(&m->unpacked);
     products_close(m->products);
+}
+
+const void *model_unpacked(const struct model *m, size_t block, const void *wire)
+{
+    if (!packed_is(&m->o.config, block, m->o.dtype))
+        return wire;
+    packed_unpack(m->unpacked.base, &m->o.config, block, m->o.dtype, wire);
+    return m->unpacked.base;
 }
 
 const void *model_wire(const struct model *m, const void *wire, size_t t)

@@ -19,6 +19,7 @@ struct model {
     struct acts      acts;
     struct records   records;       // of the current pass
     struct arena     scratch;       // scratch of products_run
+    struct arena     unpacked;      // a layer of a packed base (packed.h), or nothing
     struct arena     sink;          // receives the gradients of frozen vectors
     size_t           lowest;        // lowest layer with a backward; n_layer + 1: none has
     int              dropping;      // true in a training pass with dropout; step is its step
@@ -42,6 +43,10 @@ float      *model_grad(const struct model *m, float *grad, size_t t);
  * backward adds to, and the frozen parameters. If products is 1, it skips the matrices that
  * model_gradient computes, because the first product of each writes them. */
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products);
+
+/* The parameters of a layer as the model computes with them: `wire` itself, or it unpacked. They
+ * are there until the next layer's. */
+const void *model_unpacked(const struct model *m, size_t block, const void *wire);
 
 /* The forward product (out = in W + b) or the backward product (din = dout W') of a matrix, on
  * `rows` tokens. */

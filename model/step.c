@@ -75,10 +75,13 @@ static void block_release(struct trainer *t, size_t b, const struct block_wires 
         stream_release(t->stream, adapter_of(t, b));
 }
 
-/* Begins a block when its parameters are there: products pack them anew, and waits for offloading
- * get the block's phase. Returns the layer's number, or 0 for the embeddings. */
-static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b)
+/* Begins a block when its parameters are there: a packed layer is unpacked, products
+ * pack matrices anew, and waits for offloading get the block's phase. Returns the layer's number,
+ * or 0 for the embeddings. */
+static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b,
+                          struct block_wires *w)
 {
+    w->layer = model_unpacked(&t->model, b, w->layer);
     t->model.records.phase = phase;
     t->model.records.block = (int)b;
     products_begin(t->model.products);
@@ -97,7 +100,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
             return rc;
         p->start_ns = clock_ns();
         p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
-        size_t layer = block_begin(t, PHASE_FORWARD, b);
+        size_t layer = block_begin(t, PHASE_FORWARD, b, &w);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (pass_is_empty(t, a))
                 continue;
@@ -137,7 +140,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        size_t layer = block_begin(t, PHASE_BACKWARD, b);
+        size_t layer = block_begin(t, PHASE_BACKWARD, b, &w);
         for (size_t a = p->micros; !rc && a-- > 0;) { // the last one's arrays are there
             rc = block_grad(t, p, b, a, &grads, err);
             if (rc || pass_is_empty(t, a))

@@ -227,7 +227,7 @@ static void acts_request(struct budget_request *b, const struct memory_request *
              inside = acts.kept_per_layer[ACTS_ATTN] + acts.kept_per_layer[ACTS_MLP];
     int offloads = r->run && r->run->mode != RUN_MEM && r->acts->offloads;
 
-    b->work = acts.work;
+    b->work = acts.work + packed_frame(&r->model.config, r->model.dtype);
     b->head = acts.head;
     b->block_inputs = acts.flow + (offloads ? 0 : L * inputs);
     b->kept_per_layer = inside + (offloads ? inputs : 0);
@@ -253,7 +253,9 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     } else {
         const size_t *whole = r->reads->ranks.whole_params; // read whole, whoever has it
 
-        stream_read_memory(&m, &r->reads->route, whole ? whole : r->reads->block_params,
+        if (!whole)
+            whole = r->reads->block_params;
+        stream_read_memory(&m, &r->reads->route, r->reads->unpacked ? r->reads->unpacked : whole,
                            r->model.dtype);
         b.layer_frame = m.layer_frame;
         b.fixed_streams = m.frames + r->source_bytes;

@@ -448,7 +448,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     s->run.watch = &w;
     if (!rc && s->ranks.size > 1)
         rc = store_sample(s, &o.source, err);
-    rc = rc ? rc : run_format(&s->run, &o.source, err);
+    rc = rc ? rc : packed_format(&s->run, &s->config, &o.source, err);
     s->run.watch = NULL;
     work_end(n->events);
     peft_close(o.adapter);

@@ -99,6 +99,7 @@ complete -c siTrain -n '__siTrain_command pretrain' -l lora-alpha -x -d 'Scale o
 complete -c siTrain -n '__siTrain_command pretrain' -l lora-dropout -x -d 'Dropout rate of the adapters\' input, 0 to 99%'
 complete -c siTrain -n '__siTrain_command pretrain' -l lora-targets -x -a 'attention mlp all' -d 'Matrices that get adapters, by PEFT\'s names, such as q_proj,v_proj; or groups of them'
 complete -c siTrain -n '__siTrain_command pretrain' -l lora-rs -d 'Multiply the adapters\' output by alpha / sqrt(rank) instead (rsLoRA)'
+complete -c siTrain -n '__siTrain_command pretrain' -l base-dtype -x -a 'same bf16 int8 nf4' -d 'Precision in which the frozen model\'s matrices are stored, with --lora-rank'
 complete -c siTrain -n __siTrain_first -a finetune -d 'train a classifier or regressor on your own rows, or a language model on conversations or preferences'
 complete -c siTrain -n '__siTrain_command finetune' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command finetune' -l config -r -F -d 'Options file, with a line for each option: name = value. Options of the command line take precedence.'
@@ -207,6 +208,7 @@ complete -c siTrain -n '__siTrain_command finetune' -l lora-alpha -x -d 'Scale o
 complete -c siTrain -n '__siTrain_command finetune' -l lora-dropout -x -d 'Dropout rate of the adapters\' input, 0 to 99%'
 complete -c siTrain -n '__siTrain_command finetune' -l lora-targets -x -a 'attention mlp all' -d 'Matrices that get adapters, by PEFT\'s names, such as q_proj,v_proj; or groups of them'
 complete -c siTrain -n '__siTrain_command finetune' -l lora-rs -d 'Multiply the adapters\' output by alpha / sqrt(rank) instead (rsLoRA)'
+complete -c siTrain -n '__siTrain_command finetune' -l base-dtype -x -a 'same bf16 int8 nf4' -d 'Precision in which the frozen model\'s matrices are stored, with --lora-rank'
 complete -c siTrain -n __siTrain_first -a eval -d 'measure the loss of a model on a file, or a classifier\'s metrics'
 complete -c siTrain -n '__siTrain_command eval' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command eval' -F
@@ -508,6 +510,7 @@ complete -c siTrain -n '__siTrain_command plan' -l lora-alpha -x -d 'Scale of ad
 complete -c siTrain -n '__siTrain_command plan' -l lora-dropout -x -d 'Dropout rate of the adapters\' input, 0 to 99%'
 complete -c siTrain -n '__siTrain_command plan' -l lora-targets -x -a 'attention mlp all' -d 'Matrices that get adapters, by PEFT\'s names, such as q_proj,v_proj; or groups of them'
 complete -c siTrain -n '__siTrain_command plan' -l lora-rs -d 'Multiply the adapters\' output by alpha / sqrt(rank) instead (rsLoRA)'
+complete -c siTrain -n '__siTrain_command plan' -l base-dtype -x -a 'same bf16 int8 nf4' -d 'Precision in which the frozen model\'s matrices are stored, with --lora-rank'
 complete -c siTrain -n __siTrain_first -a report -d 'print a run\'s times, traffic, overlap and bandwidth, or compare runs'
 complete -c siTrain -n '__siTrain_command report' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command report' -F

@@ -117,6 +117,7 @@ _siTrain() {
             '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
             '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
+            '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
             '--help[what it takes]' ;;
     finetune)
         _arguments \
@@ -226,6 +227,7 @@ _siTrain() {
             '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
             '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
+            '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
             '--help[what it takes]' ;;
     eval)
         _arguments \
@@ -533,6 +535,7 @@ _siTrain() {
             '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
             '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
+            '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
             '--help[what it takes]' ;;
     report)
         _arguments \

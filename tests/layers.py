@@ -48,6 +48,7 @@ LAW = {
     "csd/hls": "",
     "kernels/attention": "kernels data/base",
     "kernels/product": "kernels data/base",
+    "kernels/quant": "kernels data/base",
     "kernels/rows": "kernels data/base",
     "kernels/update": "kernels data/base",
     "kernels": "data/base",

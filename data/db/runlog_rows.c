@@ -99,6 +99,11 @@ int runlog_new_frozen(struct runlog *log, struct err *err)
     return schema_raise(&log->db, SCHEMA_FROZEN, err);
 }
 
+int runlog_new_packed(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_PACKED, err);
+}
+
 int runlog_new_pairs(struct runlog *log, struct err *err)
 {
     return schema_pairs(&log->db, err);

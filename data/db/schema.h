@@ -12,9 +12,10 @@ extern const char schema_journal_state[];
 int schema_create(struct db *db, struct err *err);
 
 /* Formats of runs that older programs would misread, and therefore must refuse: those whose rows
- * are conversations, those of newer arithmetic or of several sources, and those with frozen blocks.
+ * are conversations, those of newer arithmetic or of several sources, those with frozen blocks,
+ * and those whose frozen blocks are packed.
  * schema_raise gives the file this format, unless it has a higher one. */
-enum { SCHEMA_ROWS = 5, SCHEMA_ARITHMETIC = 6, SCHEMA_FROZEN = 7 };
+enum { SCHEMA_ROWS = 5, SCHEMA_ARITHMETIC = 6, SCHEMA_FROZEN = 7, SCHEMA_PACKED = 8 };
 int schema_raise(struct db *db, int format, struct err *err);
 /* Makes the table of a step's rewards, which only runs of pairs have. */
 int schema_pairs(struct db *db, struct err *err);

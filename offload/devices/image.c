@@ -279,7 +279,7 @@ static int block_load(const struct image_file *f, size_t b, uint32_t expected, c
         if (rc)
             return rc;
         crc = crc32c(crc, to, n);
-        if (beyond) {
+        if (beyond && !run_packed(cfg, b)) {
             struct param_set part = { 0 };
 
             param_set_look(&part, b, i / dtype_bytes(dt), to, dt, n / dtype_bytes(dt));
@@ -469,7 +469,9 @@ static int first_read(const struct image_file *f, size_t b, size_t i, size_t n,
         rc = init->read(init->ctx, b, i, n, wide, err);
     else
         memset(wide, 0, n * sizeof *wide);
-    if (!rc && dt != DT_F32)
+    if (!rc && dt != DT_F32 && run_packed(f->cfg, b))
+        run_bits_put(f->buffer, dt, wide, n);
+    else if (!rc && dt != DT_F32)
         convert(f->buffer, dt, wide, DT_F32, n);
     return rc;
 }

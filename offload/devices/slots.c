@@ -74,7 +74,10 @@ static void parcel_seal(const struct store *st, const struct parcel *p, const st
     size_t states = store_state_bytes(st, u->n_pad), master = 4 * u->n_pad;
     char  *wire = p->buf + states;
 
-    convert(wire, st->wire_dt, p->buf, DT_F32, u->n_pad);
+    if (u->packed)
+        run_bits_put(wire, st->wire_dt, (const float *)(const void *)p->buf, u->n_pad);
+    else
+        convert(wire, st->wire_dt, p->buf, DT_F32, u->n_pad);
     row->wire_crc = crc32c(0, wire, store_wire_bytes(st, u->n_pad));
     if (!u->trains)
         return;

@@ -74,3 +74,13 @@ void param_set_look(struct param_set *all, size_t block, size_t from, const void
         param_set_add(all, block, from + i, overflow_find(wide, k));
     }
 }
+
+void run_bits_put(void *out, enum dtype dt, const float *x, size_t n)
+{
+    if (dt == DT_F32) {
+        memcpy(out, x, n * sizeof *x);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        memcpy((bf16 *)out + i, (const bf16 *)(const void *)(x + i) + 1, sizeof(bf16));
+}

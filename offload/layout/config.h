@@ -44,6 +44,11 @@ struct run_config {
     struct run_ranks ranks;       // the ranks that train it together; { 0 }: one process alone
     const size_t  *block_params;  // (n blocks) parameters that this rank's devices hold: its
                                   // portion of each block; of one process alone, the block
+    /* Frozen blocks whose elements are bit patterns, with which nothing is computed here
+     * (run_bits_put). block_params has their number. */
+    struct route_span packed;
+    const size_t  *unpacked;      // (n blocks) parameters of whole blocks, as the model has them
+                                  // in memory; NULL: run_wholes
     /* The weight decay of parameter i of a block. *count: how many parameters from i on share it,
      * at most n. */
     float (*decay)(void *ctx, size_t block, size_t i, size_t n, size_t *count);
@@ -126,6 +131,14 @@ static inline int run_trains(const struct run_config *cfg, size_t block)
 {
     return route_trains(&cfg->route, block);
 }
+
+/* True if a block's elements are bit patterns. A source of parameters gives them as floats: all
+ * bits of an fp32 element, or the upper half for bf16. run_bits_put makes n elements of them. */
+static inline int run_packed(const struct run_config *cfg, size_t block)
+{
+    return block >= cfg->packed.first && block < cfg->packed.end;
+}
+void run_bits_put(void *out, enum dtype dt, const float *x, size_t n);
 
 /* The number of trained parameters, of all ranks together. */
 size_t run_trained(const struct run_config *cfg);

@@ -34,7 +34,7 @@ static void shard_cut(struct store *s, size_t block, int trains, size_t device, 
 
         s->subs[s->n_subs++] = (struct store_sub){
             .block = block, .device = device, .trains = trains, .first = first, .n = n,
-            .n_pad = n_pad,
+            .packed = block >= s->packed.first && block < s->packed.end, .n_pad = n_pad,
             .class_ = class_, .first_slot = (uint32_t)s->classes[class_].subs++ };
         s->classes[class_].ahead += trains && block != s->last;
         s->n_trained += (size_t)trains;
@@ -113,6 +113,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
     size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // parameters of a subgroup
 
     *s = (struct store){ .n_blocks = run_blocks(cfg), .last = route_last(&cfg->route),
+                         .packed = cfg->packed,
                          .block_params = cfg->block_params,
                          .whole_params = run_wholes(cfg),
                          .groups = size_max(cfg->ranks.groups, 1),

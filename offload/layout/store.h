@@ -20,6 +20,7 @@ enum { STORE_MAX_SUBGROUP = 4 << 20, STORE_MAX_SUBGROUPS = 1 << 22 }; // paramet
 struct store_sub {
     size_t   block, device;
     int      trains;          // 0: its block is frozen
+    int      packed;          // its elements are bit patterns (run_packed)
     size_t   first, n, n_pad; // parameters [first, first + n) of its block
     size_t   class_;          // of its slots, in store.classes
     uint32_t first_slot;      // the slot that it is made in
@@ -40,6 +41,7 @@ struct store_class {
 struct store {
     size_t   n_blocks, n_devices, n_subs, n_classes;
     size_t   n_trained;    // subgroups that are not frozen
+    struct route_span packed; // blocks (run_packed)
     size_t   last;         // the block whose gradient is complete last (route.h)
     int      moments;
     enum dtype wire_dt;

@@ -188,7 +188,7 @@ static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
     l->crc = crc32c(l->crc, p->job.buf, p->job.bytes);
     if (p->area.kind == VERIFY_STATES)
         chunk_look(c, l, p);
-    if (p->area.kind == VERIFY_FROZEN)
+    if (p->area.kind == VERIFY_FROZEN && !c->dev.store.subs[p->area.sub].packed)
         frozen_look(c, l, p);
     if (p->job.off + p->job.bytes < p->area.off + p->area.bytes)
         return;

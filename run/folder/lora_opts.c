@@ -6,6 +6,8 @@
 
 #define AT(field) offsetof(struct lora_opts, field)
 
+static const char *base_words(size_t kind) { return packed_name(kind); }
+
 OPT_WORDS(target_words, "attention", "mlp", "all")
 
 const struct opt_row lora_rows[] = {
@@ -29,6 +31,12 @@ const struct opt_row lora_rows[] = {
     { "lora-rs", OPT_FLAG, AT(rs),
       .help = "Multiply the adapters' output by alpha / sqrt(rank) instead (rsLoRA)",
       .kept = OPT_FIXED },
+    { "base-dtype", OPT_WORD, AT(base), "same", base_words,
+      .help = "Precision in which the frozen model's matrices are stored, with --lora-rank\n"
+              "same: --dtype\n"
+              "int8: 8 bits, with a scale for each row\n"
+              "nf4: 4 bits by blocks of 64 values, with double quantisation (QLoRA)",
+      .kept = OPT_LAYOUT },
     { 0 }
 };
 
@@ -50,6 +58,10 @@ static int check_alone(const struct lora_opts *o, struct err *err)
                         : o->rs          ? "rs"
                                          : NULL;
 
+    if (!o->rank && o->base)
+        return err_misuse(err, "--base-dtype %s is for a model that stays as it is, next to "
+                          "adapters, and there are none: give --lora-rank N, such as 16, too, or "
+                          "leave it out", packed_name((size_t)o->base));
     return o->rank || !given
                ? 0
                : err_misuse(err, "--lora-%s is for adapters, and there are none: give --lora-rank "
@@ -59,6 +71,7 @@ static int check_alone(const struct lora_opts *o, struct err *err)
 static struct arch_lora lora_of(const struct lora_opts *o)
 {
     return (struct arch_lora){ .rank = o->rank, .dropout = (float)o->dropout, .rs = o->rs,
+                               .base = o->base,
                                .alpha = (float)(o->alpha > 0 ? o->alpha : 2.0 * (double)o->rank) };
 }
 
@@ -177,6 +190,7 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
                           "larger number, or leave the option out");
     if (from && opt_given(line, "lora-dropout"))
         lora.dropout = (float)o->dropout;
+    lora.base = o->base;
     int rc = from ? lora_set(g, &lora, err) : check_alone(o, err); // g may have another head now
     if (!rc && !from) {
         rc = lora_opts_set(g, o, err);

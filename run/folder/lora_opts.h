@@ -4,6 +4,7 @@
 
 #include "data/opt/opt.h"
 #include "model/lora.h"
+#include "model/packed.h"
 
 struct lora_opts {
     uint64_t    rank;    // 0: no adapters
@@ -11,6 +12,7 @@ struct lora_opts {
     double      dropout;
     const char *targets; // names for lora_targets_named; NULL: PEFT's choice
     int         rs;
+    int         base; // enum quant: --base-dtype
 };
 
 extern const struct opt_row lora_rows[];

@@ -317,11 +317,13 @@ int session_config(struct session *s, struct err *err)
     int                      together = s->ranks.size > 1;
 
     free(s->block_params);
-    s->block_params = malloc(2 * n * sizeof *s->block_params);
+    s->block_params = malloc(3 * n * sizeof *s->block_params);
     for (size_t b = 0; b < n && s->block_params; b++)
-        s->block_params[b] = arch_block_size(&s->config, b);
+        s->block_params[b] = packed_size(&s->config, b, (enum dtype)o->dtype);
     if (!s->block_params)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    for (size_t b = 0; b < n; b++)
+        s->block_params[2 * n + b] = arch_block_size(&s->config, b);
     if (!ranks_portions(s->block_params + n, &s->ranks, s->block_params, n))
         return err_misuse(err, "the model is too small for %zu ranks: rank %zu would have nothing "
                           "of it", s->ranks.size, s->ranks.rank);
@@ -335,6 +337,8 @@ int session_config(struct session *s, struct err *err)
         .route = pass_order_of(&s->config),
         .ranks = s->ranks,
         .block_params = s->block_params + (together ? n : 0),
+        .packed = packed_blocks(&s->config, (enum dtype)o->dtype),
+        .unpacked = s->block_params + 2 * n,
         .decay = run_decay,
         .decay_ctx = s,
         .name = param_name,

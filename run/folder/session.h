@@ -36,8 +36,9 @@ struct session {
     struct run_ranks  ranks;        // this folder's rank; comm: set during training
     struct session   *others;       // (ranks.size - 1) the other ranks' folders, if one
                                     // process reads all (job_run_see); closed with this one
-    size_t           *block_params; // (2 * arch_blocks) parameters of each block, then
-                                    // those of this rank's portions
+    size_t           *block_params; // (3 * arch_blocks) parameters of each block, then
+                                    // those of this rank's portions; then those
+                                    // of each block in memory (run_config.unpacked)
     struct run_config run; // borrows from this struct; memory.c sets frames and grad_buffers
 };
 

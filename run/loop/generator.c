@@ -77,7 +77,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     if (g->model.masters)
         run_reader_rounded(g->model.masters, d->dtype);
     return stream_read_open(&g->stream, &g->model.source, &g->model.run.run.route,
-                            g->model.run.block_params, d->dtype, plan.frames, err);
+                            g->model.run.run.unpacked, d->dtype, plan.frames, err);
 }
 
 int generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
@@ -124,7 +124,7 @@ static void tell_speed(const struct generator *g, size_t passes)
     const struct model_config *config = &g->model.config;
     double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
     struct route_reads each = route_reads(&g->model.run.run.route, STREAM_GENERATE, g->frames,
-                                          g->model.run.block_params, 1);
+                                          g->model.run.run.unpacked, 1);
     double   again = wire * (double)each.params;
     double   all = wire * (double)arch_total(config) + (double)(passes - 1) * again;
     double   seconds = (double)meter_total(g->stream->meter, 0, PHASE_PARAM_READ) / 1e9;

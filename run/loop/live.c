@@ -146,6 +146,7 @@ int live_answer(struct live *l, struct session *s, struct stream *stream, uint64
 {
     struct params_source own, source;
     struct gathered     *g;
+    struct packed       *unpacked = NULL;
     struct err           why = { 0 }, unused;
     int                  rc = s->run.mode == RUN_MEM ? 0 : stream_drain(stream, err);
 
@@ -154,7 +155,14 @@ int live_answer(struct live *l, struct session *s, struct stream *stream, uint64
         return rc;
     rc = gathered_begin(&g, &s->run, &own, &source, err);
     int writes = !rc && !s->ranks.rank;
-    int wrote = writes ? write_answer(l->asked, s, &source, step, &why) : 0;
+    int wrote = writes && s->run.packed.end
+                    ? packed_open(&unpacked, &s->config, s->run.wire_dt, PACKED_UNPACKS, &source,
+                                  &why)
+                    : 0;
+    struct params_source model = unpacked ? packed_source(unpacked) : source;
+
+    wrote = wrote || !writes ? wrote : write_answer(l->asked, s, &model, step, &why);
+    packed_close(unpacked);
     int ended = gathered_end(g, rc ? &unused : err);
     rc = rc ? rc : ended;
     ended = stream_masters_end(stream, rc ? &unused : err);

@@ -60,6 +60,12 @@ static int open_masters(struct model_folder *r, struct err *err)
     int rc = run_reader(&r->masters, &r->source, &r->run.run, err);
     r->run.run.watch = NULL;
     work_end(r->events);
+    if (rc || !r->run.run.packed.end)
+        return rc;
+    rc = packed_open(&r->unpacked, &r->run.config, r->run.run.wire_dt, PACKED_UNPACKS, &r->source,
+                     err);
+    r->source = rc ? r->source : packed_source(r->unpacked);
+    r->bytes += packed_memory(&r->run.config, r->run.run.wire_dt, PACKED_UNPACKS);
     return rc;
 }
 
@@ -214,6 +220,7 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
                         "config.json) nor an adapter's (with adapter_config.json)%s", path,
                         hf_hub_hint(path, hint));
     r->config = r->run.config;
+    r->config.lora.base = QUANT_NONE; // the source has it unpacked
     r->finite = (struct finite){ r->source, &r->run.config, path }; // r->config may be merged
     r->source = finite_source(&r->finite);
     if (!tokenizer_is_there(r->tokenizer))
@@ -238,6 +245,7 @@ void model_folder_close(struct model_folder *r)
     merged_close(r->merged);
     peft_close(r->kept);
     peft_close(r->adapter);
+    packed_close(r->unpacked);
     run_reader_close(r->masters);
     hf_close(r->hf);
     hf_close(r->best);
@@ -352,7 +360,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
     int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc : memory_limits(&plan, &want, err);
     rc = rc ? rc
-            : stream_read_open(&out->stream, &r->source, &r->run.run.route, r->run.block_params,
+            : stream_read_open(&out->stream, &r->source, &r->run.run.route, r->run.run.unpacked,
                                dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }

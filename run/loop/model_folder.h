@@ -6,6 +6,7 @@
 #include "model/finite.h"
 #include "model/adapted.h"
 #include "model/hf.h"
+#include "model/packed.h"
 #include "model/peft.h"
 #include "plan/memory.h"
 #include "run/folder/session.h"
@@ -33,6 +34,7 @@ struct model_folder {
     char                 base[HF_PATH_BYTES]; // with hf: the folder of config.json; "" for a run
     struct live_model    live;    // of a run that another process trains
     struct run_reader   *masters;
+    struct packed       *unpacked; // of masters, whose base is packed
     int                  in_training; // of a run: another process trains it
     uint64_t             step;    // of a run: steps that trained these parameters
 };

@@ -206,6 +206,58 @@ works "random parameters" pretrain --run "$tmp/random" --data "$text" --tokenize
 grep -q -- "--lora-rank without --init" "$tmp/err"
 result $? "  are noticed"
 
+# a base in 8 or 4 bits: the same bits in all modes, on any devices, by several ranks, and through a kill; near the loss of one in 16 bits
+frozen() { stat -c %s "$1/frozen"; }
+first() { # RUN: the loss of its first step
+    sqlite3 "$1/run.db" "SELECT printf('%.17g', loss) FROM steps WHERE step = 0"
+}
+whole_base="$lora --lora-rank 4 --lora-targets all --dtype fp32 --grad-accum 2 --groups 2 --eval-data $text"
+works "a base in 32 bits" pretrain --run "$tmp/wide" $whole_base --steps 6 --mode mem
+works "  in 16" pretrain --run "$tmp/half" $whole_base --mode mem --base-dtype bf16 --steps 6
+# 2 layers of 48 x 16 + 16 x 16 + 64 x 16 + 16 x 64 (tensors are (in, out)); nf4: 4 bytes, 4 per 256 blocks, 1 per block, 1/2 per value
+same $((2 * 2 * 3072)) $(($(frozen "$tmp/wide") - $(frozen "$tmp/half"))) "  which takes 2 bytes less per value"
+for base in "int8 $((3072 + 4 * (3 * 16 + 64)))" "nf4 $((4 * 4 * 2 + 12 + 4 + 2 * 16 + 3072 / 2))"; do
+    set -- $base
+    works "a base in $1" pretrain --run "$tmp/$1" $whole_base --mode mem --base-dtype "$1" --steps 6
+    same $((2 * (4 * 3072 - $2))) $(($(frozen "$tmp/wide") - $(frozen "$tmp/$1"))) "  of so many bytes"
+    python3 -c 'import sys
+one, other = map(float, sys.argv[1:3])
+assert one != other and abs(one - other) < 0.02, (one, other)' "$(first "$tmp/half")" "$(first "$tmp/$1")" 2>"$tmp/err"
+    result $? "  whose loss is near that of 16 bits, and another"
+    want=$(exported "$tmp/$1")
+    for mode in "base --devices 2" "su+o --devices 3 --activations offload"; do
+        rm -rf "$tmp/modes"
+        works "  --mode $mode" pretrain --run "$tmp/modes" $whole_base --mode $mode --base-dtype "$1" --keep-best --steps 6
+        same "$want" "$(exported "$tmp/modes")" "  gives the same bits"
+    done
+    run report "$tmp/modes"
+    awk '$2 == "wire" && $3 == "read" { n++; bad += $4 != $5 || $4 < 1 } END { exit !n || bad }' "$tmp/out"
+    result $? "  reads as many bytes as were computed"
+    same "$(loss_of "$tmp/exported")" "$(loss_of "$tmp/modes" --last)" "  and is evaluated as its export is"
+    same "$(says "$tmp/exported")" "$(says "$tmp/modes")" "  and says the same"
+    works "  it moves to other devices" reshard "$tmp/modes" --devices 2
+    same "$want" "$(exported "$tmp/modes")" "  with the same bits"
+    works "  and is whole" check "$tmp/modes"
+    cp -r "$tmp/$1" "$tmp/hurt"
+    turn "$tmp/hurt/frozen" $(($(frozen "$tmp/hurt") / 2))
+    run check "$tmp/hurt"
+    result "$([ "$got" = 1 ] && grep -q "^frozen parameters .* 1 damaged" "$tmp/out"; echo $?)" "  a bit of it that turned is found"
+    rm -rf "$tmp/hurt" "$tmp/killed" "$tmp/modes"
+    [ -n "$shim" ] || continue
+    works "training stops" pretrain --run "$tmp/killed" $whole_base --steps 2 --schedule-steps 6 --mode base --base-dtype "$1"
+    (export LD_PRELOAD="$shim" SHIM_AT="pwrite:/killed/run.db-wal:20:kill"; exec "$bin" pretrain --resume "$tmp/killed" --steps 6 --quiet) >"$tmp/out" 2>"$tmp/err"
+    same 137 $? "  and is killed"
+    works "  and goes on" pretrain --resume "$tmp/killed" --steps 6 --quiet
+    same "$want" "$(exported "$tmp/killed")" "  to the same bits"
+done
+same "8 7" "$(sqlite3 "$tmp/nf4/run.db" "PRAGMA user_version") $(sqlite3 "$tmp/wide/run.db" "PRAGMA user_version")" "an older siTrain refuses them by their format"
+works "an adapter goes on with a base in 4 bits" pretrain --run "$tmp/on4" $on --mode su --base-dtype nf4
+for sort in "chat su+o" "dpo base"; do
+    set -- $sort
+    works "  --task $1" finetune --run "$tmp/four-$1" --task "$1" --train-file $fixtures/$([ "$1" = dpo ] && echo dpo || echo chat_steps)/rows.jsonl --mode "$2" $chat --base-dtype nf4
+done
+same "0.6931471805599453" "$(sqlite3 "$tmp/four-dpo/run.db" "SELECT printf('%.16g', loss) FROM steps WHERE step = 0")" "  whose reference is this base"
+
 # refusals
 new="pretrain --run $tmp/none $lora"
 refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16
@@ -214,6 +266,9 @@ refuses 2 "--lora-targets is for adapters" $new --lora-targets all
 refuses 2 "--lora-rank 17: attn.c_attn is a matrix of 48 x 16, whose rank is at most 16" $new --lora-rank 17
 refuses 2 '--lora-targets: "q_proj" names no matrix in a layer of GPT-2: name some of attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj' $new --lora-rank 2 --lora-targets q_proj
 refuses 2 "--lora-rank: the adapter $tmp/adapter has 4, which training goes on with" pretrain --run "$tmp/none" $on --lora-rank 8
+refuses 2 "--base-dtype nf4 is for a model that stays as it is, next to adapters" $new --base-dtype nf4
+refuses 2 "--base-dtype is nf4 in this run and a resume keeps it" pretrain --resume "$tmp/nf4" --steps 7 --base-dtype int8
+refuses 2 "there is no option --load-in-4bit: siTrain has --base-dtype; nf4, with --lora-rank" $new --load-in-4bit
 refuses 2 "--base $tmp/none: No such file or directory: give the folder of the model that the adapter $tmp/adapter belongs to" eval "$tmp/adapter" --base "$tmp/none" --data "$text"
 refuses 2 "--base is for adapter folders" $new --base "$tmp/hf"
 refuses 2 "--lora-rank is 4 in this run and a resume keeps it" pretrain --resume "$tmp/ends" --steps 7 --lora-rank 8
@@ -231,5 +286,15 @@ for quantized in "gptq GPTQ gptqmodel.utils.model_dequant" "awq AWQ gptqmodel.ut
     result "$(grep -qF "$3" "$tmp/err"; echo $?)" "  with what converts it: $3"
 done
 result "$([ ! -e "$tmp/none" ]; echo $?)" "nothing was made"
+
+by_ranks
+run pretrain --run "$tmp/lm64" --data "$text" --tokenizer "$tmp/tok" --n-layer 2 --n-head 2 --n-embd 64 --seq 16 --steps 1 --mode mem --durability none --quiet
+run export "$tmp/lm64" "$tmp/hf64"
+whole_base="--init $tmp/hf64 --data $text $plain --lora-rank 4 --grad-accum 2 --groups 2 --steps 3"
+for base in int8 nf4; do
+    run pretrain --run "$tmp/one-$base" $whole_base --mode mem --base-dtype $base
+    mpirun -n 2 $more "$bin" pretrain --run "$tmp/two-$base" $whole_base --mode base --base-dtype $base >"$tmp/out" 2>"$tmp/err"
+    same "$(exported "$tmp/one-$base")" "$(exported "$tmp/two-$base")" "two ranks with a base in $base: the same bits"
+done
 
 done_testing
