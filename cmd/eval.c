@@ -11,6 +11,7 @@
 #include "run/sources/token_folders.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
+#include "run/sources/row_sources.h"
 #include "run/sources/tokenise.h"
 
 #include <limits.h>
@@ -447,7 +448,10 @@ static int run(struct opt_line *line, struct err *err)
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);
-    const struct tune_opts tune = { .task = o->task };
+    const struct tune_opts tune = { .task = o->task, .eval_file = o->eval_files,
+                                    .test_file = o->test_file };
+    rc = rc ? rc : row_sources_check(&tune, err);
+    rc = rc ? rc : row_sources_spool(&tune, P_tmpdir "/sitrain-eval", 1, &say_events, err);
     if (!rc && !arch_classifies(&r.config) && (o->eval_files.n || tune_chats(&tune)))
         rc = eval_chat(&r, line, err);
     else if (!rc && (o->task || o->eval_files.n || o->test_file || o->predict))

@@ -331,6 +331,26 @@ static int read_sizes(struct model_config *g, const struct reading *k, struct er
     return rc;
 }
 
+/* Refuses files that are no whole model. */
+static int refuse_part(const struct gguf *file, struct err *err)
+{
+    char                     shown[GGUF_SHOWN];
+    size_t                   n;
+    double                   parts = 1;
+    const char              *type = gguf_text(&n, file, gguf_find(file, "general.type"));
+    const struct gguf_value *split = gguf_find(file, "split.count");
+
+    if (type && (n != 5 || memcmp(type, "model", n)))
+        return err_misuse(err, "%s: its type (general.type) is \"%s\", but a model is expected; "
+                          "of an adapter, give the folder with adapter_config.json", file->path,
+                          gguf_shown(shown, type, n));
+    if (split && !gguf_number(&parts, file, split, 0) && parts > 1)
+        return err_misuse(err, "%s is one of the %.0f files of a model: llama-gguf-split --merge "
+                          "FIRST.gguf WHOLE.gguf (of llama.cpp) joins them, where FIRST.gguf is "
+                          "the first one", file->path, parts);
+    return 0;
+}
+
 /* The family: our own key tells Mistral from Llama. In other files, a window does. */
 static int read_family(struct reading *k, struct err *err)
 {
@@ -386,8 +406,9 @@ int gguf_config_json(json_t **out, struct gguf *file, struct err *err)
 {
     struct reading      k = { .file = file };
     struct model_config g = { 0 };
-    int                 rc = read_family(&k, err);
+    int                 rc = refuse_part(file, err);
 
+    rc = rc ? rc : read_family(&k, err);
     *out = NULL;
     if (rc)
         return rc;

@@ -4,6 +4,7 @@
 
 #include "data/base/file.h"
 #include "data/base/machine.h"
+#include "data/tensors/gguf.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -19,7 +20,7 @@ int hf_has(const char *dir, const char *name)
 }
 
 /* Finds a GGUF file in a folder that has no config.json. name is empty if there is none. */
-static void gguf_find(char name[NAME_MAX + 1], const char *dir)
+static void find_gguf(char name[NAME_MAX + 1], const char *dir)
 {
     DIR           *d = hf_has(dir, "config.json") ? NULL : opendir(dir);
     struct dirent *e;
@@ -36,17 +37,23 @@ static void gguf_find(char name[NAME_MAX + 1], const char *dir)
 
 int hf_refuse_other(const char *path, struct err *err)
 {
-    char gguf[NAME_MAX + 1];
+    char        gguf[NAME_MAX + 1];
+    const char *dot = strrchr(path, '.');
+    int         is_named_gguf = dot && !strcasecmp(dot, ".gguf");
 
+    if (is_named_gguf && access(path, F_OK))
+        return err_misuse(err, "%.300s: %s: a GGUF file is expected", path, strerror(errno));
+    if (is_named_gguf && !hf_has(path, ".") && !gguf_is_file(path))
+        return err_misuse(err, "%.300s is no GGUF file: it does not begin with \"GGUF\" (a clone "
+                          "without git-lfs has texts instead): download or export it again", path);
     if (!hf_has(path, "."))
         return 0;
-    gguf_find(gguf, path);
+    find_gguf(gguf, path);
     if (*gguf)
         return err_misuse(err, "%.300s is a folder with a GGUF file: give the file itself, "
                           "%.300s/%s", path, path, gguf);
     return hf_has(path, "config.json") ? 0 : hf_refuse_adapter(path, err);
 }
-
 
 int hf_refuse_adapter(const char *path, struct err *err)
 {

@@ -172,7 +172,8 @@ static int keep_all(struct opt_line *line, const struct lora_opts *o, const stru
     snprintf(number, sizeof number, "%zu", l->rank);
     rc = rc ? rc : keep(line, "lora-rank", number, o->rank == l->rank, from, err);
     snprintf(number, sizeof number, "%.9g", (double)l->alpha);
-    rc = rc ? rc : keep(line, "lora-alpha", number, (float)o->alpha == l->alpha, from, err);
+    rc = rc ? rc
+            : keep(line, "lora-alpha", number, !from || (float)o->alpha == l->alpha, from, err);
     if (!rc && (l->rs || o->rs))
         rc = keep(line, "lora-rs", l->rs ? "1" : "no rsLoRA", l->rs, from, err);
     snprintf(number, sizeof number, "%.9g", (double)l->dropout);

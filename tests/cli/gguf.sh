@@ -164,6 +164,12 @@ changed 'rename("llama.context_length", "llama.context_lengtx")' "the key llama.
 changed 'put(info("rope_freqs.weight") + 16, "Q", 32)' "overlap"
 changed 'put(b.index(struct.pack("<d", 4.0), info("sitrain.rope.factor")), "d", 9.0)' "are not those of Llama 3.1"
 changed 'at = b.index(b"llama-bpe"); b[at + 6:at + 9] = b"xyz"' "splits texts as \"llama-xyz\""
+changed 'at = info("general.type") + 12; b[at:at + 5] = b"vocab"' "its type (general.type) is \"vocab\", but a model is expected"
+changed 'i = b.index(b"general.file_type") - 8; b[i:i + 25] = struct.pack("<Q", 11) + b"split.count"; put(i + 23, "I", 2)
+at = info("general.name") + 4; n = struct.unpack_from("<Q", b, at)[0]; put(at, "Q", n + 6); b[at + 8:at + 8] = b"split "' "is one of the 2 files of a model: llama-gguf-split --merge FIRST.gguf WHOLE.gguf"
+refuses 2 "none.gguf: No such file or directory: a GGUF file is expected" import "$tmp/none.gguf" "$tmp/none"
+echo "version https://git-lfs.github.com/spec/v1" >"$tmp/lfs.gguf"
+refuses 2 "lfs.gguf is no GGUF file: it does not begin with" import "$tmp/lfs.gguf" "$tmp/none"
 result "$([ ! -e "$tmp/none" ] && [ ! -e "$tmp/none.gguf" ]; echo $?)" "and nothing was made"
 
 done_testing

@@ -115,6 +115,12 @@ run eval pool --eval-file all.csv --max-seq 64
 cp out evaluated
 run eval pool --eval-file a.csv --eval-file b.jsonl --eval-file c --max-seq 64
 result "$([ "$got" = 0 ] && cmp -s out evaluated; echo $?)" "eval takes several files, too"
+cat all.csv | "$bin" eval pool --eval-file - --max-seq 64 >out 2>err
+result "$([ $? = 0 ] && cmp -s out evaluated; echo $?)" "  and standard input"
+cat x.jsonl | "$bin" eval hf --eval-file - --chat-template template.jinja --max-seq 64 >evaluated 2>err
+run eval hf --eval-file x.jsonl --chat-template template.jinja --max-seq 64
+result "$([ "$got" = 0 ] && cmp -s out evaluated; echo $?)" "  also of conversations"
+refuses 2 "- (standard input) was given twice" eval pool --eval-file - --test-file - --predict none --max-seq 64
 run plan $three --mix 5,3,2 --init hf --max-seq 64 --batch 7 --probe off
 result "$got" "plan, too"
 grep '^Step\|^Model\|epoch' out >planned
