@@ -185,5 +185,5 @@ const struct opt_command export_command = {
             "given. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
     .examples = { "siTrain export first first-hf",
-                  "siTrain export mine mine.gguf --gguf-type q8_0" },
+                  "siTrain export first first.gguf --gguf-type q8_0" },
 };

@@ -8,9 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* FLOP per token: of attention per column and key that it sees, of the head per C V. */
+/* FLOP per token of attention, per column and key that it sees. */
 static const double attention_flop[] = { 4, 10, 4 };
-#define HEAD_FLOP 6.0
 
 enum machine_kind machine_kind_of(const struct arch *arch)
 {
@@ -24,7 +23,7 @@ enum machine_kind machine_kind_of(const struct arch *arch)
 
 struct machine_work machine_work_of(const struct model_config *g, enum dtype dt, size_t seq)
 {
-    double seen = 0;
+    double seen = 0, matrices = (double)arch_products(g);
 
     for (size_t layer = 1; layer <= g->n_layer; layer++)
         seen += arch_seen(g, layer, seq);
@@ -32,15 +31,21 @@ struct machine_work machine_work_of(const struct model_config *g, enum dtype dt,
         .dt = dt, .kind = machine_kind_of(g->arch), .width = (double)g->n_embd,
         .seq = (double)seq, .head = (double)arch_dim(g, DIM_HEADS) / (double)g->n_head,
         .columns = (double)arch_dim(g, DIM_HEADS), .seen = seen / (double)g->n_layer,
-        .matrices = (double)arch_products(g), .attn_again = (double)arch_again(g, ACTS_ATTN),
+        .matrices = matrices, .trained = g->lora.rank ? 0 : matrices,
+        .adapters = g->lora.rank ? (double)arch_block_size(g, arch_adapter_block(g, 1)) : 0,
+        .head_products = !arch_classifies(g) && arch_trains(g, arch_head_block(g)) ? 3 : 2,
+        .attn_again = (double)arch_again(g, ACTS_ATTN),
         .mlp_again = (double)arch_again(g, ACTS_MLP) };
 }
 
 double machine_dense_flop(const struct machine_work *w, enum machine_pass pass)
 {
-    double parameters = pass == MACHINE_AGAIN ? w->attn_again + w->mlp_again : w->matrices;
-
-    return (pass == MACHINE_BACKWARD ? 4 : 2) * parameters * w->tokens;
+    switch (pass) {
+    case MACHINE_FORWARD: return 2 * (w->matrices + w->adapters) * w->tokens;
+    case MACHINE_BACKWARD: return 2 * (w->matrices + w->trained + 2 * w->adapters) * w->tokens;
+    case MACHINE_AGAIN: return 2 * (w->attn_again + w->mlp_again) * w->tokens;
+    }
+    return 0;
 }
 
 double machine_attention_flop(const struct machine_work *w, enum machine_pass pass)
@@ -196,7 +201,7 @@ double machine_again_mlp(const struct machine_file *m, const struct machine_work
 
 double machine_head(const struct machine_file *m, const struct machine_work *w)
 {
-    double        flop = HEAD_FLOP * w->width * w->words * w->tokens;
+    double        flop = 2 * w->head_products * w->width * w->words * w->tokens;
     struct around a = { .x = w->width };
 
     if (m->flops > 0)

@@ -22,6 +22,9 @@ struct machine_work {
     double head, columns, seen; // attention: columns of a head, columns of all heads, and the
                                 // mean number of keys that a token sees
     double matrices;            // parameters of a layer's matrices
+    double trained;             // those that have a gradient: all, or none with adapters
+    double adapters;            // parameters of a layer's adapters
+    double head_products;       // of the head: 3, or 2 if its words have no gradient
     double attn_again;          // those multiplied again when attention is recomputed
     double mlp_again;           // those multiplied again when the MLP is recomputed
 };

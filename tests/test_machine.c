@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "model/lora.h"
 #include "plan/machine_time.h"
 #include "tests/tempdir.h"
 
@@ -187,6 +188,21 @@ static void test_kinds(void **state)
          2.0 * 300 * (192 * (192 + 2 * 64) + 192 * 192 + 2 * 192 * 500));
     near(machine_dense_flop(&b, MACHINE_AGAIN), 2.0 * 300 * (4 * 192 * 192 + 2 * 192 * 500));
     near(machine_attention_flop(&b, MACHINE_BACKWARD), 10.0 * 192 * 300 * 300);
+    near(machine_dense_flop(&l, MACHINE_BACKWARD), 2 * machine_dense_flop(&l, MACHINE_FORWARD));
+    // with adapters of the first tensor, the matrices' own gradients are not computed
+    struct model_config adapted = llama;
+    struct err          err;
+    const struct arch_lora lora = { .rank = 4, .alpha = 8,
+                                    .targets = 1ull << llama.arch->matrices[0].weight };
+    assert_int_equal(lora_set(&adapted, &lora, &err), 0);
+    struct machine_work a = machine_work_of(&adapted, DT_F32, 300);
+    a.tokens = 300;
+    near(machine_dense_flop(&a, MACHINE_FORWARD),
+         machine_dense_flop(&l, MACHINE_FORWARD) + 2.0 * 300 * 4 * (192 + 192));
+    near(machine_dense_flop(&a, MACHINE_BACKWARD),
+         machine_dense_flop(&l, MACHINE_FORWARD) + 4.0 * 300 * 4 * (192 + 192));
+    near(l.head_products, 3);
+    near(a.head_products, 2);
     // keys of a window of 100: 1, 2, .. 100, and then 100 each
     near(machine_attention_flop(&l, MACHINE_FORWARD),
          4.0 * 192 * 300 * (100.0 * 100 / 2 + 200 * 100) / 300);
