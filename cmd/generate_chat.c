@@ -11,6 +11,9 @@
 #include "data/base/round.h"
 #include "run/sources/tokenise.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,11 +38,27 @@ struct chat {
 };
 
 static volatile sig_atomic_t interrupted;
+static int                   wake[2] = { -1, -1 }; // a pipe: Ctrl-C ends the wait for a line, also
+                                                   // if it comes just before it, or to a thread
 
 static void on_interrupt(int sig)
 {
+    int before = errno;
+
     (void)sig;
     interrupted = 1;
+    if (write(wake[1], "", 1) < 0)
+        errno = before; // it is full, so a byte is there
+}
+
+/* Waits until the terminal has a line, or Ctrl-C has been pressed since the last line. */
+static void wait_for_line(void)
+{
+    struct pollfd either[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+                               { .fd = wake[0], .events = POLLIN } };
+
+    while (!interrupted && poll(either, 2, -1) < 0 && errno == EINTR)
+        continue;
 }
 
 /* Ctrl-C ends the reading of a line, but not a read of the drive. */
@@ -262,12 +281,20 @@ static int talk(struct chat *c, struct err *err)
     int    rc = 0;
 
     while (!rc) {
+        char    rest[64];
+        ssize_t n = 0;
+
         interrupted = 0;
+        while (read(wake[0], rest, sizeof rest) > 0)
+            continue;
+        catch_interrupt(0);
         rc = c->terminal ? continuation_write("> ", 2, err) : 0;
         if (rc)
             break;
-        catch_interrupt(0);
-        ssize_t n = getline(&line, &cap, stdin);
+        if (c->terminal)
+            wait_for_line();
+        if (!interrupted)
+            n = getline(&line, &cap, stdin);
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             n--;
         if (n <= 0 || interrupted) {
@@ -346,6 +373,8 @@ int generate_chat(struct generator *g, const struct generate_opts *o, struct err
     if (!rc && o->prompt.n)
         rc = c.template ? turn(&c, o->prompt.item[0], strlen(o->prompt.item[0]), err)
                         : add_pending(&c, o->prompt.item[0], strlen(o->prompt.item[0]), err);
+    if (!rc && pipe2(wake, O_CLOEXEC | O_NONBLOCK))
+        rc = err_set(err, -errno, "a pipe for Ctrl-C: %s", strerror(errno));
     rc = rc ? rc : talk(&c, err);
     token_buf_free(&c.ids);
     token_text_free(&c.pending.t);
