@@ -5,12 +5,10 @@
 #include <assert.h>
 #include <math.h>
 
-enum { MOST_RANK = 1 << 16 };
-
 int lora_set(struct model_config *g, const struct arch_lora *lora, struct err *err)
 {
-    if (lora->rank > MOST_RANK)
-        return err_misuse(err, "an adapter has a rank of 1 to %d, not %zu", MOST_RANK, lora->rank);
+    if (lora->rank > LORA_MOST_RANK)
+        return err_misuse(err, "an adapter has a rank of 1 to %d, not %zu", LORA_MOST_RANK, lora->rank);
     if (lora->rank && (!(lora->alpha > 0) || !isfinite(lora->alpha)))
         return err_misuse(err, "the alpha of adapters must be a positive number, not %g",
                           (double)lora->alpha);
@@ -111,8 +109,7 @@ void lora_module(const struct arch *arch, size_t t, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)path_length(arch, t), arch->params[t].name);
 }
 
-/* Whether the path of tensor t's module is the word, or ends with it behind a dot. */
-static int ends_with(const struct arch *arch, size_t t, const char *word, size_t n)
+int lora_is_named(const struct arch *arch, size_t t, const char *word, size_t n)
 {
     const char *name = arch->params[t].name;
     size_t      length = path_length(arch, t);
@@ -160,7 +157,7 @@ static int word_add(const struct arch *arch, const char *word, size_t n, uint64_
     for (size_t t = 0; t < arch->n_params; t++) {
         int group = lora_may(arch, t) && in_group(arch, t, word, n);
 
-        if (!group && !(n && ends_with(arch, t, word, n)))
+        if (!group && !(n && lora_is_named(arch, t, word, n)))
             continue;
         found |= (uint64_t)1 << t;
         outside |= !lora_may(arch, t);

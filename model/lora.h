@@ -9,6 +9,8 @@
 
 #include "model/arch.h"
 
+enum { LORA_MOST_RANK = 1 << 16 };
+
 /* Gives the model adapters, and freezes what they freeze. Call it after all sizes are set, n_labels
  * among them. rank 0 takes the adapters away, and freezes nothing. Misuse: a rank, scale or dropout
  * that no adapter can have, or no target. Returns 0, or an error in err. */
@@ -39,8 +41,10 @@ void lora_saved(const struct model_config *g, char *out, size_t size);
  * no matrix of the family's layers, or also matrices outside layers. */
 int lora_targets_named(const struct arch *arch, const char *words, uint64_t *targets,
                        struct err *err);
-/* Writes the path of tensor t's module in a layer, "self_attn.q_proj". */
+/* Writes the path of tensor t's module in a layer, "self_attn.q_proj". lora_is_named: true if the
+ * path is the word of n characters, or ends with it behind a dot, as PEFT finds modules. */
 void lora_module(const struct arch *arch, size_t t, char *out, size_t size);
+int  lora_is_named(const struct arch *arch, size_t t, const char *word, size_t n);
 
 /* out[i] = element first + i of tensor t with its adapter merged, W + scale B A, or its transpose
  * where tensors are (in, out). w[i]: element first + i of W; out may be w. a and b: all of A and B.

@@ -14,7 +14,7 @@
 #define MERGE                                                                                      \
     ": merge the adapter in Python (PeftModel.merge_and_unload), and begin with the merged folder"
 
-enum { SETTINGS_MAX = 1 << 20, SLOTS = 3 * ARCH_TENSORS, NAME_BYTES = 256, MOST_RANK = 1 << 16 };
+enum { SETTINGS_MAX = 1 << 20, SLOTS = 3 * ARCH_TENSORS, NAME_BYTES = 256 };
 
 struct peft {
     struct model_config      config;
@@ -125,9 +125,9 @@ static int settings_lora(struct arch_lora *out, const struct hf_keys *k, struct 
 
     *out = (struct arch_lora){ 0 };
     rc = rc ? rc : hf_key_size_or(&out->rank, 8, k, "r", err);
-    if (!rc && out->rank > MOST_RANK)
+    if (!rc && out->rank > LORA_MOST_RANK)
         rc = err_misuse(err, "%s: \"r\" is %zu, and an adapter has a rank of at most %d", k->path,
-                        out->rank, MOST_RANK);
+                        out->rank, LORA_MOST_RANK);
     rc = rc ? rc : read_number(&out->alpha, 8, k, "lora_alpha", err);
     rc = rc ? rc : read_number(&out->dropout, 0, k, "lora_dropout", err);
     return rc ? rc : hf_key_flag(&out->rs, 0, k, "use_rslora", err);

@@ -10,25 +10,13 @@ enum { PIECE = 1 << 16, NAME_BYTES = 256 };
 
 /* ---- target_modules ---- */
 
-/* Whether the end of path behind a dot, or all of it, is `end`. */
-static int ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-
-    return n >= m && !strcmp(path + n - m, end) && (n == m || path[n - m - 1] == '.');
-}
-
 /* Whether a name of modules also means one that has no adapter. Modules of any block count, because
  * PEFT looks at all of them. */
 static int means_other(const struct model_config *g, const char *word)
 {
-    char path[NAME_BYTES];
-
-    for (size_t t = 0; t < g->arch->n_params; t++) {
-        lora_module(g->arch, t, path, sizeof path);
-        if (!(g->lora.targets >> t & 1) && *path && ends_with(path, word))
+    for (size_t t = 0; t < g->arch->n_params; t++)
+        if (!(g->lora.targets >> t & 1) && lora_is_named(g->arch, t, word, strlen(word)))
             return 1;
-    }
     return 0;
 }
 

@@ -11,7 +11,7 @@ static const char *base_words(size_t kind) { return packed_name(kind); }
 OPT_WORDS(target_words, "attention", "mlp", "all")
 
 const struct opt_row lora_rows[] = {
-    { "lora-rank", OPT_UINT, AT(rank), "0", .max = 65536,
+    { "lora-rank", OPT_UINT, AT(rank), "0", .max = LORA_MOST_RANK,
       .help = "Rank of adapters (LoRA; 0: none). The model itself stays as it is, and only the "
               "adapters of some matrices are trained, and a classifier's head. Usual values: 8 to "
               "64.", .kept = OPT_LAYOUT },
