@@ -85,11 +85,12 @@ static void weighted_find(const struct mixture *m, uint64_t number, size_t *sour
 
 static void pooled_find(const struct mixture *m, uint64_t number, size_t *source, uint64_t *row)
 {
-    uint64_t at = number % m->rows;
+    uint64_t epoch = number / m->rows, at = number % m->rows;
     size_t   i = 0;
 
     if (m->shuffled)
-        at = permute_rows(m->seed, number / m->rows, at, m->rows);
+        at = m->pool ? permute(m->seed, m->pool + epoch, at, m->rows)
+                     : permute_rows(m->seed, epoch, at, m->rows);
     for (; at >= m->source[i].rows; i++)
         at -= m->source[i].rows;
     *source = i;

@@ -26,6 +26,7 @@ struct mixture {
     uint64_t               rows;     // of all sources together
     int                    weighted, shuffled; // not shuffled: each source in its own order
     uint64_t               seed;
+    uint64_t               pool; // stream of permute.h of the pool's first epoch; 0: permute_rows
 };
 
 /* Closes the token files, and frees. */

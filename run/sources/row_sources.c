@@ -1,7 +1,6 @@
 /* row_sources.c: the settings source.N.* and mix of a run, and the order of a mixture's rows. */
 #include "run/sources/row_sources.h"
 
-#include "data/base/permute.h"
 #include "data/base/round.h"
 #include "data/base/stdin_spool.h"
 #include "run/folder/settings.h"
@@ -108,7 +107,7 @@ int row_sources_open(struct row_sources *out, struct session *s, struct err *err
     while (n < MIX_MOST && settings_has(s->log, "source.%zu.rows", n))
         n++;
     *m = (struct mixture){ .source = calloc(n + 1, sizeof *m->source), .n = n, .seed = s->o.seed,
-                           .shuffled = s->o.order == TRAIN_SHUFFLED };
+                           .pool = ROWS_EPOCH, .shuffled = s->o.order == TRAIN_SHUFFLED };
     out->examples = calloc(n + 1, sizeof *out->examples);
     if (!m->source || !out->examples)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
@@ -150,36 +149,19 @@ uint64_t row_sources_row(const struct row_sources *r, uint64_t number)
 
 /* ---- what was read ---- */
 
-/* Rows of each source among the first n rows of an epoch of the pool. */
-static void pool_taken(const struct mixture *m, uint64_t epoch, uint64_t n, int by_length,
-                       uint64_t *taken)
-{
-    for (uint64_t i = 0; i < n && !by_length; i++) {
-        uint64_t at = m->shuffled ? permute(m->seed, ROWS_EPOCH + epoch, i, m->rows) : i;
-        size_t   k = 0;
-
-        for (; at >= m->source[k].rows; k++)
-            at -= m->source[k].rows;
-        taken[k]++;
-    }
-    for (size_t k = 0; k < m->n && by_length; k++)
-        taken[k] += (uint64_t)((double)n * (double)m->source[k].rows / (double)m->rows + 0.5);
-}
-
+/* Rows of each source that a number of steps has read. An epoch of the pool ends with a step, so its
+ * last one may have fewer rows. Of a begun epoch of rows by length only the proportion is known. */
 static void count_taken(const struct mixture *m, struct session *s, uint64_t steps,
                         uint64_t *taken)
 {
     uint64_t rows = s->o.grad_accum * s->o.batch / (s->rows == SESSION_PAIRS ? 2 : 1); // of a step
     uint64_t each = div_up(m->rows, rows), whole = steps / each;
+    uint64_t begun = size_min(steps % each * rows, m->rows);
+    int      by_length = !m->weighted && settings_has(s->log, "chat.by_length");
 
-    if (m->weighted) {
-        mixture_taken(m, steps * rows, taken);
-        return;
-    }
-    for (size_t i = 0; i < m->n; i++)
-        taken[i] = whole * m->source[i].rows;
-    pool_taken(m, whole, size_min(steps % each * rows, m->rows),
-               settings_has(s->log, "chat.by_length"), taken);
+    mixture_taken(m, m->weighted ? steps * rows : whole * m->rows + (by_length ? 0 : begun), taken);
+    for (size_t k = 0; k < m->n && by_length; k++)
+        taken[k] += (uint64_t)((double)begun * (double)m->source[k].rows / (double)m->rows + 0.5);
 }
 
 static int tell(struct training_source *all, const struct mixture *m, struct session *s,
