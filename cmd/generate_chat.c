@@ -1,7 +1,7 @@
 /* generate_chat.c: holds a conversation with a model on stdin and stdout, a line at a time.
  *
- * With a chat template each turn renders all messages again (chat/prompt.h); what of it is in
- * the cache of keys and values already stays there. Without one, the model continues one text, to
+ * With a chat template each turn renders all messages again (chat/prompt.h). The tokens that are
+ * in the cache of keys and values already stay there. Without one, the model continues one text, to
  * which a person adds lines. */
 #include "chat/prompt.h"
 #include "cmd/continuation.h"

@@ -8,7 +8,8 @@
 int lora_set(struct model_config *g, const struct arch_lora *lora, struct err *err)
 {
     if (lora->rank > LORA_MOST_RANK)
-        return err_misuse(err, "an adapter has a rank of 1 to %d, not %zu", LORA_MOST_RANK, lora->rank);
+        return err_misuse(err, "an adapter has a rank of 1 to %d, not %zu", LORA_MOST_RANK,
+                          lora->rank);
     if (lora->rank && (!(lora->alpha > 0) || !isfinite(lora->alpha)))
         return err_misuse(err, "the alpha of adapters must be a positive number, not %g",
                           (double)lora->alpha);

@@ -1,6 +1,7 @@
 /* test_stream_frozen.c: frozen embeddings, layers and final norm, and a trained adapter for each
- * layer (tests/routes.h), in all modes against the one in memory, bit for bit; what such a run
- * stores and moves, to the byte; and what of it is found damaged, and moved to other devices. */
+ * layer (tests/routes.h), in all modes against the one in memory, bit for bit. The bytes that
+ * such a run stores and moves are compared with numbers. Damaged parameters are found, and a run is
+ * moved to other devices. */
 #include "tests/tempdir.h"
 #include "tests/routes.h"
 #include "tests/variant.h"

@@ -310,6 +310,22 @@ void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t
     out->words = looks_like_words((const unsigned char *)bytes, n);
 }
 
+int file_kind_begins(struct file_look *out, char head[FILE_HEAD_BYTES], size_t *n,
+                     const char *path, struct err *err)
+{
+    uint64_t size;
+    int      fd, rc = file_open_read(path, &fd, &size, err);
+
+    if (rc)
+        return rc;
+    *n = size_min(size, FILE_HEAD_BYTES);
+    rc = file_pread(fd, head, *n, 0, path, err);
+    close(fd);
+    if (!rc)
+        file_kind_head(out, head, *n, size);
+    return rc;
+}
+
 int file_kind_look(struct file_look *out, const char *path, const struct watch *watch,
                    struct err *err)
 {

@@ -41,6 +41,10 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
  * contents, or UINT64_MAX if it is unknown. What begins as a text is taken for one. */
 void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size);
 enum { FILE_HEAD_BYTES = 4096 }; // as many are looked at
+/* Opens a file for that. *n: the bytes of head that were read. Anything but a regular file is
+ * refused. */
+int file_kind_begins(struct file_look *out, char head[FILE_HEAD_BYTES], size_t *n,
+                     const char *path, struct err *err);
 
 /* Returns whether it is a packed file that unpack.h reads. */
 int file_kind_is_packed(const struct file_look *look);

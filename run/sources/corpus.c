@@ -60,20 +60,13 @@ int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
     size_t           n;
     struct file_look look;
     struct stat      st;
-    uint64_t         size;
-    int              fd, rc;
+    int              rc;
 
     *width = 0;
     if (is_input(path) || (!stat(path, &st) && S_ISDIR(st.st_mode)))
         return 0;
-    if ((rc = file_open_read(path, &fd, &size, err)))
+    if ((rc = file_kind_begins(&look, head, &n, path, err)))
         return rc;
-    n = size_min(size, sizeof head);
-    rc = file_pread(fd, head, n, 0, path, err);
-    close(fd);
-    if (rc)
-        return rc;
-    file_kind_head(&look, head, n, size);
     int ids = as == TOKENS_U16 || as == TOKENS_U32 || ends_in_bin(path) ||
               look.kind == FILE_TOKENS || look.kind == FILE_EMPTY ||
               (!look.format && memchr(head, 0, n));

@@ -149,8 +149,8 @@ uint64_t row_sources_row(const struct row_sources *r, uint64_t number)
 
 /* ---- what was read ---- */
 
-/* Rows of each source that a number of steps has read. An epoch of the pool ends with a step, so its
- * last one may have fewer rows. Of a begun epoch of rows by length only the proportion is known. */
+/* Rows of each source that a number of steps has read. An epoch of the pool ends with a step, which
+ * may have fewer rows. Of a begun epoch of rows by length only the proportion is known. */
 static void count_taken(const struct mixture *m, struct session *s, uint64_t steps,
                         uint64_t *taken)
 {

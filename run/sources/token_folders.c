@@ -2,9 +2,7 @@
  * its name (.bin), or since --data-format says so. */
 #include "run/sources/token_folders.h"
 
-#include "data/base/file.h"
 #include "data/base/file_kind.h"
-#include "data/base/round.h"
 #include "run/sources/mix_weights.h"
 #include "run/sources/text_list.h"
 
@@ -27,18 +25,14 @@ static int is_tokens(int *is, const char *path, int format, struct err *err)
     char             head[FILE_HEAD_BYTES];
     struct file_look look;
     const char      *dot = strrchr(path, '.');
-    uint64_t         size;
-    int              fd, rc = file_open_read(path, &fd, &size, err);
-    size_t           n = rc ? 0 : size_min(size, sizeof head);
+    size_t           n;
+    int              rc = file_kind_begins(&look, head, &n, path, err);
 
     if (rc)
         return rc;
-    rc = file_pread(fd, head, n, 0, path, err);
-    close(fd);
-    file_kind_head(&look, head, n, size);
     *is = format == TOKENS_U16 || format == TOKENS_U32 || look.kind == FILE_TOKENS ||
           (format != TOKENS_TEXT && dot && !strcasecmp(dot, ".bin"));
-    return rc;
+    return 0;
 }
 
 static int add(struct named *to, const char *path, size_t of, struct err *err)
