@@ -63,6 +63,23 @@ struct model_config rig_config(const struct fixture *f, size_t *batch, size_t *s
                                                          .norm_eps = 1e-5f});
 }
 
+void rig_steps(struct stream *s, const struct trainer_options *o, const struct batch_source *data,
+               uint64_t from, uint64_t until, double *loss)
+{
+    struct trainer    *trainer = NULL;
+    struct step_result result;
+    struct err         err;
+    int                rc = trainer_open(&trainer, o, s, &err);
+
+    for (uint64_t step = from; step < until && !rc; step++) {
+        rc = train_step(trainer, step, data, &result, &err);
+        loss[step] = result.loss;
+    }
+    if (rc || stream_drain(s, &err))
+        fail_msg("%s", err.text);
+    trainer_close(trainer);
+}
+
 struct trainer_options rig_options(struct model_config config, size_t batch, size_t seq,
                                    enum dtype dtype, enum matmul_engine engine)
 {

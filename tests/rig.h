@@ -13,6 +13,10 @@ struct rig rig_open(const struct trainer_options *o, const float *params, float 
                     int decay_all);
 void       rig_close(struct rig *rig);
 
+/* Trains steps [from, until) over an open stream, until their updates end. loss[step] is set. */
+void rig_steps(struct stream *s, const struct trainer_options *o, const struct batch_source *data,
+               uint64_t from, uint64_t until, double *loss);
+
 /* The model of a fixture, and its batch. */
 struct model_config rig_config(const struct fixture *f, size_t *batch, size_t *seq);
 

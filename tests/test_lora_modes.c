@@ -70,20 +70,12 @@ static void steps(struct toy *t, struct model_config *g, uint64_t from, uint64_t
 {
     struct trainer_options o = rig_options(*g, BATCH, SEQ, t->cfg.wire_dt, MATMUL_AUTO);
     struct batch_source    data = { batch, NULL };
-    struct step_result     result;
-    struct trainer        *trainer;
     struct stream         *s = toy_open(t);
 
     o.model.grad_accum = ACCUM;
     o.model.threads = 1;
     o.schedule.lr = 1e-2;
-    must(t, trainer_open(&trainer, &o, s, &t->err));
-    for (uint64_t step = from; step < until; step++) {
-        must(t, train_step(trainer, step, &data, &result, &t->err));
-        loss[step] = result.loss;
-    }
-    must(t, stream_drain(s, &t->err));
-    trainer_close(trainer);
+    rig_steps(s, &o, &data, from, until, loss);
     stream_close(s);
 }
 
