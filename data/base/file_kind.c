@@ -357,13 +357,13 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
 static const struct { const char *not, *makes, *end; int lines; } wants[] = {
     [FILE_FOR_DATA] = { "not a text", "makes one", ".txt", 1 },
     [FILE_FOR_TEXT] = { "not a text", "makes one", ".txt", 1 },
-    [FILE_FOR_PROMPTS] = { "not a text of a prompt a line", "makes a text of it", ".txt" },
-    [FILE_FOR_ROWS] = { "not rows", "makes rows of it", ".csv" },
+    [FILE_FOR_PROMPTS] = { "not a text of a prompt a line", "makes a text of it", ".txt", 0 },
+    [FILE_FOR_ROWS] = { "not rows", "makes rows of it", ".csv", 0 },
     [FILE_FOR_CHAT] = { "not rows of conversations", "makes rows of it", ".jsonl", 1 },
-    [FILE_FOR_OPTIONS] = { "not a text of options", NULL, "" },
-    [FILE_FOR_JSON] = { "not JSON", NULL, "" },
-    [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "" },
-    [FILE_FOR_TEMPLATE] = { "not a chat template", NULL, "" },
+    [FILE_FOR_OPTIONS] = { "not a text of options", NULL, "", 0 },
+    [FILE_FOR_JSON] = { "not JSON", NULL, "", 0 },
+    [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "", 0 },
+    [FILE_FOR_TEMPLATE] = { "not a chat template", NULL, "", 0 },
 };
 
 /* The name of a converted file. A packed file loses its last ending. A recoded one gets .utf8
