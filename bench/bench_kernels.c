@@ -16,7 +16,7 @@
 #include "kernels/rows/softmax.h"
 #include "kernels/update/reduce.h"
 #include "kernels/update/topk.h"
-#include "model/products.h"
+#include "model/layer/products.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -9,7 +9,7 @@ enum { UPDATE_PARAMS = 1 << 16, STEP_PARAMS = 1 << 22 };
 
 /* The sizes of the model at hand. `of` has them by the letters of a row:
  *
- * B T C H D F Q V  as in model/arch.h: rows, their length, width, heads, a head's columns, the
+ * B T C H D F Q V  as in model/arch/arch.h: rows, their length, width, heads, a head's columns, the
  *                  MLP's, queries', and words of a piece of the head
  * N t R y          tokens of a chunk, of a micro-batch, of the head's chunk, and of those of a
  *                  micro-batch that are no padding

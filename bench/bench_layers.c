@@ -1,12 +1,12 @@
-/* bench_layers.c: runs a model of two layers as a step does (model/block.h), and measures products,
- * the passes between them and their calls in one figure for each kind of layer. Backward of the
- * second layer finds its activations; that of the first recomputes them. */
+/* bench_layers.c: runs a model of two layers as a step does (model/layer/block.h), and measures
+ * products, the passes between them and their calls in one figure for each kind of layer. Backward
+ * of the second layer finds its activations; that of the first recomputes them. */
 #include "bench/bench_layers.h"
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/attention/attention.h"
-#include "model/block.h"
+#include "model/layer/block.h"
 
 #include <omp.h>
 

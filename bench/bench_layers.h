@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bench/bench.h"
-#include "model/model.h"
+#include "model/layer/model.h"
 #include "plan/machine_time.h"
 
 enum { LAYERS = 2, HEAD_SIZE = 64, MOST_TURNS = 48 };

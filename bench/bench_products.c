@@ -8,7 +8,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "model/products.h"
+#include "model/layer/products.h"
 #include "run/sources/masking.h"
 
 #include <assert.h>

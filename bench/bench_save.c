@@ -9,7 +9,7 @@
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
-#include "model/head.h"
+#include "model/layer/head.h"
 
 #include <math.h>
 #include <omp.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "data/opt/opt.h"
-#include "model/gguf_config.h"
-#include "model/gguf_export.h"
+#include "model/file/gguf_config.h"
+#include "model/file/gguf_export.h"
 
 /* Whether this name is that of a GGUF file: it ends in .gguf. */
 int export_is_gguf(const char *path);

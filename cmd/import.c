@@ -4,7 +4,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "run/newrun.h"
 
 struct import_opts {

@@ -5,7 +5,7 @@
 #include "cmd/plan_rows.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
-#include "model/peft.h"
+#include "model/file/peft.h"
 #include "offload/estimate/traffic.h"
 #include "plan/forecast.h"
 #include "plan/mem_choice.h"

@@ -4,7 +4,7 @@
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
 #include "data/base/machine.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "plan/memory.h"
 #include "run/folder/settings.h"
 #include "run/loop/resume_opts.h"

@@ -6,7 +6,7 @@
 #include "cmd/terminal/line.h"
 #include "data/opt/opt_file.h"
 #include "kernels/product/matmul.h"
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
 #include "run/sources/corpus_kept.h"

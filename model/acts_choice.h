@@ -21,7 +21,7 @@
  * equally long, the search takes the one that writes least, because drives wear. */
 #pragma once
 
-#include "model/ways.h"
+#include "model/arch/ways.h"
 #include "offload/estimate/step_time.h"
 
 #include <stdint.h>

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "model/acts_choice.h"
-#include "model/model.h"
+#include "model/layer/model.h"
 
 enum adapt_policy { ADAPT_NOT, ADAPT_BEST, ADAPT_SSDTRAIN };
 

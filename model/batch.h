@@ -3,7 +3,7 @@
  * what counts in the loss, for every family. */
 #pragma once
 
-#include "model/model.h"
+#include "model/layer/model.h"
 
 /* A micro-batch. When the source is called, rows and seq are the largest that the trainer was
  * opened for. A source of fixed shapes leaves them. A source of varying shapes (model.varying)

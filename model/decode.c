@@ -10,8 +10,8 @@
 #include "data/base/round.h"
 #include "kernels/attention/attention.h"
 #include "kernels/product/matvec.h"
-#include "model/layer.h"
-#include "model/norm.h"
+#include "model/layer/layer.h"
+#include "model/layer/norm.h"
 
 #include <assert.h>
 #include <omp.h>

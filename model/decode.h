@@ -8,7 +8,7 @@
  *     decode_feed(d, ids, n, &logits, &err);       one token each; n[b] = 0 if sequence b ended */
 #pragma once
 
-#include "model/products.h"
+#include "model/layer/products.h"
 #include "offload/stream/stream.h"
 
 struct decode_options {

@@ -2,7 +2,7 @@
  * blocks that share frames (offload/layout/route.h). The stream reads ahead along this order. */
 #pragma once
 
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "offload/layout/route.h"
 
 /* The order of forward is embeddings, layers, final norm, and a language model's head. A tied

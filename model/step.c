@@ -14,7 +14,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "model/block.h"
+#include "model/layer/block.h"
 #include "model/together.h"
 #include "model/vocab.h"
 

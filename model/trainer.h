@@ -5,8 +5,8 @@
 #pragma once
 
 #include "model/adapt.h"
-#include "model/model.h"
-#include "model/pairs.h"
+#include "model/layer/model.h"
+#include "model/layer/pairs.h"
 #include "model/schedule.h"
 #include "offload/stream/stream.h"
 

@@ -4,8 +4,8 @@
 #include "model/vocab.h"
 
 #include "data/base/clock.h"
-#include "model/block.h"
-#include "model/head.h"
+#include "model/layer/block.h"
+#include "model/layer/head.h"
 #include "model/together.h"
 
 /* Where a micro-batch's losses or logits are stored. */

@@ -3,7 +3,7 @@
  * (docs/lab/scaling-model.md). */
 #pragma once
 
-#include "model/ways.h"
+#include "model/arch/ways.h"
 #include "plan/machine_file.h"
 #include "run/folder/session.h"
 

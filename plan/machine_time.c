@@ -2,7 +2,7 @@
  * a model. */
 #include "plan/machine_time.h"
 
-#include "model/products.h"
+#include "model/layer/products.h"
 
 #include <assert.h>
 #include <math.h>

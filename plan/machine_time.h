@@ -11,7 +11,7 @@
  * stands for the parameters of its matrices. */
 #pragma once
 
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "plan/machine_file.h"
 
 /* The work: a micro-batch of `tokens` in rows of `seq`. threads 0: as many as were measured. */

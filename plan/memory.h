@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/decode.h"
-#include "model/model.h"
+#include "model/layer/model.h"
 #include "offload/estimate/budget.h"
 #include "run/folder/session.h"
 

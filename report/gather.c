@@ -6,7 +6,7 @@
 
 #include "data/base/visible.h"
 #include "data/db/questions.h"
-#include "model/lora.h"
+#include "model/lora/lora.h"
 #include "offload/estimate/traffic.h"
 #include "plan/wear.h"
 #include "report/format.h"

@@ -6,7 +6,7 @@
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/text/tokenizer.h"
-#include "model/peft.h"
+#include "model/file/peft.h"
 #include "run/folder/session.h"
 
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * fills in every size that no option gives. */
 #pragma once
 
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "run/folder/train_opts.h"
 
 /* True if any size option except --vocab is given. --vocab is compatible with every way to choose a

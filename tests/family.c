@@ -5,7 +5,7 @@
 #include "data/base/round.h"
 #include "data/tensors/safetensors.h"
 #include "kernels/rng.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "tests/tempdir.h"
 
 #include <setjmp.h>

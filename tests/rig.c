@@ -1,8 +1,8 @@
 /* rig.c: a trainer over the simplest stream, and distances between tensors. */
 #include "tests/rig.h"
 
-#include "model/bert.h"
-#include "model/gpt2.h"
+#include "model/family/bert.h"
+#include "model/family/gpt2.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

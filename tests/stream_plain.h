@@ -4,7 +4,7 @@
  * (model/pass_order.h). */
 #pragma once
 
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "offload/stream/stream.h"
 
 struct stream_plain_options {

@@ -16,8 +16,8 @@
 #include "kernels/columns.h"
 #include "kernels/elementwise.h"
 #include "kernels/rng.h"
-#include "model/adapter.h"
-#include "model/lora.h"
+#include "model/layer/adapter.h"
+#include "model/lora/lora.h"
 #include "tests/ref.h"
 #include "tests/rig.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/gpt2.h"
+#include "model/family/gpt2.h"
 
 static struct model_config tiny(void)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "model/decode.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "tests/family.h"
 #include "tests/rig.h"
 #include "tests/tempdir.h"

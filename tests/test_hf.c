@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/gpt2.h"
-#include "model/lora.h"
+#include "model/family/gpt2.h"
+#include "model/lora/lora.h"
 
 static float *floats_new(size_t n)
 {

@@ -4,7 +4,7 @@
 #include "tests/tempdir.h"
 #include "tests/toy_run.h"
 
-#include "model/lora.h"
+#include "model/lora/lora.h"
 #include "model/pass_order.h"
 #include "tests/rig.h"
 

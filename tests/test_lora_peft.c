@@ -17,7 +17,7 @@
 
 #include "data/tensors/safetensors.h"
 #include "model/decode.h"
-#include "model/lora.h"
+#include "model/lora/lora.h"
 #include "tests/family.h"
 #include "tests/rig.h"
 #include "tests/tempdir.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/lora.h"
+#include "model/lora/lora.h"
 #include "plan/machine_time.h"
 #include "tests/tempdir.h"
 

@@ -1,14 +1,14 @@
-/* test_packed.c: a packed base (model/packed.h) is stored bit by bit. In every mode a run's reader
- * gives back the bits that packing gave, among them patterns that are no numbers. Unpacked, they
- * are what the kernels make of the whole tensors. A model with such a base trains to the same bits
- * in all modes, also stopped and opened again, and near one with a base in the run's dtype. */
+/* test_packed.c: a packed base (model/lora/packed.h) is stored bit by bit. In every mode a run's
+ * reader gives back the bits that packing gave, among them patterns that are no numbers. Unpacked,
+ * they are what the kernels make of the whole tensors. A model with such a base trains to the same
+ * bits in all modes, also stopped and opened again, and near one with a base in the run's dtype. */
 #include "tests/tempdir.h"
 #include "tests/toy_run.h"
 
 #include "kernels/elementwise.h"
 #include "kernels/quant/nf4.h"
-#include "model/lora.h"
-#include "model/packed.h"
+#include "model/lora/lora.h"
+#include "model/lora/packed.h"
 #include "model/pass_order.h"
 #include "tests/rig.h"
 

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "data/base/file.h"
-#include "model/adapted.h"
-#include "model/peft.h"
+#include "model/lora/adapted.h"
+#include "model/file/peft.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"
 

@@ -12,7 +12,7 @@
 #include "data/base/round.h"
 #include "kernels/rng.h"
 #include "model/decode.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "run/sitrain.h"
 #include "tests/odd_text.h"
 #include "tests/rig.h"

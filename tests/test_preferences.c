@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "model/pairs.h"
+#include "model/layer/pairs.h"
 
 static int near(double a, double b, double most) { return fabs(a - b) <= most * (1 + fabs(b)); }
 

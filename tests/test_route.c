@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/gpt2.h"
+#include "model/family/gpt2.h"
 #include "tests/routes.h"
 
 #include <stdio.h>

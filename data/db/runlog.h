@@ -118,8 +118,8 @@ int runlog_new_pairs(struct runlog *log, struct err *err);
 /* Stores a notice (a fall-back, a skipped step, ...) with the time. */
 int runlog_notice(struct runlog *log, const char *text, struct err *err);
 
-/* Means over the pairs of a step of preferences (model/pairs.h): rewards, and the share of pairs
- * whose chosen answer has the larger one. pairs 0: the step had none. */
+/* Means over the pairs of a step of preferences (model/layer/pairs.h): rewards, and the share of
+ * pairs whose chosen answer has the larger one. pairs 0: the step had none. */
 struct runlog_rewards { uint64_t pairs; double chosen, rejected, accuracy; };
 
 struct runlog_step {

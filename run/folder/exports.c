@@ -2,7 +2,7 @@
 #include "run/folder/exports.h"
 
 #include "data/base/file.h"
-#include "model/peft.h"
+#include "model/file/peft.h"
 #include "run/folder/settings.h"
 
 #include <unistd.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "data/opt/opt.h"
-#include "model/lora.h"
-#include "model/packed.h"
+#include "model/lora/lora.h"
+#include "model/lora/packed.h"
 
 struct lora_opts {
     uint64_t    rank;    // 0: no adapters

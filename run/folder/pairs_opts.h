@@ -4,7 +4,7 @@
 
 #include "data/db/runlog.h"
 #include "data/opt/opt.h"
-#include "model/pairs.h"
+#include "model/layer/pairs.h"
 #include "run/folder/chat_opts.h"
 
 struct pairs_opts {

@@ -5,7 +5,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "model/pass_order.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/reshard.h"

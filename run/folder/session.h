@@ -2,8 +2,8 @@
  * the run_config derived from them. */
 #pragma once
 
-#include "model/arch.h"
-#include "model/pairs.h"
+#include "model/arch/arch.h"
+#include "model/layer/pairs.h"
 #include "offload/layout/store.h"
 #include "offload/run.h"
 #include "run/folder/events.h"

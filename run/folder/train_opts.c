@@ -6,7 +6,7 @@
 #include "data/base/round.h"
 #include "kernels/product/matmul.h"
 #include "kernels/update/optim.h"
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"
 

@@ -8,7 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "data/tensors/safetensors.h"
-#include "model/peft.h"
+#include "model/file/peft.h"
 #include "run/folder/settings.h"
 #include "run/loop/best_carry.h"
 #include "run/loop/model_out.h"

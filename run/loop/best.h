@@ -8,7 +8,7 @@
  * and the export, with identical bits. */
 #pragma once
 
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "run/sources/source.h"
 
 struct best {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "data/text/tokenizer.h"
-#include "model/finite.h"
-#include "model/adapted.h"
-#include "model/hf.h"
-#include "model/packed.h"
-#include "model/peft.h"
+#include "model/file/finite.h"
+#include "model/lora/adapted.h"
+#include "model/file/hf.h"
+#include "model/lora/packed.h"
+#include "model/file/peft.h"
 #include "plan/memory.h"
 #include "run/folder/session.h"
 #include "run/loop/live.h"

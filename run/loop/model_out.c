@@ -3,8 +3,8 @@
  * was made. */
 #include "run/loop/model_out.h"
 
-#include "model/adapted.h"
-#include "model/hf.h"
+#include "model/lora/adapted.h"
+#include "model/file/hf.h"
 #include "run/folder/settings.h"
 #include "run/sources/tokenise.h"
 

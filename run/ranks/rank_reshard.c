@@ -6,7 +6,7 @@
 #include "data/base/file_walk.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/rerank.h"
 #include "run/folder/creation.h"

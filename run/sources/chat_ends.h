@@ -3,7 +3,7 @@
 #pragma once
 
 #include "chat/encode.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "run/folder/session.h"
 
 /* stops: at which generation stops: those of generation_config.json, the tokenizer's end of a text,

@@ -9,7 +9,7 @@
 #include "data/task/examples.h"
 #include "data/task/task.h"
 #include "data/text/tokenizer.h"
-#include "model/hf.h"
+#include "model/file/hf.h"
 #include "run/folder/session.h"
 #include "run/sources/row_list.h"
 

@@ -17,7 +17,7 @@ import json
 
 import common
 
-# The kernels of a step beside its products, read off the families' files (model/gpt2.c, llama.c,
+# The kernels of a step beside its products, read off the families' files (model/family/gpt2.c, llama.c,
 # bert.c) and the ends that they share (head.c): name, what counts it, times in a layer, CHUNK:
 # times outside of all layers, and what the model must have.
 CHUNK, LAYER, WINDOW, BATCH, LOGITS, PARAMS = range(6)

@@ -2,7 +2,7 @@
  * model beside it. What a small one says is said again by the folder that is exported from it. */
 #include "tests/fuzz/fuzz.h"
 
-#include "model/hf.h"
+#include "model/file/hf.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "data/tensors/gguf.h"
 #include "data/text/tokenizer_gguf.h"
-#include "model/gguf_export.h"
+#include "model/file/gguf_export.h"
 
 #include <stdlib.h>
 #include <string.h>

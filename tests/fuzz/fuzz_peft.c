@@ -2,7 +2,7 @@
  * base of a family. What is accepted is opened, and the ends of every block are read. */
 #include "tests/fuzz/fuzz.h"
 
-#include "model/peft.h"
+#include "model/file/peft.h"
 
 #include <stdlib.h>
 #include <string.h>

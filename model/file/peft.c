@@ -1,0 +1,509 @@
+/* peft.c: reads adapter folders. Which matrices have adapters is decided by the tensors in the
+ * file: target_modules may be a pattern that only Python understands, or name modules that the
+ * model lacks. */
+#include "model/file/peft.h"
+
+#include "data/base/machine.h"
+#include "data/base/round.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <unistd.h>
+
+#define MERGE                                                                                      \
+    ": merge the adapter in Python (PeftModel.merge_and_unload), and begin with the merged folder"
+
+enum { SETTINGS_MAX = 1 << 20, SLOTS = 3 * ARCH_TENSORS, NAME_BYTES = 256 };
+
+struct peft {
+    struct model_config      config;
+    struct peft_base         base;
+    struct safetensors      *st;
+    const struct st_tensor **slot; // [block * SLOTS + tensor]; NULL: the base's
+};
+
+int peft_is_folder(const char *dir) { return hf_has(dir, PEFT_CONFIG); }
+
+/* Whether the folder has a model of its own. */
+static int has_model(const char *dir)
+{
+    return hf_is_folder(dir) &&
+           (hf_has(dir, "model.safetensors") || hf_has(dir, "model.safetensors.index.json"));
+}
+
+/* ---- adapter_config.json ---- */
+
+static int settings_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
+{
+    int rc = hf_path(path, dir, PEFT_CONFIG, err);
+
+    *out = NULL;
+    return rc ? rc : json_read_object(out, path, SETTINGS_MAX, err);
+}
+
+/* Whether a value switches something on: it is not null, false, 0, "", [] or {}. */
+static int is_on(const json_t *v)
+{
+    switch (v ? json_typeof(v) : JSON_NULL) {
+    case JSON_OBJECT:  return json_object_size(v) > 0;
+    case JSON_ARRAY:   return json_array_size(v) > 0;
+    case JSON_STRING:  return json_string_length(v) > 0;
+    case JSON_INTEGER: return json_integer_value(v) != 0;
+    case JSON_REAL:    return json_real_value(v) != 0.0;
+    default:           return json_is_true(v);
+    }
+}
+
+/* Refuses adapters of other kinds, and parts of LoRA that siTrain does not compute. */
+static int settings_refuse(const struct hf_keys *k, struct err *err)
+{
+    static const char *const off[] = {
+        "use_dora", "use_qalora", "lora_bias", "rank_pattern", "alpha_pattern",
+        "layers_to_transform", "layer_replication", "trainable_token_indices", "target_parameters",
+        "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config",
+        "velora_config", "monteclora_config"
+    };
+    static const char *const starts[] = { "gaussian", "eva", "orthogonal" };
+    const char *type = json_str(k->config, "peft_type"), *bias = json_str(k->config, "bias");
+    const json_t *init = json_object_get(k->config, "init_lora_weights");
+    int           known = !json_is_string(init);
+
+    if (strcmp(type, "LORA"))
+        return err_misuse(err, "%s: \"peft_type\" is \"%.60s\", but this version knows adapters of "
+                          "the type \"LORA\" only" MERGE, k->path, type);
+    if (*bias && strcmp(bias, "none"))
+        return err_misuse(err, "%s: \"bias\" is \"%.60s\", but adapters are trained with \"none\" "
+                          "here" MERGE, k->path, bias);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (is_on(json_object_get(k->config, off[i])))
+            return err_misuse(err, "%s: \"%s\" is set, which this version does not compute" MERGE,
+                              k->path, off[i]);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts && !known; i++)
+        known = !strcmp(json_string_value(init), starts[i]);
+    return known ? 0
+                 : err_misuse(err, "%s: \"init_lora_weights\" is \"%.60s\", which changes "
+                              "the base, too" MERGE, k->path, json_string_value(init));
+}
+
+/* Refuses modules that are trained whole, but for the head of a classifier. */
+static int saved_refuse(const struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    static const char *const heads[] = { "score", "classifier", "pooler" };
+    const json_t            *saved = json_object_get(k->config, "modules_to_save");
+
+    for (size_t i = 0; i < json_array_size(saved); i++) {
+        const char *name = json_string_value(json_array_get(saved, i));
+        int         known = 0;
+
+        for (size_t h = 0; h < sizeof heads / sizeof *heads && name; h++)
+            known |= arch_classifies(g) && !strcmp(name, heads[h]);
+        if (!known)
+            return err_misuse(err, "%s: \"modules_to_save\" has \"%.60s\", but of the base only "
+                              "the head of a classifier is trained whole here" MERGE, k->path,
+                              name ? name : "?");
+    }
+    return 0;
+}
+
+/* A number of adapter_config.json; `otherwise` if it is absent. */
+static int read_number(float *out, double otherwise, const struct hf_keys *k, const char *key,
+                       struct err *err)
+{
+    const json_t *v = json_object_get(k->config, key);
+    double        x = hf_key_has(k, key) ? json_number_value(v) : otherwise;
+
+    if ((hf_key_has(k, key) && !json_is_number(v)) || !isfinite(x) || x < 0 || x > 1e9)
+        return err_misuse(err, "%s: \"%s\" must be a number of at least 0", k->path, key);
+    *out = (float)x;
+    return 0;
+}
+
+static int settings_lora(struct arch_lora *out, const struct hf_keys *k, struct err *err)
+{
+    int rc = settings_refuse(k, err);
+
+    *out = (struct arch_lora){ 0 };
+    rc = rc ? rc : hf_key_size_or(&out->rank, 8, k, "r", err);
+    if (!rc && out->rank > LORA_MOST_RANK)
+        rc = err_misuse(err, "%s: \"r\" is %zu, and an adapter has a rank of at most %d", k->path,
+                        out->rank, LORA_MOST_RANK);
+    rc = rc ? rc : read_number(&out->alpha, 8, k, "lora_alpha", err);
+    rc = rc ? rc : read_number(&out->dropout, 0, k, "lora_dropout", err);
+    return rc ? rc : hf_key_flag(&out->rs, 0, k, "use_rslora", err);
+}
+
+/* ---- the base ---- */
+
+/* The name of the base in adapter_config.json, malloced. */
+static char *base_said(const char *dir, struct err *err)
+{
+    char    path[HF_PATH_BYTES];
+    json_t *settings;
+    int     rc = settings_read(&settings, path, dir, err);
+    char   *name = rc ? NULL : strdup(json_str(settings, "base_model_name_or_path"));
+
+    if (!rc && !name)
+        err_set(err, -ENOMEM, "%s: out of memory", path);
+    json_decref(settings);
+    return name;
+}
+
+/* The length of a name without the end that says that bitsandbytes quantized the model. */
+static size_t unquantized(const char *name)
+{
+    static const char *const ends[] = { "-unsloth-bnb-4bit", "-bnb-4bit", "-bnb-8bit" };
+    size_t                   n = strlen(name);
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t end = strlen(ends[i]);
+
+        if (n > end && !strcmp(name + n - end, ends[i]))
+            return n - end;
+    }
+    return n;
+}
+
+static int base_find(char *base, const char *dir, const char *name, struct err *err)
+{
+    char hint[HF_HINT], plain[HF_PATH_BYTES];
+    int  rc = hf_path(base, dir, name, err);
+
+    if (!rc && (*name == '/' || !hf_is_folder(base)))
+        snprintf(base, HF_PATH_BYTES, "%s", name);
+    if (rc || (*name && hf_is_folder(base)))
+        return rc;
+    snprintf(plain, sizeof plain, "%.*s", (int)unquantized(name), name);
+    if (!*name)
+        return err_misuse(err, "%.200s is an adapter that does not name its model "
+                          "(\"base_model_name_or_path\"): give --base HFDIR, the folder of that "
+                          "model", dir);
+    if (strcmp(plain, name))
+        return err_misuse(err, "%.200s is an adapter of the model %.100s, which is quantized: give "
+                          "--base HFDIR, the folder of the model that was quantized, %.100s%.400s",
+                          dir, name, plain, hf_hub_hint(plain, hint));
+    return err_misuse(err, "%.200s is an adapter of the model %.100s, which is no folder here: "
+                      "give --base HFDIR, the folder of that model%.400s", dir, name,
+                      hf_hub_hint(name, hint));
+}
+
+int peft_base(char *base, const char *dir, const char *given, struct err *err)
+{
+    if (given && access(given, F_OK))
+        return err_misuse(err, "--base %.200s: %s: give the folder of the model that the adapter "
+                          "%.200s belongs to", given, strerror(errno), dir);
+    if (given && (!hf_is_folder(given) || peft_is_folder(given)))
+        return err_misuse(err, "--base %.200s: the folder of the model that the adapter %.200s "
+                          "belongs to is expected, with config.json and model.safetensors", given,
+                          dir);
+    if (given || has_model(dir)) {
+        snprintf(base, HF_PATH_BYTES, "%s", given ? given : dir);
+        return 0;
+    }
+    char *name = base_said(dir, err);
+    int   rc = name ? base_find(base, dir, name, err) : -EINVAL;
+
+    free(name);
+    return rc;
+}
+
+/* ---- tensors ---- */
+
+int peft_has(const struct model_config *g, size_t t)
+{
+    return arch_classifies(g) && arch_size(g, t) && arch_param(g, t)->block == ARCH_FINAL &&
+           (lora_is_whole(g, t) || (g->arch->encoder && t - g->arch->pool < 2));
+}
+
+static const struct st_tensor *find(const struct safetensors *st, const struct model_config *g,
+                                    const char *prefix, size_t block, size_t t,
+                                    char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, PEFT_PREFIX);
+    arch_tensor_name(g, name + strlen(name), NAME_BYTES - strlen(name), prefix, block, t);
+    return safetensors_find(st, name);
+}
+
+/* Number of layers in which tensor t has an adapter in the file. g has adapters. */
+static size_t count_layers(const struct safetensors *st, const struct model_config *g,
+                           const char *prefix, size_t t)
+{
+    char   name[NAME_BYTES];
+    size_t n = 0;
+
+    for (size_t layer = 1; layer <= g->n_layer; layer++) {
+        size_t block = arch_adapter_block(g, layer);
+
+        n += find(st, g, prefix, block, arch_a(t), name) ||
+             find(st, g, prefix, block, arch_b(t), name);
+    }
+    return n;
+}
+
+/* The tensors of the family's table that have adapters in the file. */
+static int find_targets(uint64_t *targets, const struct safetensors *st,
+                        const struct model_config *g, const char *dir, struct err *err)
+{
+    *targets = 0;
+    for (int i = 0; i < 2 && !*targets; i++)
+        for (size_t t = 0; t < g->arch->n_params; t++) {
+            size_t n = lora_may(g->arch, t)
+                           ? count_layers(st, g, i ? "" : g->arch->prefix, t) : 0;
+            char   module[NAME_BYTES];
+
+            lora_module(g->arch, t, module, sizeof module);
+            if (n && n < g->n_layer)
+                return err_misuse(err, "%.300s: %s has an adapter in %zu of the %zu layers of the "
+                                  "base, but all layers have the same adapters here" MERGE, dir,
+                                  module, n, g->n_layer);
+            *targets |= (uint64_t)(n > 0) << t;
+        }
+    return *targets ? 0
+                    : err_misuse(err, "%.300s: " PEFT_MODEL " has no adapter of a matrix in the "
+                                 "layers of this %s; its first tensor is %.100s", dir,
+                                 g->arch->title, st->tensors[0].name);
+}
+
+/* A model's folder has no adapter_model.bin read, because such files hold a program's objects. */
+static int open_file(struct safetensors **out, const char *dir, struct err *err)
+{
+    const char *path = machine_python_path(dir);
+
+    if (hf_has(dir, PEFT_MODEL))
+        return safetensors_open_file(out, dir, PEFT_MODEL, err);
+    *out = NULL;
+    if (!hf_has(dir, "adapter_model.bin"))
+        return err_misuse(err, "%.200s has " PEFT_CONFIG ", but no " PEFT_MODEL, dir);
+    return err_misuse(err, "%.200s has adapter_model.bin, but no " PEFT_MODEL ", which is read "
+                      "here: python3 -c \"import torch; from safetensors.torch import save_file as "
+                      "s; s({k: v.contiguous() for k, v in torch.load('%.100s/adapter_model.bin', "
+                      "map_location='cpu', weights_only=True).items()}, '%.100s/" PEFT_MODEL
+                      "')\" makes it (pip install torch safetensors)", dir, path, path);
+}
+
+int peft_files_open(struct safetensors **out, const char *dir, struct err *err)
+{
+    return peft_is_folder(dir) ? open_file(out, dir, err) : safetensors_open(out, dir, err);
+}
+
+/* The classes of the head in the file; the base's if there is none. */
+static int take_head(struct model_config *g, const struct safetensors *st, const struct hf_keys *k,
+                     const char *dir, struct err *err)
+{
+    const char            *task = json_str(k->config, "task_type");
+    char                   name[NAME_BYTES];
+    const struct st_tensor *score;
+
+    if (*task && strcmp(task, "CAUSAL_LM") && strcmp(task, "SEQ_CLS"))
+        return err_misuse(err, "%s: \"task_type\" is \"%.60s\", but this version knows "
+                          "\"CAUSAL_LM\" and \"SEQ_CLS\" only", k->path, task);
+    snprintf(name, sizeof name, PEFT_PREFIX "%s", g->arch->params[g->arch->score].name);
+    score = safetensors_find(st, name);
+    if (score && score->n_dims == 2 && score->dims[0] && score->dims[0] <= UINT16_MAX)
+        g->n_labels = score->dims[0], g->headless = 0;
+    if (!strcmp(task, "SEQ_CLS") && !arch_classifies(g))
+        return err_misuse(err, "%.300s: a classifier's adapter (\"task_type\") without a head: "
+                          "tensor %s is missing", dir, name);
+    if (!strcmp(task, "CAUSAL_LM") && arch_classifies(g))
+        return err_misuse(err, "%.300s: an adapter of a language model (\"task_type\"), but %s: "
+                          "give --base HFDIR, the folder of its model", dir,
+                          score ? "the folder has a classifier's head"
+                                : "its base is a classifier");
+    return 0;
+}
+
+int peft_config(struct model_config *g, const char *dir, struct err *err)
+{
+    char                path[HF_PATH_BYTES];
+    struct safetensors *st = NULL;
+    struct arch_lora    lora;
+    json_t             *settings;
+    struct err          why = { 0 };
+    int                 rc = settings_read(&settings, path, dir, err);
+    struct hf_keys      k = { settings, path };
+
+    rc = rc ? rc : settings_lora(&lora, &k, err);
+    rc = rc ? rc : open_file(&st, dir, err);
+    rc = rc ? rc : take_head(g, st, &k, dir, err);
+    rc = rc ? rc : saved_refuse(g, &k, err);
+    if (!rc) {
+        struct model_config any = *g;
+
+        any.lora = lora; // so that adapters have names
+        any.lora.targets = UINT64_MAX;
+        rc = find_targets(&lora.targets, st, &any, dir, err);
+    }
+    if (!rc && lora_set(g, &lora, &why))
+        rc = err_misuse(err, "%s: %.300s" MERGE, path, why.text);
+    rc = rc ? rc : arch_check(g, err);
+    safetensors_close(st);
+    json_decref(settings);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int check_shape(const struct model_config *g, size_t t, const struct st_tensor *st,
+                       const char *dir, struct err *err)
+{
+    size_t rows = arch_rows(g, t), cols = arch_cols(g, t);
+    int    vector = arch_is_vector(g, t);
+
+    if (st->dtype == ST_OTHER)
+        return err_misuse(err, "%.300s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
+    if (vector ? st->n_dims == 1 && st->dims[0] == cols
+               : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
+        return 0;
+    return err_misuse(err, "%.300s: tensor %s does not have the shape [%zu, %zu] that its base and "
+                      "the rank ask for", dir, st->name, vector ? (size_t)1 : rows, cols);
+}
+
+/* Whether the base has no value for tensor t of the final block. */
+static int is_needed(const struct peft *p, size_t t)
+{
+    const struct model_config *g = &p->config;
+
+    return p->base.n_labels != g->n_labels &&
+           (g->arch->encoder ? !p->base.n_labels || t >= g->arch->score : t == g->arch->score);
+}
+
+/* Fills the slots of one block. *n counts the tensors that were found. */
+static int find_block(struct peft *p, const char *prefix, size_t block, size_t *n, const char *dir,
+                      struct err *err)
+{
+    const struct model_config *g = &p->config;
+    int                        adapter = arch_block_kind(g, block) == ARCH_ADAPTER, rc = 0;
+    char                       name[NAME_BYTES];
+    size_t                     t, end;
+
+    for (arch_block_tensors(g, block, &t, &end); t < end && !rc; t++) {
+        if (!arch_size(g, t) || (!adapter && !peft_has(g, t)))
+            continue;
+        const struct st_tensor *st = find(p->st, g, prefix, block, t, name);
+
+        p->slot[block * SLOTS + t] = st;
+        *n += st != NULL;
+        if (st)
+            rc = check_shape(g, t, st, dir, err);
+        else if (adapter || is_needed(p, t))
+            rc = err_misuse(err, "%.300s: tensor %s is missing", dir, name);
+    }
+    return rc;
+}
+
+/* Whether a name is of a classifier's head, which a language model leaves out. */
+static int is_left_out(const struct model_config *g, const char *name)
+{
+    struct model_config with = *g;
+    char                own[NAME_BYTES];
+    int                 same = 0;
+
+    if (arch_classifies(g))
+        return 0;
+    with.n_labels = 1;
+    for (size_t t = 0; t < 2 * g->arch->n_params && !same; t++) {
+        if (!peft_has(&with, t / 2))
+            continue;
+        snprintf(own, sizeof own, PEFT_PREFIX);
+        arch_tensor_name(&with, own + strlen(own), sizeof own - strlen(own),
+                         t % 2 ? "" : g->arch->prefix, arch_final_block(&with), t / 2);
+        same = !strcmp(own, name);
+    }
+    return same;
+}
+
+/* Reports a tensor that is in the file and not in the model. */
+static int refuse_other(const struct peft *p, const char *dir, struct err *err)
+{
+    const struct model_config *g = &p->config;
+    size_t                     slots = arch_blocks(g) * SLOTS;
+
+    for (size_t i = 0; i < p->st->n; i++) {
+        size_t at = 0;
+
+        while (at < slots && p->slot[at] != &p->st->tensors[i])
+            at++;
+        if (at == slots && !is_left_out(g, p->st->tensors[i].name))
+            return err_misuse(err, "%.300s: tensor %.100s is no part of an adapter of matrices in "
+                              "the layers of this %s" MERGE, dir, p->st->tensors[i].name,
+                              g->arch->title);
+    }
+    return 0;
+}
+
+static int find_all(struct peft *p, const char *dir, struct err *err)
+{
+    const struct model_config *g = &p->config;
+    char                       name[NAME_BYTES];
+    size_t                     t = 0, n = 0;
+    int                        rc = 0;
+
+    while (!(g->lora.targets >> t & 1))
+        t++;
+    const char *prefix = find(p->st, g, g->arch->prefix, arch_adapter_block(g, 1), arch_a(t), name)
+                             ? g->arch->prefix : "";
+    for (size_t b = 0; b < arch_blocks(g) && !rc; b++)
+        if (arch_block_kind(g, b) == ARCH_ADAPTER || arch_block_kind(g, b) == ARCH_FINAL)
+            rc = find_block(p, prefix, b, &n, dir, err);
+    return rc || n == p->st->n ? rc : refuse_other(p, dir, err);
+}
+
+int peft_open(struct peft **out, const struct model_config *g, const struct peft_base *base,
+              const char *dir, const struct watch *watch, struct err *err)
+{
+    struct peft *p = calloc(1, sizeof *p);
+    int          rc = p ? open_file(&p->st, dir, err) : err_set(err, -ENOMEM, "%s: out of memory",
+                                                                dir);
+
+    assert(g->lora.rank);
+    *out = NULL;
+    if (!rc) {
+        p->config = *g;
+        p->base = *base;
+        p->slot = calloc(arch_blocks(g) * SLOTS, sizeof *p->slot);
+        rc = p->slot ? find_all(p, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
+    }
+    rc = rc ? rc : safetensors_verify(p->st, watch, err);
+    if (rc) {
+        peft_close(p);
+        return rc;
+    }
+    *out = p;
+    return 0;
+}
+
+void peft_close(struct peft *p)
+{
+    if (!p)
+        return;
+    safetensors_close(p->st);
+    free(p->slot);
+    free(p);
+}
+
+uint32_t peft_sum(const struct peft *p) { return p->st->sum; }
+
+static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    struct peft               *p = ctx;
+    const struct model_config *g = &p->config;
+    struct params_source      *base = &p->base.source;
+    size_t of = p->base.adapted ? block : lora_base_block(g, block);
+    int                        rc = 0;
+
+    assert(first + n <= arch_block_size(g, block));
+    for (size_t count; n && !rc; first += count, out += count, n -= count) {
+        struct arch_place       at = arch_place(g, block, first);
+        const struct st_tensor *st = p->slot[block * SLOTS + at.t];
+
+        count = size_min(at.left, n);
+        rc = st ? safetensors_read(p->st, st, at.in, count, out, err)
+                : base->read(base->ctx, of, first, count, out, err);
+    }
+    return rc;
+}
+
+struct params_source peft_source(struct peft *p)
+{
+    return (struct params_source){ .read = source_read, .ctx = p };
+}

@@ -1,0 +1,315 @@
+/* products.c: builds the list of a model's product shapes, and runs products by name. Ids are not
+ * kept by hand: a product is looked up by its name and number of rows. Asking for one that is not
+ * in the list is a programmer's error.
+ *
+ * A layer's parameters are operand B of its forward and, transposed, of its backward products. If
+ * they serve several chunks, they are packed (matmul.h) at the first one. Forward and backward
+ * share one place: a layer that is recomputed packs for forward, then for backward, each
+ * micro-batch. */
+#include "model/layer/products.h"
+
+#include "data/base/round.h"
+
+#include <assert.h>
+
+size_t products_unit(const struct model_options *o)
+{
+    size_t unit = o->varying ? 16 : 0;
+
+    while (unit && o->seq % unit)
+        unit /= 2;
+    return unit;
+}
+
+enum { MASKED_UNIT = 16 };
+
+size_t products_head_unit(const struct model_options *o)
+{
+    return arch_is_masked(&o->config) ? MASKED_UNIT : products_unit(o);
+}
+
+size_t products_head_rows(const struct model_options *o)
+{
+    size_t tokens = o->batch * o->seq;
+
+    return arch_is_masked(&o->config) ? round_up(tokens, MASKED_UNIT) : tokens;
+}
+
+/* The rows of a micro-batch that go through a product, and the unit of which they are multiples. */
+struct through { size_t rows, unit; };
+
+static struct through through(const struct model_options *o, size_t which)
+{
+    if (products_matrix(which) >= ARCH_HEAD)
+        return (struct through){ products_head_rows(o), products_head_unit(o) };
+    return (struct through){ o->batch * o->seq, products_unit(o) };
+}
+
+static int is_backward(size_t which) { return products_kind(which) != PRODUCT_FORWARD; }
+
+static enum matmul_form form_of(const struct model_config *g, size_t which)
+{
+    int linear = arch_is_linear(g, products_matrix(which));
+
+    if (products_kind(which) == PRODUCT_GRADIENT)
+        return MATMUL_TN;
+    return linear == (products_kind(which) == PRODUCT_FORWARD) ? MATMUL_NT : MATMUL_NN;
+}
+
+static struct matmul_shape shape_of(const struct model_options *o, size_t which, size_t tokens)
+{
+    const struct model_config *g = &o->config;
+    size_t             matrix = products_matrix(which);
+    struct arch_matrix of = arch_matrix(g, matrix);
+    size_t             out = arch_matrix_out(g, matrix), in = arch_matrix_in(g, matrix);
+    int                linear = arch_is_linear(g, matrix);
+    struct matmul_shape s = { .form = form_of(g, which), .m = tokens, .n = out, .k = in,
+                              .ab_dt = o->dtype, .c_dt = DT_F32 };
+
+    switch (products_kind(which)) {
+    case PRODUCT_FORWARD:
+        s.c_dt = of.out_rounded ? o->dtype : DT_F32;
+        s.bias = arch_has_bias(g, matrix);
+        break;
+    case PRODUCT_BACK:
+        s.n = in;
+        s.k = out;
+        s.c_dt = of.in_rounded ? o->dtype : DT_F32;
+        break;
+    default:
+        s.m = linear ? out : in;
+        s.n = linear ? in : out;
+        s.k = tokens;
+    }
+    return s;
+}
+
+/* The shape of a product of tensor t's adapter. */
+static struct matmul_shape adapter_shape(const struct model_options *o, size_t t,
+                                         enum adapter_product kind, size_t rows)
+{
+    const struct model_config *g = &o->config;
+    size_t rank = g->lora.rank, in = arch_cols(g, arch_a(t)), out = arch_rows(g, arch_b(t));
+    struct matmul_shape s = { .form = MATMUL_NN, .m = rows, .n = rank, .k = rank,
+                              .ab_dt = o->dtype, .c_dt = DT_F32 };
+
+    if (kind == ADAPTER_DOWN || kind == ADAPTER_UP)
+        s.form = MATMUL_NT;
+    if (kind == ADAPTER_DA || kind == ADAPTER_DB) {
+        s.form = MATMUL_TN;
+        s.accumulate = 1;
+        s.k = rows;
+    }
+    switch (kind) {
+    case ADAPTER_DOWN:      s.k = in; break;
+    case ADAPTER_UP:        s.n = out; break;
+    case ADAPTER_BACK_UP:   s.k = out; break;
+    case ADAPTER_BACK_DOWN: s.n = in; break;
+    case ADAPTER_DA:        s.m = rank; s.n = in; break;
+    default:                s.m = out; break;
+    }
+    return s;
+}
+
+static void announce(struct products *p, size_t which, size_t rows, struct matmul_shape shape)
+{
+    assert(p->n < MAX_SHAPES);
+    p->key[p->n].which = which;
+    p->key[p->n].rows = rows;
+    p->shape[p->n++] = shape;
+}
+
+/* Adds the shapes of a product for this many rows. A step's first chunk writes a gradient, and all
+ * others add to it. If micro-batches have a fixed size, the first chunk is one of the largest;
+ * otherwise any size can be first. Parameters are packed for a layer's largest chunk, if there are
+ * several. */
+static void add(struct products *p, const struct model_options *o, size_t which, size_t rows)
+{
+    struct matmul_shape shape = shape_of(o, which, rows);
+    struct through      of = through(o, which);
+    size_t largest = products_rows(of.rows, products_chunk(which), of.unit);
+    size_t micros = o->micros ? o->micros : o->grad_accum; // of all ranks: no bit depends on them
+    int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
+
+    shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
+    if (!dw || rows == largest || of.unit)
+        announce(p, which, rows, shape);
+    shape.accumulate = 1;
+    if (dw && (rows != largest || several))
+        announce(p, which, rows, shape);
+}
+
+/* Adds a product for tokens cut into chunks: for whole chunks, if there are any, and for
+ * remainders. */
+static void add_chunked(struct products *p, const struct model_options *o, size_t which)
+{
+    struct through of = through(o, which);
+    size_t         chunk = products_chunk(which);
+
+    if (of.rows >= chunk)
+        add(p, o, which, chunk);
+    for (size_t rows = chunk / 2; of.unit && rows >= of.unit; rows /= 2)
+        if (rows <= of.rows)
+            add(p, o, which, rows);
+    if (!of.unit && of.rows % chunk)
+        add(p, o, which, of.rows % chunk);
+}
+
+/* Adds an adapter's products for all numbers of rows that a chunk of a layer may have. */
+static void add_adapter(struct products *p, const struct model_options *o, size_t t)
+{
+    struct through      of = through(o, 0);
+    enum adapter_product kinds = o->training ? ADAPTER_KINDS : ADAPTER_UP + 1;
+
+    for (enum adapter_product kind = 0; kind < kinds; kind++) {
+        size_t which = products_adapter(t, kind);
+
+        if (of.rows >= CHUNK_ROWS)
+            announce(p, which, CHUNK_ROWS, adapter_shape(o, t, kind, CHUNK_ROWS));
+        for (size_t rows = CHUNK_ROWS / 2; of.unit && rows >= of.unit; rows /= 2)
+            if (rows <= of.rows)
+                announce(p, which, rows, adapter_shape(o, t, kind, rows));
+        if (!of.unit && of.rows % CHUNK_ROWS)
+            announce(p, which, of.rows % CHUNK_ROWS,
+                     adapter_shape(o, t, kind, of.rows % CHUNK_ROWS));
+    }
+}
+
+/* If the words are in pieces, the last piece may have another size and is a head of its own. */
+static int has_head(const struct model_options *o, size_t head)
+{
+    if (arch_classifies(&o->config) || o->generates)
+        return 0;
+    return head == ARCH_HEAD ||
+           (head == ARCH_TRANSFORM ? arch_is_masked(&o->config) : arch_pieces(&o->config) > 1);
+}
+
+static void add_all(struct products *p, const struct model_options *o)
+{
+    size_t n = o->config.arch->n_matrices;
+
+    for (size_t matrix = 0; matrix < n; matrix++)
+        add_chunked(p, o, products_of(matrix, PRODUCT_FORWARD));
+    for (enum product_kind kind = PRODUCT_BACK; o->training && kind < PRODUCT_KINDS; kind++)
+        for (size_t matrix = n; matrix-- > 0;)
+            add_chunked(p, o, products_of(matrix, kind));
+    for (size_t t = 0; t < o->config.arch->n_params; t++)
+        if (arch_size(&o->config, arch_a(t)))
+            add_adapter(p, o, t);
+    for (size_t head = ARCH_HEAD; head <= ARCH_TRANSFORM; head++)
+        for (enum product_kind kind = 0; kind < PRODUCT_KINDS; kind++)
+            if (has_head(o, head) && (o->training || !kind))
+                add_chunked(p, o, products_of(head, kind));
+}
+
+/* Lists the shapes for matmul: every product, then the second parts of those that have two. */
+static size_t list_ids(struct products *p, struct matmul_shape *out)
+{
+    size_t end = p->n;
+
+    for (size_t i = 0; i < p->n; i++) {
+        out[i] = p->shape[i];
+        if (products_is_logits(p->key[i].which)) // no adapter is
+            out[i].n = products_split(out[i].n, out[i].ab_dt);
+        if (out[i].n == p->shape[i].n)
+            continue;
+        p->key[i].rest = end;
+        out[end] = p->shape[i];
+        out[end++].n -= out[i].n;
+    }
+    return end;
+}
+
+/* Places packed parameters. Forward's stand side by side; backward's overwrite them. */
+static void place_packed(struct products *p)
+{
+    size_t at[2] = { 0, 0 };
+
+    for (size_t id = 0; id < p->n; id++)
+        if (matmul_packed(p->matmul, id)) {
+            size_t *end = &at[is_backward(p->key[id].which)];
+
+            p->packed_at[p->key[id].which] = *end;
+            *end += matmul_packed(p->matmul, id);
+        }
+    p->run_bytes = round_up(p->matmul->scratch_bytes, 64);
+    p->scratch_bytes = p->run_bytes + size_max(at[0], at[1]);
+}
+
+int products_open(struct products **out, const struct model_options *o, struct err *err)
+{
+    struct products    *p = calloc(1, sizeof *p);
+    struct matmul_shape ids[MAX_SHAPES + 2 * ROW_CLASSES];
+
+    *out = NULL;
+    if (!p)
+        return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
+    add_all(p, o);
+    int rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, err);
+    if (rc) {
+        products_close(p);
+        return rc;
+    }
+    place_packed(p);
+    *out = p;
+    return 0;
+}
+
+void products_close(struct products *p)
+{
+    if (p)
+        matmul_close(p->matmul);
+    free(p);
+}
+
+void products_begin(struct products *p) { memset(p->packed, 0, sizeof p->packed); }
+
+/* Operand B of product `id` in packed form. Packing overwrites what was packed for the other
+ * direction. */
+static const void *packed(struct products *p, size_t id, const void *b, void *scratch)
+{
+    size_t which = p->key[id].which;
+    char        *at = (char *)scratch + p->run_bytes + p->packed_at[which];
+
+    if (p->packed[which])
+        return at;
+    for (size_t other = 0; other < PRODUCTS; other++)
+        if (is_backward(other) != is_backward(which))
+            p->packed[other] = 0;
+    matmul_pack(p->matmul, id, at, b);
+    p->packed[which] = 1;
+    return at;
+}
+
+static size_t id_of(const struct products *p, size_t which, size_t rows, int accumulate)
+{
+    size_t id = 0;
+
+    while (id < p->n && (p->key[id].which != which || p->key[id].rows != rows ||
+                         p->shape[id].accumulate != accumulate))
+        id++;
+    assert(id < p->n);
+    return id;
+}
+
+void products_run(struct products *p, size_t which, size_t rows, void *c, const void *a,
+                  const void *b, const void *bias, void *scratch)
+{
+    size_t                     id = id_of(p, which, rows, 0);
+    const struct matmul_shape *s = &p->shape[id];
+    size_t                     split = products_split(s->n, s->ab_dt);
+
+    if (matmul_packed(p->matmul, id))
+        b = packed(p, id, b, scratch);
+    matmul_run(p->matmul, id, c, a, b, bias, scratch);
+    if (p->key[id].rest) // the other columns of logits, from the other rows of the words' tensor
+        matmul_run(p->matmul, p->key[id].rest, (float *)c + s->m * split, a,
+                   dtype_at(b, s->ab_dt, split * s->k),
+                   bias ? dtype_at(bias, s->ab_dt, split) : NULL, scratch);
+}
+
+void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
+                  const void *b, void *scratch)
+{
+    matmul_run(p->matmul, id_of(p, which, rows, 1), c, a, b, NULL, scratch);
+}
