@@ -2,6 +2,8 @@
  * do not become shorter. */
 #include "model/adapt.h"
 
+#include "data/base/clock.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,7 @@ void adapt_head(struct adapt *a)
         a->head = meter_io(a->stream->meter);
 }
 
-void adapt_end(struct adapt *a, double seconds, double F, double B, double before)
+void adapt_count(struct adapt *a, double seconds, double F, double B, double before)
 {
     if (!a->policy)
         return;
@@ -60,6 +62,20 @@ void adapt_end(struct adapt *a, double seconds, double F, double B, double befor
     a->sum.forward += (double)(a->head.busy_ns - a->begin.busy_ns) * 1e-9;
     a->sum.backward += (double)(now.busy_ns - a->head.busy_ns) * 1e-9;
     a->sum.bytes += (double)(now.bytes - a->begin.bytes);
+}
+
+void adapt_end(struct adapt *a, uint64_t step, uint64_t start_ns, uint64_t before_ns, int skipped)
+{
+    static const enum runlog_phase after[] = { PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
+                                               PHASE_GRAD_COMPRESS };
+    struct meter *m = a->stream->meter;
+    double F = (double)meter_total(m, step, PHASE_FORWARD) * 1e-9, B = 0;
+
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        B += (double)meter_total(m, step, after[i]) * 1e-9;
+    adapt_count(a, (double)(clock_ns() - start_ns) * 1e-9, F, B, (double)before_ns * 1e-9);
+    if (skipped)
+        adapt_disturb(a);
 }
 
 static size_t window(const struct adapt *a) { return a->model->o.varying ? ADAPT_WINDOW : 3; }

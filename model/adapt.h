@@ -56,8 +56,11 @@ void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, stru
  * out->layers 0: nothing changes. */
 int  adapt_begin(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err);
 void adapt_head(struct adapt *a); // call when forward is done
-/* Call when all of the step but the update is done. F, B, before: as in adapt_sum, of this step. */
-void adapt_end(struct adapt *a, double seconds, double F, double B, double before);
+/* Call when all of the step but the update is done. The step began at start_ns, and waited
+ * before_ns for the first block. skipped: the step does not update anything. */
+void adapt_end(struct adapt *a, uint64_t step, uint64_t start_ns, uint64_t before_ns, int skipped);
+/* adapt_end with the step's times as they are given. F, B, before: as in adapt_sum. */
+void adapt_count(struct adapt *a, double seconds, double F, double B, double before);
 /* Excludes the next step from the measurement. Call if the previous step was skipped, or after
  * an evaluation. */
 void adapt_disturb(struct adapt *a);

@@ -30,9 +30,6 @@ struct step_result {
 // pairs, whose sums are there, too
 struct eval_result { double loss_sum; uint64_t tokens; struct pairs_sums pairs; };
 
-/* The means of these sums over n pairs. */
-struct runlog_rewards step_rewards(const struct pairs_sums *sums, uint64_t n);
-
 /* Runs one step. It returns when the update was requested; the stream may still be working on
  * it. After an error only stream_close is legal. */
 int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,

@@ -107,8 +107,8 @@ static void made_train(struct made *m, size_t steps, double noise)
             m->model.again[p].tokens += (uint64_t)(made_again(m, p) * 2 * LAYERS * tokens);
         }
         adapt_head(&m->adapt);
-        adapt_end(&m->adapt, made_seconds(m) * (1 + noise * rand() / RAND_MAX), m->load,
-                  2 * m->load + again, 0);
+        adapt_count(&m->adapt, made_seconds(m) * (1 + noise * rand() / RAND_MAX), m->load,
+                    2 * m->load + again, 0);
     }
 }
 
