@@ -23,7 +23,7 @@ struct step_result {
                        // the loss is not finite
     uint64_t tokens;
     struct runlog_rewards rewards; // of pairs; pairs 0: there are none
-    struct runlog_choice choice; // choice of ways before this step (adapt.h); layers 0: none
+    struct runlog_choice choice; // placement chosen before this step (adapt.h); layers 0: none
 };
 
 // mean loss: loss_sum / tokens; a classifier's tokens are its rows; with model.paired they are
