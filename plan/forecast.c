@@ -75,12 +75,12 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     w->h += acts.last;
     f->F = w->F;
     f->B = w->B;
-    f->ways = acts.ways;
+    f->placement = acts.placement;
     f->offloads = plan->record_buffers > 0;
     f->whole = acts.whole;
     f->acts_written = s->run.acts.written;
     f->acts_read = s->run.acts.read;
-    f->kept = acts.ways.of[ACTS_MLP].kept;
+    f->kept = acts.placement.of[ACTS_MLP].kept;
     return 0;
 }
 

@@ -3,7 +3,7 @@
  * (docs/lab/scaling-model.md). */
 #pragma once
 
-#include "model/arch/ways.h"
+#include "model/arch/placement.h"
 #include "plan/machine_file.h"
 #include "run/folder/session.h"
 
@@ -21,11 +21,11 @@ struct forecast {
     } by;
     double by_seconds;
     size_t kept;                  // layers whose activations are kept
-    struct acts_ways ways;        // layers kept and offloaded, by part; the rest is recomputed
+    struct placement placement;   // layers kept and offloaded, by part; the rest is recomputed
     int    offloads;              // activations may be offloaded
     int    whole;                 // offloaded MLPs are written with all that backward needs
     uint64_t acts_written, acts_read; // bytes of offloaded activations
-    int    first;                 // forecast.c's own: forecast for the ways training begins with
+    int    first;                 // forecast.c's own: forecast for the placement at its begin
 };
 
 /* The machine; how many devices share one of its drives; the network between it and machines like

@@ -50,8 +50,8 @@ static json_t *step_of(const struct session *s, const struct forecast *f)
 /* How many layers have a part kept or offloaded. */
 static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
 {
-    return json_pack("{s:I, s:I}", "kept", (json_int_t)f->ways.of[part].kept, "offloaded",
-                     (json_int_t)f->ways.of[part].offloaded);
+    return json_pack("{s:I, s:I}", "kept", (json_int_t)f->placement.of[part].kept, "offloaded",
+                     (json_int_t)f->placement.of[part].offloaded);
 }
 
 static json_t *activations_of(const struct session *s, const struct forecast *f)

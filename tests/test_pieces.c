@@ -211,7 +211,7 @@ static struct made made_by(struct model_config g, enum dtype dt, size_t how)
     o.model.threads = 1;
     o.model.smoothing = smoothing;
     o.model.neftune = smoothing > 0 ? 5 : 0;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, NULL, 0.1f, 0);
     for (size_t i = 0; i < total; i++) // logits that are not all alike
         stream_plain_params(rig.stream)[i] *= 4;

@@ -224,7 +224,7 @@ static struct model_options settled(const struct model_options *asked)
     struct model_options o = *asked;
 
     if (!o.training) // without backward, all layers use the shared arrays
-        o.ways = (struct acts_ways){ 0 };
+        o.placement = (struct placement){ 0 };
     if (!o.threads)
         o.threads = omp_get_max_threads();
     return o;
@@ -280,13 +280,13 @@ static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 }
 
 /* Bytes per token of a layer's piece. Counts offloaded parts only. */
-static size_t piece_row_bytes(const struct model_options *o, const struct acts_ways *w,
+static size_t piece_row_bytes(const struct model_options *o, const struct placement *w,
                               size_t layer, enum piece_kind piece)
 {
     size_t bytes = 0;
 
     for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || o->whole); p++)
-        if (ways_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
+        if (placement_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
             bytes += part_row_bytes(o, p, piece);
     return bytes;
 }
@@ -340,13 +340,13 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
     return out;
 }
 
-int acts_inputs_first(const struct acts_ways *w, size_t n_layer, size_t layer)
+int acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer)
 {
-    return ways_of(w, n_layer, layer, ACTS_INPUT) == ACTS_OFFLOADED &&
-           ways_of(w, n_layer, layer, ACTS_ATTN) == ACTS_RECOMPUTED;
+    return placement_of(w, n_layer, layer, ACTS_INPUT) == ACTS_OFFLOADED &&
+           placement_of(w, n_layer, layer, ACTS_ATTN) == ACTS_RECOMPUTED;
 }
 
-size_t acts_records(const struct model_options *o, const struct acts_ways *w, size_t layer)
+size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer)
 {
     int attn = piece_row_bytes(o, w, layer, PIECE_QKV) > 0,
         rest = piece_row_bytes(o, w, layer, PIECE_MID) + piece_row_bytes(o, w, layer, PIECE_FC) > 0;
@@ -357,7 +357,7 @@ size_t acts_records(const struct model_options *o, const struct acts_ways *w, si
 /* Lists the pieces of a layer's micro-batch. With `before`, these are the pieces that all chunks
  * push before anything else; otherwise the others, chunk by chunk. `first` says that they begin a
  * record. */
-static size_t list_layer(const struct model_options *o, const struct acts_ways *w, size_t layer,
+static size_t list_layer(const struct model_options *o, const struct placement *w, size_t layer,
                          int before, int first, struct act_item *out)
 {
     enum piece_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? PIECE_MID : PIECE_QKV;
@@ -381,7 +381,7 @@ static size_t list_layer(const struct model_options *o, const struct acts_ways *
     return n;
 }
 
-size_t acts_list(const struct model_options *o, const struct acts_ways *w, struct act_item *out)
+size_t acts_list(const struct model_options *o, const struct placement *w, struct act_item *out)
 {
     size_t n = 0;
 
@@ -395,7 +395,7 @@ size_t acts_list(const struct model_options *o, const struct acts_ways *w, struc
     return n;
 }
 
-int acts_moves(struct acts_moves *out, const struct model_options *o, const struct acts_ways *w,
+int acts_moves(struct acts_moves *out, const struct model_options *o, const struct placement *w,
                size_t buffers, struct err *err)
 {
     size_t            n = acts_list(o, w, NULL);
@@ -423,7 +423,7 @@ double acts_stay(const struct model_options *o, size_t buffers)
 }
 
 /* Bytes of all kept activations. */
-static uint64_t kept_bytes(const struct acts_sizes *s, const struct acts_ways *w)
+static uint64_t kept_bytes(const struct acts_sizes *s, const struct placement *w)
 {
     uint64_t bytes = 0;
 
@@ -448,10 +448,12 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
 {
     struct acts_sizes sizes = acts_sizes(o);
 
-    assert(!o->training || o->ways.of[ACTS_INPUT].kept + o->ways.of[ACTS_INPUT].offloaded ==
+    const struct placement *w = &o->placement;
+
+    assert(!o->training || w->of[ACTS_INPUT].kept + w->of[ACTS_INPUT].offloaded ==
                                o->config.n_layer);
     *a = (struct acts){ .o = settled(o) };
-    uint64_t need = kept_bytes(&sizes, &a->o.ways), pool = a->o.pool > need ? a->o.pool : need;
+    uint64_t need = kept_bytes(&sizes, &a->o.placement), pool = a->o.pool > need ? a->o.pool : need;
     a->o.pool = pool;
     pool += o->spare;
     lay(a, sizes.flow, pool);
@@ -459,32 +461,32 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     if (rc)
         return rc;
     lay(a, sizes.flow, pool);
-    acts_set_ways(a, &a->o.ways);
+    acts_place(a, &a->o.placement);
     acts_fill_rope(&a->work, &o->config, o->seq);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     return 0;
 }
 
-/* ---- ways ---- */
+/* ---- the placement ---- */
 
-void acts_set_ways(struct acts *a, const struct acts_ways *w)
+void acts_place(struct acts *a, const struct placement *w)
 {
     uint64_t at = 0;
 
-    a->ways = *w;
+    a->placement = *w;
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         assert(w->of[p].kept + w->of[p].offloaded <= a->o.config.n_layer);
         a->at[p] = at;
         at += w->of[p].kept * a->o.grad_accum * part_bytes(&a->o, p);
     }
-    assert(at <= a->o.pool + (ways_offload_any(w) ? 0 : a->o.spare));
+    assert(at <= a->o.pool + (placement_offloads(w) ? 0 : a->o.spare));
     arena_give_back(a->pool + at, a->o.pool + a->o.spare - at);
 }
 
-enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
+enum acts_policy acts_policy(const struct acts *a, size_t layer, enum acts_part part)
 {
-    return ways_of(&a->ways, a->o.config.n_layer, layer, part);
+    return placement_of(&a->placement, a->o.config.n_layer, layer, part);
 }
 
 /* ---- where activations stand ---- */
@@ -492,7 +494,7 @@ enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
 /* Where the kept part of (layer, micro) begins. */
 static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts_part part)
 {
-    size_t among = layer + a->ways.of[part].kept - a->o.config.n_layer - 1; // index among the
+    size_t among = layer + a->placement.of[part].kept - a->o.config.n_layer - 1; // index among the
                                                                             // layers that keep it
 
     return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * part_bytes(&a->o, part);
@@ -500,7 +502,7 @@ static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts
 
 static int is_kept(const struct acts *a, size_t layer, enum acts_part part)
 {
-    return layer <= a->o.config.n_layer && acts_way(a, layer, part) == ACTS_KEPT;
+    return layer <= a->o.config.n_layer && acts_policy(a, layer, part) == ACTS_KEPT;
 }
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
@@ -552,7 +554,7 @@ size_t acts_pieces(const struct acts *a, size_t layer)
     size_t n = 0;
 
     for (enum piece_kind i = 0; i < PIECES; i++)
-        n += piece_row_bytes(&a->o, &a->ways, layer, i) > 0;
+        n += piece_row_bytes(&a->o, &a->placement, layer, i) > 0;
     return n;
 }
 
@@ -565,7 +567,7 @@ size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_ki
         struct acts_set set = { { (char *)acts_input(a, layer, micro) +
                                   first * acts_row_bytes(&a->o, ACTS_INPUT, 0) } };
 
-        if (acts_way(a, layer, p) != ACTS_OFFLOADED)
+        if (acts_policy(a, layer, p) != ACTS_OFFLOADED)
             continue;
         if (p != ACTS_INPUT)
             set = acts_at(a, p, layer, micro, first);

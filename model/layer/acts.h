@@ -2,8 +2,8 @@
  * one arena, which is allocated at open. A step allocates nothing.
  *
  * Backward needs three parts of every micro-batch of a layer: its input, attention's arrays and
- * the MLP's. Each part is kept, recomputed or offloaded (ways.h). Kept parts stand in a pool,
- * whose layout changes when the ways change. The residual stream is one array, which every layer
+ * the MLP's. Each part is kept, recomputed or offloaded (placement.h). Kept parts stand in a pool,
+ * whose layout changes with the placement. The residual stream is one array, which every layer
  * updates in place; a layer whose input is kept has an array of its own. Attention's arrays are
  * needed for the whole micro-batch. All layers that do not keep them share one set. The MLP's
  * arrays are needed for one chunk of tokens at a time. */
@@ -117,7 +117,7 @@ struct acts {
     /* Only acts.c uses the members below. */
     struct model_options o; // settled
     struct arena     arena;
-    struct acts_ways ways;
+    struct placement placement;
     char            *flow;             // (accum, N, C)
     char            *pool;
     size_t           at[ACTS_PARTS];   // offset of each part's kept layers in the pool
@@ -126,10 +126,10 @@ struct acts {
     struct acts_held held[ACTS_PARTS];
 };
 
-/* Bytes of each part, for the memory plan. They follow from the options alone; ways and pool do
- * not matter. The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer
- * count all micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded
- * part moves moved_per_layer bytes, in pieces of at most `piece` bytes. */
+/* Bytes of each part, for the memory plan. They follow from the options alone; placement and pool
+ * do not matter. The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer
+ * count all micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded part
+ * moves moved_per_layer bytes, in pieces of at most `piece` bytes. */
 struct acts_sizes {
     uint64_t flow, kept_per_layer[ACTS_PARTS], work, head;
     uint64_t moved_per_layer[ACTS_PARTS], piece;
@@ -138,13 +138,13 @@ struct acts_sizes acts_sizes(const struct model_options *o);
 /* Lists the pieces of a step with full micro-batches, in the order in which forward pushes them.
  * Returns their number. If out is NULL, it only returns an upper bound on the number, which also
  * holds where lengths vary. */
-size_t            acts_list(const struct model_options *o, const struct acts_ways *w,
+size_t            acts_list(const struct model_options *o, const struct placement *w,
                             struct act_item *out);
 /* Computes with act_rule_moves the bytes of these pieces that are written and read with so many
  * buffers. all: the bytes of all pieces. 0, or an error if memory is short. */
 struct acts_moves { uint64_t written, read, all; };
 int               acts_moves(struct acts_moves *out, const struct model_options *o,
-                             const struct acts_ways *w, size_t buffers, struct err *err);
+                             const struct placement *w, size_t buffers, struct err *err);
 /* A lower bound on the offloaded bytes that stay in memory if there are so many buffers. A
  * buffer that no coming piece needs keeps its piece (act_rule.h). */
 double            acts_stay(const struct model_options *o, size_t buffers);
@@ -152,10 +152,10 @@ double            acts_stay(const struct model_options *o, size_t buffers);
 int  acts_open(struct acts *a, const struct model_options *o, struct err *err);
 static inline void acts_close(struct acts *a) { arena_free(&a->arena); }
 
-/* Sets the ways of all coming passes; call it between passes. The kept parts must fit into the
+/* Sets the placement of all coming passes; call it between passes. The kept parts must fit into the
  * pool. The unused rest of the pool is given back to the system. */
-void          acts_set_ways(struct acts *a, const struct acts_ways *w);
-enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part);
+void          acts_place(struct acts *a, const struct placement *w);
+enum acts_policy acts_policy(const struct acts *a, size_t layer, enum acts_part part);
 
 /* The residual stream that is the input of block `block` (1..n_layer + 1), (N, C). It is the
  * layer's own array if the input is kept. Otherwise it is the shared array, which the next layer
@@ -189,9 +189,9 @@ void   acts_lay(struct arena *a, struct acts_set *s, const struct model_options 
  * micro-batch is then one record: inputs, then MLP chunks. Otherwise there are up to two
  * records. The first has the QKV pieces of all chunks, the second has the other pieces, chunk by
  * chunk. Backward reads the second record first. */
-int    acts_inputs_first(const struct acts_ways *w, size_t n_layer, size_t layer);
+int    acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer);
 /* The number of records of a layer's micro-batch. */
-size_t acts_records(const struct model_options *o, const struct acts_ways *w, size_t layer);
+size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer);
 /* The number of pieces of one chunk of a layer. */
 size_t acts_pieces(const struct acts *a, size_t layer);
 /* Lists a piece's arrays, from token `first` on; each has one row a token. Returns their number,

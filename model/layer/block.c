@@ -80,7 +80,7 @@ struct turn {
     struct model      *m;
     const struct arch *arch;
     size_t             layer, micro;
-    enum acts_way      way[ACTS_PARTS]; // how each part is treated in this pass
+    enum acts_policy      way[ACTS_PARTS]; // how each part is treated in this pass
     int                offloads;        // this pass pushes and pops the offloaded parts
     int                inputs_first;    // see acts.h
     size_t             rows, seq, N;    // N = rows x seq
@@ -111,11 +111,11 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro,
 
     t.offloads = m->records.stream && layer >= m->lowest; // an evaluation offloads nothing
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
-        t.way[p] = acts_way(&m->acts, layer, p);
+        t.way[p] = acts_policy(&m->acts, layer, p);
         if (t.way[p] == ACTS_OFFLOADED && !t.offloads)
             t.way[p] = ACTS_RECOMPUTED;
     }
-    t.inputs_first = t.offloads && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
+    t.inputs_first = t.offloads && acts_inputs_first(&m->acts.placement, m->o.config.n_layer,
                                                             layer);
     if (m->o.training)
         t.all.dx = w->dx + micro * model_tokens(m) * m->o.config.n_embd;
