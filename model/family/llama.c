@@ -266,8 +266,8 @@ static void mid_backward(const struct layer *l)
 
     if (l->m->o.config.arch->post_norms)
         dy = gave_backward(l, LLAMA_POST_1, &post);
-    layer_gradient(l, O_PROJ, l->attn.at[ATTN_OUT], dy);
     layer_back(l, O_PROJ, l->dattn, dy);
+    layer_gradient(l, O_PROJ, l->attn.at[ATTN_OUT], dy);
 }
 
 /* Turns gradients of normalised heads into those of RAW. */

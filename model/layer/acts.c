@@ -63,12 +63,12 @@ void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T)
 }
 
 /* Columns of the adapters' widest input or output, and of their widest output that is a part of a
- * product's. */
-struct widths { size_t any, part; };
+ * product's. `tensors`: most tensors of an adapted matrix. */
+struct widths { size_t any, part, tensors; };
 
 static struct widths adapter_widths(const struct model_config *g)
 {
-    struct widths w = { 0, 0 };
+    struct widths w = { 0 };
 
     for (size_t m = 0; m < g->arch->n_matrices; m++) {
         struct arch_matrix of = arch_matrix(g, m);
@@ -79,6 +79,7 @@ static struct widths adapter_widths(const struct model_config *g)
 
             w.any = size_max(w.any, size_max(out, in));
             w.part = size_max(w.part, of.n > 1 ? out : 0);
+            w.tensors = size_max(w.tensors, out ? of.n : 0);
         }
     }
     return w;
@@ -94,7 +95,9 @@ void acts_lay_adapter(struct arena *a, struct acts_work *w, const struct model_o
         return;
     w->adapter.wide = arena_take(a, R * widths.any * sizeof(float));
     w->adapter.sums = arena_take(a, R * lora->rank * sizeof(float));
-    w->adapter.narrow = o->dtype == DT_F32 ? NULL : arena_take(a, R * lora->rank * e);
+    w->adapter.h = arena_take(a, R * lora->rank * e);
+    if (o->training)
+        w->adapter.dh = arena_take(a, widths.tensors * R * lora->rank * e);
     if (o->training && lora->dropout > 0)
         w->adapter.in = arena_take(a, R * widths.any * e);
     if (o->training && widths.part)

@@ -66,7 +66,8 @@ struct acts_work {
         void  *in;      // (R, W) dt: input behind dropout; only in training
         float *wide;    // (R, W)
         float *sums;    // (R, r)
-        void  *narrow;  // (R, r) dt, in bf16
+        void  *h;       // (R, r) dt
+        void  *dh;      // (tensors of a matrix, R, r) dt; only in training
         void  *part;    // (R, O) dt; only in training
     } adapter;
 };

@@ -65,7 +65,8 @@ void layer_product(const struct layer *l, size_t which, void *out, const void *i
 void layer_fc(const struct layer *l);
 /* din = dout W'. */
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout);
-/* Adds or writes (fresh) the gradient of W from these rows. */
+/* Adds or writes (fresh) the gradient of W from these rows. layer_back of the same matrix and rows
+ * runs before it. */
 void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout);
 
 /* Applies RoPE to the heads of queries and keys in x (n, DIM_QKV), by their positions. With
