@@ -38,7 +38,7 @@ struct adapt {
                                          // never measured
     int               skip;   // number of coming steps that do not count
     size_t            n;      // steps in the window
-    size_t            buffers; // buffers for pieces
+    size_t            buffers; // buffers for items
     double            each[ADAPT_WINDOW]; // seconds
     struct adapt_sum  sum;
     enum { ADAPT_SEARCHING, ADAPT_CONFIRMING, ADAPT_SETTLED } state;

@@ -63,7 +63,7 @@ void pass_offload_begin(struct trainer *t, struct pass *p)
 
     for (size_t b = 1; !p->evaluates && b <= t->o.model.config.n_layer; b++)
         for (size_t a = 0; a < p->micros; a++)
-            left += block_pieces(&t->model, b, a);
+            left += block_items(&t->model, b, a);
     t->model.records = (struct records){ .stream = left ? t->stream : NULL, .left = left,
                                          .step = p->step, .start_ns = &p->start_ns };
 }

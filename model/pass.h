@@ -43,7 +43,7 @@ int  pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, si
 void pass_release(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t b,
                   const struct block_wires *w);
 
-/* Tells the model how many pieces of activations the pass will offload; an evaluation offloads
+/* Tells the model how many items of activations the pass will offload; an evaluation offloads
  * none. Call it before forward. */
 void pass_offload_begin(struct trainer *t, struct pass *p);
 

@@ -9,7 +9,7 @@
 
 struct forecast {
     struct step_time       own;   // siTrain's step; step_time.h says which phases overlap
-    struct step_time_serial turns; // the step of ZeRO-Infinity and Smart-Infinity: phases in turn
+    struct step_time_serial serial; // the step of ZeRO-Infinity and Smart-Infinity: phases in turn
     double F, B;                  // computing: forward; backward with the head and gradients
     double head, norm;            // parts of B: the head; norm, checksums, Top-K of gradients
     double update, gradient, wire; // transfers, each alone: T_opt, T_grad, T_swap of the paper

@@ -197,7 +197,7 @@ int memory_whole(const struct budget *plan, const struct run_config *run,
 }
 
 /* Sets which activations go to devices. If that is chosen later, it is all. If lengths vary, there
- * are fewer bytes than with full micro-batches, but there may be more pieces. */
+ * are fewer bytes than with full micro-batches, but there may be more items. */
 static int acts_set(struct run_acts *out, const struct budget *plan,
                     const struct memory_request *r, struct err *err)
 {
@@ -210,7 +210,7 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
     model.whole = memory_whole(plan, r->run, &model);
     rc = acts_moves(&moves, &model, &w, plan->record_buffers, err);
     *out = (struct run_acts){ .n = acts_list(&model, &w, NULL), .area = moves.all,
-                              .bytes = acts_sizes(&model).piece,
+                              .bytes = acts_sizes(&model).item,
                               .buffers = plan->record_buffers };
     if (!r->acts->adapts) { // later choices are not computed here
         out->written = moves.written;
@@ -231,7 +231,7 @@ static void acts_request(struct budget_request *b, const struct memory_request *
     b->head = acts.head;
     b->block_inputs = acts.flow + (offloads ? 0 : L * inputs);
     b->kept_per_layer = inside + (offloads ? inputs : 0);
-    b->record_buffer = offloads ? acts.piece : 0;
+    b->record_buffer = offloads ? acts.item : 0;
     b->pool_most = offloads && r->acts->adapts ? L * b->kept_per_layer : 0;
     b->keep = r->acts ? r->acts->keep : 0;
 }

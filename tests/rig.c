@@ -23,7 +23,7 @@ struct rig rig_open(const struct trainer_options *o, const float *params, float 
                                        .weight_decay = weight_decay,
                                        .decay_all = decay_all,
                                        .params = params,
-                                       .piece_bytes = acts_sizes(&o->model).piece };
+                                       .piece_bytes = acts_sizes(&o->model).item };
     struct rig rig = { .stream = stream_plain_open(&so) };
     struct err err = { 0 };
 

@@ -200,7 +200,7 @@ static void logits(struct adapted *a, size_t single)
     struct family              *m = &a->family;
     struct stream_plain_options so = { .config = a->config, .wire = DT_F32, .params = a->params };
     struct decode_options       o = { .config = a->config, .batch = m->batch, .positions = m->seq,
-                                      .piece = m->seq, .dtype = DT_F32, .threads = 2 };
+                                      .prefill = m->seq, .dtype = DT_F32, .threads = 2 };
     struct stream              *s = stream_plain_open(&so);
     const int32_t              *ids[8];
     size_t                      n[8];

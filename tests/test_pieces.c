@@ -319,7 +319,7 @@ static void so_is_a_classifier_s(void **state)
 static void logits_of(struct model_config g, enum dtype dt, float *out)
 {
     struct stream_plain_options so = { .config = g, .wire = dt };
-    struct decode_options       o = { .config = g, .batch = 2, .positions = 20, .piece = 8,
+    struct decode_options       o = { .config = g, .batch = 2, .positions = 20, .prefill = 8,
                                       .dtype = dt, .threads = 1 };
     struct stream *s = stream_plain_open(&so);
     struct decode *d;

@@ -1,4 +1,4 @@
-/* test_step.c: a step beside its arithmetic: dropout, activations in pieces, evaluations between
+/* test_step.c: a step beside its arithmetic: dropout, activations in items, evaluations between
  * steps, values that are not finite, options that are refused, and how much memory is planned, kept
  * and offloaded. */
 #include <setjmp.h>
@@ -89,7 +89,7 @@ static void test_dropout(void **state)
     fixture_close(f);
 }
 
-/* Micro-batches of three chunks, the last one shorter: what leaves piece by piece comes back as it
+/* Micro-batches of three chunks, the last one shorter: what leaves item by item comes back as it
  * was, whichever parts of a layer they are of. */
 static void chunks_as_kept(const struct arch *arch)
 {
@@ -272,10 +272,10 @@ static void test_sizes(void **state)
     assert_int_equal(one.kept_per_layer[ACTS_MLP], 4096u * (4 * 768 * 2 + 768 * 4 + 2 * 4));
     assert_int_equal(one.moved_per_layer[ACTS_MLP], 4096u * 4 * 768 * 2);
     assert_int_equal(one.moved_per_layer[ACTS_ATTN], one.kept_per_layer[ACTS_ATTN]);
-    assert_int_equal(one.piece, 1024u * 4 * 768 * 2);
+    assert_int_equal(one.item, 1024u * 4 * 768 * 2);
     o.model.whole = 1;
     assert_int_equal(acts_sizes(&o.model).moved_per_layer[ACTS_MLP], two.kept_per_layer[ACTS_MLP]);
-    assert_int_equal(acts_sizes(&o.model).piece, one.piece);
+    assert_int_equal(acts_sizes(&o.model).item, one.item);
     assert_int_equal(two.kept_per_layer[ACTS_MLP], 2 * one.kept_per_layer[ACTS_MLP]);
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y

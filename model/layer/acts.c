@@ -243,22 +243,22 @@ static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
     return round_up(in.used, ARENA_LINE);
 }
 
-/* The piece that an array belongs to. */
-static enum piece_kind piece_of(enum acts_part part, size_t array)
+/* The item that an array belongs to. */
+static enum item_kind item_of(enum acts_part part, size_t array)
 {
     if (part == ACTS_MLP)
-        return array == MLP_FC ? PIECE_FC : PIECE_MLP;
-    return part == ACTS_ATTN && array == ATTN_QKV ? PIECE_QKV : PIECE_MID;
+        return array == MLP_FC ? ITEM_FC : ITEM_MLP;
+    return part == ACTS_ATTN && array == ATTN_QKV ? ITEM_QKV : ITEM_MID;
 }
 
-/* Bytes per token that a part has in a piece. */
+/* Bytes per token that a part has in an item. */
 static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
-                             enum piece_kind piece)
+                             enum item_kind item)
 {
     size_t bytes = 0;
 
     for (size_t i = 0; is_array(o, part, i); i++)
-        bytes += piece_of(part, i) == piece ? acts_row_bytes(o, part, i) : 0;
+        bytes += item_of(part, i) == item ? acts_row_bytes(o, part, i) : 0;
     return bytes;
 }
 
@@ -269,7 +269,7 @@ int acts_can_whole(const struct model_options *o)
 
 size_t acts_rest_bytes(const struct model_options *o)
 {
-    return part_row_bytes(o, ACTS_MLP, PIECE_MLP);
+    return part_row_bytes(o, ACTS_MLP, ITEM_MLP);
 }
 
 /* Bytes per token of a part that is offloaded. */
@@ -277,34 +277,34 @@ static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 {
     uint64_t bytes = 0;
 
-    for (enum piece_kind i = 0; i < PIECES; i++)
-        bytes += i == PIECE_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
+    for (enum item_kind i = 0; i < ITEMS; i++)
+        bytes += i == ITEM_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
     return bytes;
 }
 
-/* Bytes per token of a layer's piece. Counts offloaded parts only. */
-static size_t piece_row_bytes(const struct model_options *o, const struct placement *w,
-                              size_t layer, enum piece_kind piece)
+/* Bytes per token of a layer's item. Counts offloaded parts only. */
+static size_t item_row_bytes(const struct model_options *o, const struct placement *w,
+                              size_t layer, enum item_kind item)
 {
     size_t bytes = 0;
 
-    for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || o->whole); p++)
+    for (enum acts_part p = 0; p < ACTS_PARTS && (item != ITEM_MLP || o->whole); p++)
         if (placement_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
-            bytes += part_row_bytes(o, p, piece);
+            bytes += part_row_bytes(o, p, item);
     return bytes;
 }
 
-/* Bytes of the largest piece, if everything were offloaded. */
-static uint64_t piece_bytes(const struct model_options *o)
+/* Bytes of the largest item, if everything were offloaded. */
+static uint64_t item_bytes(const struct model_options *o)
 {
     uint64_t most = 0;
 
-    for (enum piece_kind i = 0; i < PIECES; i++) {
+    for (enum item_kind i = 0; i < ITEMS; i++) {
         uint64_t row = 0;
 
         for (enum acts_part p = 0; p < ACTS_PARTS; p++)
             row += part_row_bytes(o, p, i);
-        most = row > most && (i != PIECE_MLP || acts_can_whole(o)) ? row : most;
+        most = row > most && (i != ITEM_MLP || acts_can_whole(o)) ? row : most;
     }
     return most * size_min(tokens(o), CHUNK_ROWS);
 }
@@ -339,7 +339,7 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
         out.kept_per_layer[p] = o->grad_accum * part_bytes(o, p);
         out.moved_per_layer[p] = o->grad_accum * tokens(o) * moved_bytes(o, p);
     }
-    out.piece = o->training ? piece_bytes(o) : 0;
+    out.item = o->training ? item_bytes(o) : 0;
     return out;
 }
 
@@ -351,30 +351,30 @@ int acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer)
 
 size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer)
 {
-    int attn = piece_row_bytes(o, w, layer, PIECE_QKV) > 0,
-        rest = piece_row_bytes(o, w, layer, PIECE_MID) + piece_row_bytes(o, w, layer, PIECE_FC) > 0;
+    int attn = item_row_bytes(o, w, layer, ITEM_QKV) > 0,
+        rest = item_row_bytes(o, w, layer, ITEM_MID) + item_row_bytes(o, w, layer, ITEM_FC) > 0;
 
     return (size_t)attn + (size_t)rest;
 }
 
-/* Lists the pieces of a layer's micro-batch. With `before`, these are the pieces that all chunks
+/* Lists the items of a layer's micro-batch. With `before`, these are the items that all chunks
  * push before anything else; otherwise the others, chunk by chunk. `first` says that they begin a
  * record. */
 static size_t list_layer(const struct model_options *o, const struct placement *w, size_t layer,
                          int before, int first, struct act_item *out)
 {
-    enum piece_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? PIECE_MID : PIECE_QKV;
-    size_t          row[PIECES], kinds = 0, n = 0, rows;
+    enum item_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? ITEM_MID : ITEM_QKV;
+    size_t          row[ITEMS], kinds = 0, n = 0, rows;
 
-    for (enum piece_kind i = 0; i < PIECES; i++) {
-        row[i] = (i == alone) == before ? piece_row_bytes(o, w, layer, i) : 0;
+    for (enum item_kind i = 0; i < ITEMS; i++) {
+        row[i] = (i == alone) == before ? item_row_bytes(o, w, layer, i) : 0;
         kinds += row[i] > 0;
     }
     if (!out)
         return chunks(o) * kinds;
     for (size_t at = 0; at < tokens(o); at += rows) {
         rows = products_rows(tokens(o) - at, CHUNK_ROWS, products_unit(o));
-        for (enum piece_kind i = 0; i < PIECES; i++) {
+        for (enum item_kind i = 0; i < ITEMS; i++) {
             if (!row[i])
                 continue;
             out[n++] = (struct act_item){ rows * row[i], first };
@@ -419,10 +419,10 @@ int acts_moves(struct acts_moves *out, const struct model_options *o, const stru
 
 double acts_stay(const struct model_options *o, size_t buffers)
 {
-    double pieces = (double)(o->grad_accum * chunks(o));
+    double items = (double)(o->grad_accum * chunks(o));
     double stay = (double)act_rule_stay(buffers);
 
-    return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
+    return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / items;
 }
 
 /* Bytes of all kept activations. */
@@ -552,21 +552,21 @@ void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, 
         a->held[part] = (struct acts_held){ layer, micro, first };
 }
 
-size_t acts_pieces(const struct acts *a, size_t layer)
+size_t acts_items(const struct acts *a, size_t layer)
 {
     size_t n = 0;
 
-    for (enum piece_kind i = 0; i < PIECES; i++)
-        n += piece_row_bytes(&a->o, &a->placement, layer, i) > 0;
+    for (enum item_kind i = 0; i < ITEMS; i++)
+        n += item_row_bytes(&a->o, &a->placement, layer, i) > 0;
     return n;
 }
 
-size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_kind piece,
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum item_kind item,
                  size_t first, struct acts_rows out[ACTS_ROWS])
 {
     size_t n = 0;
 
-    for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || a->o.whole); p++) {
+    for (enum acts_part p = 0; p < ACTS_PARTS && (item != ITEM_MLP || a->o.whole); p++) {
         struct acts_set set = { { (char *)acts_input(a, layer, micro) +
                                   first * acts_row_bytes(&a->o, ACTS_INPUT, 0) } };
 
@@ -575,7 +575,7 @@ size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_ki
         if (p != ACTS_INPUT)
             set = acts_at(a, p, layer, micro, first);
         for (size_t i = 0; is_array(&a->o, p, i); i++)
-            if (piece_of(p, i) == piece)
+            if (item_of(p, i) == item)
                 out[n++] = (struct acts_rows){ set.at[i], acts_row_bytes(&a->o, p, i) };
     }
     return n;
