@@ -1,6 +1,9 @@
 /* schema.c: creates the measuring tables, recognises a run's database, and upgrades one of an older
  * format.
  *
+ * Format 9 has the tables of format 4, too. Only runs with a base in place have it
+ * (--base-in-place): programs of format 8 would look for its blocks on devices.
+ *
  * Format 8 has the tables of format 4, too. Only runs with packed blocks have it (--base-dtype):
  * programs of format 7 would take their bits for parameters.
  *
@@ -24,7 +27,7 @@
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_PACKED, OLDEST = 2 }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_IN_PLACE, OLDEST = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                   // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"

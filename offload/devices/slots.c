@@ -4,6 +4,7 @@
 
 #include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
+#include "offload/devices/base_files.h"
 
 /* ---- making */
 
@@ -257,8 +258,12 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
 
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
-    struct slots_reader *m = ctx;
+    struct slots_reader     *m = ctx;
+    const struct run_config *cfg = &m->dev->cfg;
 
+    if (run_in_place(cfg, block))
+        return base_files_read(cfg->base, cfg->wire_dt, block, run_first(cfg, block) + first, n,
+                               out, err);
     for (size_t part; n > 0; out += part, first += part, n -= part) {
         int rc = slots_reader_hold(m, block, first, err);
 

@@ -41,7 +41,7 @@ static double params_of(const struct run_config *cfg, struct route_span of)
     double sum = 0;
 
     for (size_t b = of.first; b < of.end; b++)
-        sum += (double)cfg->block_params[b];
+        sum += (double)run_held(cfg)[b];
     return sum;
 }
 
@@ -96,8 +96,8 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
         return rc;
     *out = (struct step_share){
         .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
-        .block_0 = padded_of(&st, route_first(&cfg->route)).most /
-                   params_of(cfg, route_first(&cfg->route)),
+        .block_0 = part(padded_of(&st, route_first(&cfg->route)).most,
+                        params_of(cfg, route_first(&cfg->route))),
     };
     store_release(&st);
     return 0;

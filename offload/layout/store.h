@@ -7,7 +7,8 @@
  * block.
  *
  * A subgroup of a frozen block (route.h) has one slot, for good. The slot holds the wire parameters
- * alone. It has no spare slots, no gradient area and no residual areas. */
+ * alone. It has no spare slots, no gradient area and no residual areas. A block in place has no
+ * subgroups. */
 #pragma once
 
 #include "data/base/round.h"

@@ -13,6 +13,7 @@ struct lora_opts {
     const char *targets; // names for lora_targets_named; NULL: PEFT's choice
     int         rs;
     int         base; // enum quant: --base-dtype
+    int         in_place; // --base-in-place
 };
 
 extern const struct opt_row lora_rows[];
