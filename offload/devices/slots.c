@@ -127,9 +127,9 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
 
     parcels = size_max(1, size_min(size_min(parcels, n), PARCELS));
 
-    *made = (struct journal){ .subs = calloc(n, sizeof *made->subs) };
+    *made = (struct journal){ .subs = calloc(n + 1, sizeof *made->subs) };
     if (st->error_feedback)
-        made->residuals = calloc(n, sizeof *made->residuals);
+        made->residuals = calloc(n + 1, sizeof *made->residuals);
     for (size_t i = 0; i < parcels && !rc; i++)
         rc = (parcel[i].buf = devices_buffer(d, store_sub_bytes(st, max))) ? 0 : -ENOMEM;
     if (rc || !made->subs || (st->error_feedback && !made->residuals))

@@ -47,6 +47,7 @@ static void shard_cut(struct store *s, size_t block, int trains, size_t device, 
 static void blocks_cut(struct store *s, const struct run_config *cfg, size_t max)
 {
     s->n_subs = 0;
+    s->max_pad = CSD_ALIGN_PARAMS; // also of a rank whose devices hold nothing
     for (size_t b = 0; b < s->n_blocks; b++) {
         size_t n = run_held(cfg)[b], shard = store_pad(div_up(n, s->n_devices));
 
@@ -135,7 +136,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
         store_release(s);
         return -EINVAL;
     }
-    s->subs = calloc(s->n_subs, sizeof *s->subs);
+    s->subs = calloc(s->n_subs + 1, sizeof *s->subs);
     s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes); // at most one a shard
     if (!s->subs || !s->classes)
         goto nomem;

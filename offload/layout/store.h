@@ -57,7 +57,7 @@ struct store {
     struct store_sub   *subs;    // (n_subs)
     struct store_class *classes; // (n_classes)
     uint64_t *device_bytes; // (n_devices)
-    size_t   max_pad;       // the largest n_pad
+    size_t   max_pad;       // the largest n_pad; if there is no subgroup, the smallest possible
     size_t   update_pad;    // the largest n_pad of a trained subgroup
 };
 

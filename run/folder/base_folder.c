@@ -190,8 +190,9 @@ static int open_folder(struct session *s, const char *dir, struct err *err)
         err_set(&why, rc, "it has %zu files of tensors, and the base had %zu",
                 hf_base_files(s->base)->n, count_files(s));
     }
-    return rc ? err_set(err, rc == -EINVAL ? -ESTALE : rc, "the base of %.200s is not in %.200s "
-                        "(%.300s): put it back, or say with --base HFDIR where it is", s->dir,
+    return rc ? err_set(err, rc == -EINVAL ? -ESTALE : rc, "the base of %.200s cannot be read in "
+                        "%.200s (%.300s): put it back as it was, or say with --base HFDIR where "
+                        "it is", s->dir,
                         dir ? dir : s->base_dir ? s->base_dir : "its folder", why.text)
               : 0;
 }
