@@ -11,6 +11,7 @@
 #include "model/file/finite.h"
 #include "model/file/peft.h"
 #include "offload/devices/devices.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
@@ -161,6 +162,7 @@ static int check(const struct newrun *n, struct err *err)
     uint64_t seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
     int      rc = creation_check(n->dir, err);
 
+    rc = rc ? rc : base_folder_refuse(&n->o->lora, n->base, err);
     rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
     if (!rc && n->tokenizer)
@@ -255,16 +257,6 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
     return keep_option(&k, &init, 1, n->init);
 }
 
-/* Store the folder of the model that adapters belong to. An exported adapter names it. */
-static int store_base(struct session *s, const struct newrun *n, struct err *err)
-{
-    char *full = n->base && n->config.lora.rank ? realpath(n->base, NULL) : NULL;
-    int   rc = full ? settings_set(s->log, err, "lora.base=%s", full) : 0;
-
-    free(full);
-    return rc;
-}
-
 /* Store a classifier's class names and padding id, and send the notices about its data. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
@@ -335,7 +327,7 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
         (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
         (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)) ||
-        (rc = store_base(s, n, err)))
+        (rc = base_folder_store(s, n->base, err)))
         return rc;
     return store_classifier(s, n, err);
 }
@@ -443,7 +435,9 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
 {
     struct begun o = { .new = { .s = s } };
     int           rc = find_begun(&o, s, n, err);
-    struct watch  w = work_begin(n->events, "making the states of %s", n->dir);
+
+    rc = rc ? rc : base_folder_make(s, n->base, &o.source, err);
+    struct watch w = work_begin(n->events, "making the states of %s", n->dir);
 
     s->run.watch = &w;
     if (!rc && s->ranks.size > 1)
