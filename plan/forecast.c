@@ -104,7 +104,7 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
     static const enum forecast_by of[STEP_RESOURCES] = {
         [STEP_COMPUTING] = FORECAST_COMPUTING, [STEP_DRIVES] = FORECAST_DRIVES,
         [STEP_UP] = FORECAST_UP, [STEP_DOWN] = FORECAST_DOWN, [STEP_HOST] = FORECAST_UPDATES,
-        [STEP_NETWORK] = FORECAST_NETWORK };
+        [STEP_NETWORK] = FORECAST_NETWORK, [STEP_FILES] = FORECAST_FILES };
     double           seconds[FORECAST_UPDATES + 1] = { 0 };
     enum forecast_by forward = of[f->own.forward_by];
 
@@ -127,7 +127,7 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
     *s = (struct session){ .config = from->config, .rows = from->rows, .o = from->o,
-                            .spares = from->spares, .ranks = from->ranks };
+                            .spares = from->spares, .ranks = from->ranks, .base = from->base };
     snprintf(s->dir, sizeof s->dir, "%s", from->dir);
     s->o.mode = mode;
     s->o.compress = compress;
@@ -193,6 +193,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
         rates = (struct step_rates){ 0 };
     rates.network = m->network;
     rates.latency = m->latency;
+    rates.files = m->m->n_drives ? m->m->drive[0].read : 0; // on the first drive, or one like it
     int rc = m->m->n_drives && !drives ? err_set(err, -ENOMEM, "out of memory") : 0;
     rc = rc ? rc : topology_open(&t, &links, s->run.n_devices, err);
     const struct machine_work         of = work_of(s);
@@ -243,6 +244,7 @@ static int forecast_once(struct forecast *out, const struct session *from, int m
         rc = mode == RUN_MEM ? forecast_mem(out, &w, &s, &plan, m->m, err)
                              : forecast_devices(out, &w, &s, &plan, m, err);
     }
+    s.base = NULL; // it is the other's
     session_close(&s);
     return rc;
 }
@@ -278,6 +280,7 @@ int forecast_fits(const struct session *from, uint64_t disk)
     uint64_t least = memory.device_bytes;
     if (!rc && least > disk && s.o.spare_slots == TRAIN_SPARES_AUTO && s.o.mode != RUN_MEM)
         rc = spares_bytes(&least, &s, RUN_SPARES_FEW, &refusal);
+    s.base = NULL;
     session_close(&s);
     return !rc && least <= disk;
 }

@@ -17,7 +17,7 @@ struct forecast {
     double host_update, image;    // mode mem: the update, and a step's part of the images
     enum forecast_by {            // what sets the pace; by_seconds: in how much of the step
         FORECAST_COMPUTING, FORECAST_DRIVES, FORECAST_UP, FORECAST_DOWN,
-        FORECAST_NETWORK, FORECAST_UPDATES
+        FORECAST_NETWORK, FORECAST_FILES, FORECAST_UPDATES
     } by;
     double by_seconds;
     size_t kept;                  // layers whose activations are kept

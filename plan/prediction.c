@@ -23,6 +23,7 @@ static int forecast_own(struct forecast *f, const struct session *s,
 static const char *const pace_names[] = {
     [FORECAST_COMPUTING] = "computing", [FORECAST_DRIVES] = "drives", [FORECAST_UP] = "link up",
     [FORECAST_DOWN] = "link down", [FORECAST_NETWORK] = "network",
+    [FORECAST_FILES] = "files of the base",
     [FORECAST_UPDATES] = "updates' arithmetic" };
 
 /* Times of a step: computing alone, and the rest of both halves. The rest is waits, and the cores

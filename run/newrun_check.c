@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "offload/devices/devices.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
 #include "run/sources/source.h"
@@ -142,6 +143,7 @@ int newrun_check(const struct newrun *n, struct err *err)
     uint64_t seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
     int      rc = creation_check(n->dir, err);
 
+    rc = rc ? rc : base_folder_refuse(&n->o->lora, n->base, err);
     rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
     if (!rc && n->tokenizer)

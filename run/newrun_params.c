@@ -6,6 +6,7 @@
 #include "model/file/finite.h"
 #include "model/file/peft.h"
 #include "model/lora/adapted.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
 
 /* Initial parameters: those of a model, with new values for a head that it does not have; or,
@@ -109,7 +110,9 @@ int newrun_params(struct session *s, const struct newrun *n, struct err *err)
 {
     struct begun o = { .new = { .s = s } };
     int           rc = find_begun(&o, s, n, err);
-    struct watch  w = work_begin(n->events, "making the states of %s", n->dir);
+
+    rc = rc ? rc : base_folder_make(s, n->base, &o.source, err);
+    struct watch w = work_begin(n->events, "making the states of %s", n->dir);
 
     s->run.watch = &w;
     if (!rc && s->ranks.size > 1)

@@ -4,6 +4,7 @@
 
 #include "data/base/machine.h"
 #include "data/base/version.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
 
 #include <time.h>
@@ -80,16 +81,6 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
     return keep_option(&k, &init, 1, n->init);
 }
 
-/* Store the folder of the model that adapters belong to. An exported adapter names it. */
-static int store_base(struct session *s, const struct newrun *n, struct err *err)
-{
-    char *full = n->base && n->config.lora.rank ? realpath(n->base, NULL) : NULL;
-    int   rc = full ? settings_set(s->log, err, "lora.base=%s", full) : 0;
-
-    free(full);
-    return rc;
-}
-
 /* Store a classifier's class names and padding id, and send the notices about its data. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
@@ -151,7 +142,7 @@ int newrun_record(struct session *s, const struct newrun *n, struct err *err)
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
         (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
         (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)) ||
-        (rc = store_base(s, n, err)))
+        (rc = base_folder_store(s, n->base, err)))
         return rc;
     return store_classifier(s, n, err);
 }

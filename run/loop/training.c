@@ -12,6 +12,7 @@
 #include "offload/upkeep/recovery.h"
 #include "plan/mem_choice.h"
 #include "plan/wear.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/drives.h"
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
@@ -559,6 +560,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored
 
+    rc = rc ? rc : base_folder_open(s, err);
     rc = rc ? rc : recovery_run(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
     if (rc)
