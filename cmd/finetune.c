@@ -19,8 +19,6 @@
 #include "run/loop/finetune_results.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
-#include "run/loop/training.h"
-#include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/row_sources.h"
 #include "run/sources/source.h"

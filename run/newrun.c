@@ -8,7 +8,6 @@
 #include "run/folder/creation.h"
 #include "run/folder/settings.h"
 #include "run/folder/spares.h"
-#include "run/loop/training.h"
 #include "run/newrun_check.h"
 #include "run/newrun_params.h"
 #include "run/newrun_record.h"

@@ -2,7 +2,6 @@
  * end. */
 #include "cmd/terminal/draw.h"
 
-#include "data/opt/opt.h"
 
 #include <math.h>
 
