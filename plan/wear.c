@@ -4,6 +4,7 @@
  * step and rounded up, is a fixed part per step and one per subgroup. */
 #include "plan/wear.h"
 
+#include "data/opt/opt.h"
 #include "offload/estimate/traffic.h"
 #include "offload/layout/store.h"
 

@@ -7,6 +7,7 @@
 #include "data/base/clock.h"
 #include "data/base/nan.h"
 #include "data/base/visible.h"
+#include "data/opt/opt.h"
 
 #include <stdarg.h>
 #include <sys/ioctl.h>

@@ -6,6 +6,7 @@
 #include "model/lora/adapted.h"
 #include "model/file/hf.h"
 #include "run/folder/settings.h"
+#include "run/sources/tokenise.h"
 
 /* Writes the folder that *x describes, completed by what the run knows. Of a model with adapters:
  * with adapter, an adapter folder; otherwise both. */
