@@ -142,8 +142,9 @@ int journal_open(struct journal *j, struct runlog *log, size_t n_subs, int resid
                  struct err *err)
 {
     *j = (struct journal){ .subs = calloc(n_subs + 1, sizeof *j->subs),
-                           .grads = calloc(n_subs + 1, sizeof *j->grads),
-                           .residuals = residuals ? calloc(n_subs + 1, sizeof *j->residuals) : NULL };
+                           .grads = calloc(n_subs + 1, sizeof *j->grads) };
+    if (residuals)
+        j->residuals = calloc(n_subs + 1, sizeof *j->residuals);
     if (!j->subs || !j->grads || (residuals && !j->residuals))
         return err_set(err, -ENOMEM, "out of memory for the journal of %zu subgroups", n_subs);
     int rc = table_read(log, LEDGER_STATE, 1, j, err);
