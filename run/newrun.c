@@ -16,6 +16,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/spares.h"
 #include "run/loop/training.h"
+#include "run/newrun_devices.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/source.h"
@@ -25,86 +26,6 @@
 #include <time.h>
 
 /* ---- checks ---- */
-
-/* Check that a device exists, or that its parent folder does. */
-static int check_device(const char *path, struct err *err)
-{
-    char        dir[SESSION_PATH];
-    struct stat st;
-
-    if (strchr(path, '\n'))
-        return err_misuse(err,
-                          "--device: a path without line breaks is expected, but one has a line "
-                          "break after %.*s",
-                          (int)strcspn(path, "\n"), path);
-    if (stat(path, &st) == 0)
-        return 0;
-    snprintf(dir, sizeof dir, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = '\0';
-    if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
-        return 0;
-    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path,
-                      strerror(errno));
-}
-
-/* True if device i was already named and is not a folder. */
-static int is_twice(const struct opt_strings *devices, size_t i)
-{
-    const char *name = devices->item[i];
-    struct stat st;
-    size_t      j = 0;
-
-    while (strcmp(devices->item[j], name))
-        j++;
-    return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
-}
-
-/* Check the names of devices that would be created. A device in the run's own folder can only be
- * checked when the folder exists. */
-static int check_names(const struct train_opts *o, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < o->device.n && !rc; i++)
-        rc = output_check_name("--device", o->device.item[i], err);
-    for (size_t i = 0; i < train_opts_acts(o) && !rc; i++)
-        rc = output_check_name("--act-device", o->act_device.item[i], err);
-    return rc;
-}
-
-/* Check where the states would be stored, if they are stored at all. In mode mem, RUN's images may
- * be in RAM, because the states are there anyway. */
-static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
-{
-    int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
-                 !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
-    int rc = check_names(o, err);
-
-    if (!rc && stored && !o->device.n)
-        rc = devices_place_check(dir, NULL, o->device_in_ram, err);
-    for (size_t i = 0; i < o->device.n && !rc; i++) {
-        const char *name = o->device.item[i];
-
-        rc = check_device(name, err);
-        if (!rc && is_twice(&o->device, i))
-            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, "
-                            "a folder any number", name);
-        if (!rc && stored)
-            rc = devices_place_check(name, "--device", o->device_in_ram, err);
-    }
-    for (size_t i = 0; i < train_opts_acts(o) && !rc && stored; i++) {
-        const struct run_config cfg = { .force_device = o->force_device,
-                                        .device_in_ram = o->device_in_ram };
-
-        if (is_twice(&o->act_device, i))
-            rc = err_misuse(err, "--act-device %s was given twice: a file or a drive holds one, a "
-                            "folder any number", o->act_device.item[i]);
-        rc = rc ? rc : devices_act_check(&cfg, o->act_device.item[i], err);
-    }
-    return rc;
-}
 
 /* Rows of the larger development set; 0 if there is none. */
 static uint64_t dev_rows(const struct newrun *n)
@@ -162,7 +83,7 @@ static int check(const struct newrun *n, struct err *err)
     int      rc = creation_check(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
-    rc = rc ? rc : check_devices(n->dir, n->o, err);
+    rc = rc ? rc : newrun_devices_check(n->dir, n->o, err);
     if (!rc && n->tokenizer)
         rc = tokenizer_expect(n->tokenizer, err);
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
@@ -316,15 +237,6 @@ static int store_spares(struct session *s, struct err *err)
     return settings_set(s->log, err, "spares=%s", s->spares == RUN_SPARES_FEW ? "few" : "1");
 }
 
-/* Send a notice if the drives had room for few spare slots only. */
-static int notice_spares(struct session *s, struct err *err)
-{
-    if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
-        return 0;
-    return session_notice(s, "the drives have little free space, so spare slots are few and steps "
-                          "commit more often (--spare-slots)", err);
-}
-
 static int store_all(struct session *s, const struct newrun *n, struct err *err)
 {
     int rc;
@@ -341,6 +253,15 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
 }
 
 /* ---- creation ---- */
+
+/* Send a notice if the drives had room for few spare slots only. */
+static int notice_spares(struct session *s, struct err *err)
+{
+    if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
+        return 0;
+    return session_notice(s, "the drives have little free space, so spare slots are few and steps "
+                          "commit more often (--spare-slots)", err);
+}
 
 /* Initial parameters: those of a model, with new values for a head that it does not have; or,
  * without a model, all new values. */
@@ -500,6 +421,14 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     return rc;
 }
 
+static int add_corpus(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    int rc = corpus_add(s, o, err);
+
+    rc = job_run_in_time(s->ranks.comm, rc, err);
+    return rc ? rc : corpus_clear_others(s, err);
+}
+
 /* Fill the folder, and check that all ranks have read the same data. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
@@ -507,7 +436,7 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
 
     if (rc || (rc = runlog_end(s->log, store_all(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->corpus && (rc = corpus_add(s, n->corpus, err))) ||
+        (n->corpus && (rc = add_corpus(s, n->corpus, err))) ||
         (rc = format_run(s, n, err)))
         return rc;
     return job_run_alike(s, err);
@@ -560,6 +489,19 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
     return rc < 0 ? rc : 0;
 }
 
+/* Nothing is made. After a stop, and when the time of the process is up, tokens stay for the next
+ * process. */
+static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
+{
+    int stopped = rc == -EINTR && err->stopped;
+
+    if (!stopped && rc != -ETIME)
+        creation_give_up(place, s);
+    else if (creation_leave(place, s) && stopped)
+        err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",
+                    place->dir);
+}
+
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // the caller keeps the options: has_opts is 0
@@ -580,11 +522,11 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_training(&s, n, &acts, err);
     else if (!rc)
         rc = check_room(&s, n, err);
-    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
-                      n->dir);
+    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears, but "
+                      "for tokens that it can use", n->dir);
     if (!rc && !(rc = job_run_id(&s, err)) &&
-        !(rc = creation_claim(&place, &s, n->dir, err)) && !(rc = check_names(&s.o, err)) &&
-        !(rc = session_config(&s, err))) {
+        !(rc = creation_claim(&place, &s, n->dir, n->corpus != NULL, err)) &&
+        !(rc = newrun_devices_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;
         rc = fill_folder(&s, n, err);
@@ -592,7 +534,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
-        creation_give_up(&place, &s);
+        give_up(&place, &s, rc, err);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;
