@@ -62,9 +62,16 @@ static int is_whole(const char *path, uint64_t count)
     return whole;
 }
 
-static int are_whole(const char *const files[TOKENISE_SIDES], const struct tokenise_done *d)
+/* Whether all files are complete, by now. The last one of the maker's names is the first file. */
+static int are_whole(const char *const files[TOKENISE_SIDES], const struct tokenise_done *d,
+                     struct err *err)
 {
-    return is_whole(files[0], d->count[0]) && (!files[1] || is_whole(files[1], d->count[1]));
+    int rc = 1;
+
+    for (int s = TOKENISE_SIDES; s-- > 0 && rc > 0;)
+        if (files[s] && !is_whole(files[s], d->count[s]))
+            rc = tokens_writer_finish(files[s], (size_t)d->vocab, d->count[s], err);
+    return rc;
 }
 
 int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE_SIDES],
@@ -77,7 +84,7 @@ int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE
     if (rc > 0) {
         tokens_writer_keep(&w);
         *d = f.done;
-        return are_whole(files, d);
+        return are_whole(files, d, err);
     }
     if (!rc && f.other && is_whole(files[0], f.done.count[0])) {
         *other = 1;

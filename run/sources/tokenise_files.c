@@ -529,9 +529,12 @@ static int commit(struct tokenise *t, struct err *err)
                         t->documents[0] + t->documents[1]);
     rc = rc || !f->checked ? rc : output_check(f->checked, err);
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
+    for (int s = 0; s < t->sides && !rc; s++)
+        rc = tokens_writer_flush(&t->out[s], err);
     if (!rc && f->remembers && saves(t))
-        rc = tokenise_done_put(&(struct tokenise_done){ t->state.key,
-                                                        { f->count, f->split_count }, f->sum },
+        rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
+                                                        .vocab = tokenizer_vocab(f->tok),
+                                                        .count = { f->count, f->split_count } },
                                t->out[0].ids.f.path, err);
     for (int s = t->sides; s-- > 0 && !rc;)
         rc = tokens_writer_commit(&t->out[s], err);
