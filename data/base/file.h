@@ -197,6 +197,10 @@ char *file_mounted(const char *path);
  * write to. Otherwise it returns why not, as in "PATH WHY". */
 const char *file_fixed(const char *path);
 
+/* Refuses a folder in which no name can be moved or removed, because of its attributes (chattr +i,
+ * +a). */
+int file_check_folder(const char *dir, struct err *err);
+
 /* Locks an open file, shared or exclusive, until it is closed. If another process holds the
  * lock, it waits for two seconds: a killed process keeps its files until the kernel has ended
  * its requests. Returns 0, -EBUSY if the lock was not freed, -ENOLCK if the file system has no

@@ -143,15 +143,30 @@ static int file_new_try(struct file_new *f, mode_t mode)
     return 0;
 }
 
+/* What is made in an append-only folder can neither get its name nor be removed. */
+static int folder_check(const char *path, struct err *err)
+{
+    char *dir = file_folder(path);
+    int   rc = dir ? file_check_folder(dir, err) : 0;
+
+    free(dir);
+    return rc;
+}
+
 static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode,
                          struct err *err)
 {
     size_t len = folder ? file_trimmed(path) : strlen(path);
-    int    rc = -EEXIST;
+    int    rc;
 
     *f = (struct file_new){ .fd = -1, .folder = folder, .path = strndup(path, len) };
     if (!f->path)
         return err_set(err, -ENOMEM, "no memory to create %s", path);
+    if ((rc = folder_check(f->path, err))) {
+        file_new_clear(f);
+        return rc;
+    }
+    rc = -EEXIST;
     file_new_clear_left(f->path, folder);
     for (int i = 0; i < TRIES && rc == -EEXIST; i++)
         rc = file_new_try(f, mode);
