@@ -12,6 +12,7 @@
 #include "data/base/nan.h"
 #include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
@@ -342,12 +343,12 @@ static int check_resume(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
-    if (o->data || o->init || o->base || o->tokenizer || o->columns.text || o->columns.pair ||
+    if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
         t->split > 0 || t->mix)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
-                          "--base, --tokenizer, --task, --data, the files and their columns, "
+                          "--tokenizer, --task, --data, the files and their columns, "
                           "--mix, --eval-split, --regression, --predict and the limits of rows "
                           "out");
     if (pairs)
@@ -385,6 +386,8 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     const struct finetune_opts *o = line->options;
     int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
+    if (!rc && o->resume)
+        rc = base_folder_named(s, o->base, err);
     if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,

@@ -6,6 +6,7 @@
 #include "data/base/machine.h"
 #include "model/file/hf.h"
 #include "plan/memory.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
@@ -146,6 +147,8 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     struct pretrain_opts *o = line->options;
     int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
+    if (!rc && o->resume)
+        rc = base_folder_named(s, o->model.base, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
@@ -167,10 +170,9 @@ static int run(struct opt_line *line, struct err *err)
 
     if (rc)
         return rc;
-    if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab ||
-                      model_has_sizes(m)))
+    if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
-                               "--init, --base, --model and sizes out");
+                               "--init, --model and sizes out");
     rc = token_folders_open(&folders, &o->all, &o->corpus, err);
     rc = rc || o->resume ? rc : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);

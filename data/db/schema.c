@@ -1,5 +1,8 @@
 /* schema.c: creates the measuring tables, and recognises a run's database.
  *
+ * Format 9 has the tables of format 4, too. Only runs with a base in place have it
+ * (--base-in-place): programs of format 8 would look for its blocks on devices.
+ *
  * Format 8 has the tables of format 4, too. Only runs with packed blocks have it (--base-dtype):
  * programs of format 7 would take their bits for parameters.
  *
@@ -16,8 +19,8 @@
  * Formats 2 and 3 are those of programs before the first release. Their runs are refused. */
 #include "data/db/schema.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_PACKED }; // "siTr"
-enum { VALUE_MAX_BYTES = 1 << 28 };                   // the most of one value
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_IN_PLACE }; // "siTr"
+enum { VALUE_MAX_BYTES = 1 << 28 };                             // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
 #define AFTER_0 " /* evaluated after this step, from 0: after the first step it is 0 */"

@@ -1,7 +1,8 @@
 /* opt.c: parses a command line and a file of options into an options struct. First it scans: every
- * argument becomes a row and the text of its value, and other programs' names (aliases) become the
- * rows that they stand for. Wrong names, and missing or extra values, are refused there, because
- * only there it is known what was typed and what would work. Then each value is read by its row.
+ * option is rewritten as --row=VALUE (a flag as --row), and other programs' names (aliases) become
+ * the rows that they stand for. Wrong names, and missing or extra values, are refused there,
+ * because only there it is known what was typed and what would work. Then argtable2, which only
+ * this file includes, splits the result, and each value is read by its row.
  *
  * Invariant: strings in an options struct are always malloc'd, also defaults, so that opt_release
  * frees them all. */
@@ -9,6 +10,7 @@
 #include "data/opt/opt_file.h"
 #include "data/opt/opt_known.h"
 
+#include <argtable2.h>
 #include <assert.h>
 #include <ctype.h>
 #include <strings.h>
@@ -85,9 +87,8 @@ int opt_set(struct opt_line *line, const char *name, const char *text, struct er
 struct scan {
     struct opt_line *line;
     int    file; // one line of a file: a flag may have the value 1 or 0, and --help is no option
-    size_t n;
-    struct scanned { int row; char *text; } *list; // (n) row -1: a positional argument, until fill
-                                                   // finds its row; text NULL: a flag
+    int    argc;
+    char **argv; // (argc + 1), rewritten strings of ours, behind the command's name
     unsigned char given[OPT_MAX_ROWS];
     char   via[OPT_MAX_ROWS][NAME_BYTES]; // the alias that gave the row; "": none
 };
@@ -211,12 +212,15 @@ static int value_take(const struct scan *s, struct typed *t, char **argv, struct
     return 0;
 }
 
-static int scanned_add(struct scan *s, int row, const char *text, struct err *err)
+static int argv_add(struct scan *s, const char *before, const char *name, const char *value,
+                    struct err *err)
 {
-    char *copy = text ? strdup(text) : NULL;
+    char *copy = NULL;
 
-    s->list[s->n++] = (struct scanned){ row, copy };
-    return text && !copy ? opt_no_memory(err) : 0;
+    if (asprintf(&copy, "%s%s%s%s", before, name, value ? "=" : "", value ? value : "") < 0)
+        return opt_no_memory(err);
+    s->argv[s->argc++] = copy;
+    return 0;
 }
 
 /* Adds a notice: what the alias is taken as, if it has a row, and why. */
@@ -300,19 +304,19 @@ static int option_scan(struct scan *s, struct typed *t, char **argv, struct err 
             return 0;
         t->value = NULL;
     }
-    return rc ? rc : scanned_add(s, t->row, t->value, err);
+    return rc ? rc : argv_add(s, "--", t->r->name, t->value, err);
 }
 
 static void scan_release(struct scan *s)
 {
-    for (size_t i = 0; i < s->n; i++)
-        free(s->list[i].text);
-    free(s->list);
-    s->list = NULL;
-    s->n = 0;
+    for (int i = 0; i < s->argc; i++)
+        free(s->argv[i]);
+    free(s->argv);
+    s->argv = NULL;
+    s->argc = 0;
 }
 
-/* Scans all arguments except argv[0]. Called again (a file has many lines), it makes another list,
+/* Scans all arguments except argv[0]. Called again (a file has many lines), it makes another argv,
  * and given rows stay given. 0; 1 if --help is asked for; or a refusal. The caller always releases
  * it. */
 static int scan(struct scan *s, int argc, char **argv, struct err *err)
@@ -320,8 +324,8 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
     int i = 1;
 
     scan_release(s);
-    s->list = calloc((size_t)argc, sizeof *s->list);
-    int rc = s->list ? 0 : opt_no_memory(err);
+    s->argv = calloc((size_t)argc + 1, sizeof *s->argv);
+    int rc = s->argv ? argv_add(s, "", s->line->cmd->name, NULL, err) : opt_no_memory(err);
     for (; !rc && i < argc && strcmp(argv[i], "--"); i++) {
         struct typed t = { .follows = 0 };
 
@@ -330,7 +334,7 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
             return 1;
         }
         if (argv[i][0] != '-' || !argv[i][1])
-            rc = scanned_add(s, -1, argv[i], err);
+            rc = argv_add(s, "", argv[i], NULL, err);
         else if (argv[i][1] != '-')
             rc = err_misuse(err, "there is no option %s; options are written --name, and siTrain "
                             "%s --help all lists them", argv[i], s->line->cmd->name);
@@ -338,68 +342,67 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
             rc = option_scan(s, &t, argv + i, err);
         i += t.follows;
     }
-    while (!rc && ++i < argc) // behind --
-        rc = scanned_add(s, -1, argv[i], err);
+    for (; i < argc && !rc; i++)
+        rc = argv_add(s, "", argv[i], NULL, err);
     return rc;
 }
 
-/* ---- values ---- */
+/* ---- argtable2 ---- */
 
-/* Refuses the i-th argument, a positional one for which there is no row. */
-static int refuse_extra(const struct scan *s, size_t i, struct err *err)
-{
-    const struct opt_command *cmd = s->line->cmd;
-    const struct scanned     *before = i ? &s->list[i - 1] : NULL;
-
-    if (before && before->row >= 0 && !before->text)
-        return err_misuse(err, "--%s takes no value: %s was not expected; usage: siTrain %s %s",
-                          opt_row_at(cmd, (size_t)before->row, NULL)->name, s->list[i].text,
-                          cmd->name, cmd->usage);
-    return err_misuse(err, "%s was not expected; usage: siTrain %s %s", s->list[i].text, cmd->name,
-                      cmd->usage);
-}
-
-/* Finds the row of each positional argument. Refuses too many or too few of them. */
-static int positionals_place(struct scan *s, struct err *err)
+/* Refuses too many or too few positional arguments, the only errors left after the scan. */
+static int refuse_positional(const struct scan *s, void *const *table, const char *extra,
+                             struct err *err)
 {
     const struct opt_command *cmd = s->line->cmd;
     const struct opt_row     *r;
     char                      what[512];
-    size_t                    row = 0;
 
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->list[i].row >= 0)
-            continue;
-        while ((r = opt_row_at(cmd, row, NULL)) &&
-               (!opt_row_is_arg(r) || (s->line->given[row] && !opt_row_is_many(r))))
-            row++;
-        if (!r)
-            return refuse_extra(s, i, err);
-        s->list[i].row = (int)row;
-        s->line->given[row] = 1;
-    }
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (opt_row_is_arg(r) && !r->def && !s->line->given[i])
+        if (opt_row_is_arg(r) && !r->def && !((const struct arg_str *)table[i])->count)
             return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name,
                               help_within(r, what, sizeof what), cmd->name, cmd->usage);
-    return 0;
+    for (int i = 1; i < s->argc && extra; i++) // values of other options stand behind a "="
+        if (s->argv[i] == extra && s->argv[i - 1][0] == '-' && !strchr(s->argv[i - 1], '='))
+            return err_misuse(err, "%s takes no value: %s was not expected; usage: siTrain %s %s",
+                              s->argv[i - 1], extra, cmd->name, cmd->usage);
+    return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
+                      extra ? extra : "an argument", cmd->name, cmd->usage);
 }
 
 /* Fills the options with what was scanned. A row given through an alias is refused under both
  * names. */
 static int fill(const struct scan *s, struct err *err)
 {
-    const struct opt_row *r;
-    void                 *field;
-    int                   rc = 0;
+    const struct opt_command *cmd = s->line->cmd;
+    void                     *table[OPT_MAX_ROWS + 1] = { 0 }, *field; // each row's, and the end
+    const struct opt_row     *r;
+    struct arg_end           *end;
+    size_t                    n = 0;
+    int                       rc = 0;
 
+    for (; (r = opt_row_at(cmd, n, NULL)); n++) {
+        const char *name = opt_row_is_arg(r) ? NULL : r->name;
+
+        assert(n < OPT_MAX_ROWS);
+        table[n] = r->type == OPT_FLAG ? (void *)arg_lit0(NULL, name, NULL)
+                                       : arg_strn(NULL, name, NULL, !name && !r->def,
+                                                  opt_row_is_many(r) ? s->argc + 1 : 1, NULL);
+    }
+    table[n] = end = arg_end(4);
+    if (arg_nullcheck(table))
+        rc = opt_no_memory(err);
+    else if (arg_parse(s->argc, s->argv, table) && !s->file)
+        rc = refuse_positional(s, table, end->argval[0], err);
     for (size_t i = 0; !rc && (r = row_of(s->line, i, &field)); i++) {
-        for (const struct scanned *x = s->list; x < s->list + s->n && !rc; x++)
-            if (x->row == (int)i)
-                rc = opt_value_parse(r, x->text ? x->text : "1", field, err);
+        const struct arg_str *given = table[i]; // a flag's struct arg_lit begins the same way
+
+        s->line->given[i] |= opt_row_is_arg(r) && given->count > 0;
+        for (int k = 0; k < given->count && !rc; k++)
+            rc = opt_value_parse(r, r->type == OPT_FLAG ? "1" : given->sval[k], field, err);
         if (rc && *s->via[i])
             err_misuse(err, "%s (--%s is --%s here)", err->text, s->via[i], r->name);
     }
+    arg_freetable(table, n + 1);
     return rc;
 }
 
@@ -425,14 +428,13 @@ static int config_read(const struct scan *typed, struct err *err)
 {
     struct opt_line      *l = typed->line;
     struct scan           file = { .line = l, .file = 1 };
-    int                   config = opt_row_find(l->cmd, "config", strlen("config"));
     const struct opt_row *r;
     void                 *field;
     int                   rc = 0;
 
-    for (const struct scanned *x = typed->list; x < typed->list + typed->n && !rc; x++)
-        if (x->row >= 0 && x->row == config && x->text) // report has a flag of this name
-            rc = opt_file_each(x->text, config_option, &file, err);
+    for (int i = 1; i < typed->argc && strcmp(typed->argv[i], "--") && !rc; i++)
+        if (!strncmp(typed->argv[i], "--config=", 9))
+            rc = opt_file_each(typed->argv[i] + 9, config_option, &file, err);
     scan_release(&file);
     for (size_t i = 0; !rc && (r = row_of(l, i, &field)); i++) {
         l->given[i] = typed->given[i] || file.given[i];
@@ -455,7 +457,6 @@ int opt_parse(struct opt_line *l, struct err *err)
     l->notices = NULL;
     int rc = scan(&typed, l->argc, l->argv, err);
     rc = rc ? rc : config_read(&typed, err);
-    rc = rc ? rc : positionals_place(&typed, err);
     rc = rc ? rc : fill(&typed, err);
     for (size_t i = 0; !rc && (r = row_of(l, i, &field)); i++)
         if (!l->given[i] && (def = opt_row_default(l->cmd, r)))

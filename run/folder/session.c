@@ -5,7 +5,8 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
-#include "model/file/hf.h"
+#include "model/file/hf_base.h"
+#include "model/lora/in_place.h"
 #include "model/pass_order.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/reshard.h"
@@ -317,7 +318,7 @@ int session_config(struct session *s, struct err *err)
     int                      together = s->ranks.size > 1;
 
     free(s->block_params);
-    s->block_params = malloc(3 * n * sizeof *s->block_params);
+    s->block_params = malloc(5 * n * sizeof *s->block_params);
     for (size_t b = 0; b < n && s->block_params; b++)
         s->block_params[b] = packed_size(&s->config, b, (enum dtype)o->dtype);
     if (!s->block_params)
@@ -370,6 +371,13 @@ int session_config(struct session *s, struct err *err)
         .frames = s->config.n_layer < 2 ? s->config.n_layer : 2,
         .grad_buffers = 1,
     };
+    if (o->lora.in_place && s->config.lora.rank) {
+        char *bytes = s->log ? settings_get(s->log, "base.bytes") : NULL;
+
+        in_place_config(&s->run, &s->config, hf_base_files(s->base), bytes,
+                        s->block_params + 3 * n);
+        free(bytes);
+    }
     return 0;
 }
 
@@ -534,6 +542,7 @@ void session_close(struct session *s)
     free(s->others);
     free((void *)(uintptr_t)s->ranks.parts);
     runlog_close(s->log);
+    hf_base_close(s->base);
     free(s->block_params);
     if (s->has_opts)
         opt_release(&line);

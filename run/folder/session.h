@@ -36,9 +36,12 @@ struct session {
     struct run_ranks  ranks;        // this folder's rank; comm: set during training
     struct session   *others;       // (ranks.size - 1) the other ranks' folders, if one
                                     // process reads all (job_run_see); closed with this one
-    size_t           *block_params; // (3 * arch_blocks) parameters of each block, then
+    size_t           *block_params; // (5 * arch_blocks) parameters of each block, then
                                     // those of this rank's portions; then those
-                                    // of each block in memory (run_config.unpacked)
+                                    // of each block in memory (run_config.unpacked);
+                                    // then what run_config says of a base in place
+    struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
+    const char       *base_dir;     // where the user says that it is; borrowed; or NULL
     struct run_config run; // borrows from this struct; memory.c sets frames and grad_buffers
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/task/results.h"
+#include "run/folder/read_opts.h"
 #include "run/folder/result_files.h"
 #include "run/loop/ending.h"
 #include "run/sources/labelled.h"
