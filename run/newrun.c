@@ -58,7 +58,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         pad != tokenizer_endoftext(tok)) // the default if nothing is stored
         rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
-        rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
+        rc = task_files_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
     rc = rc ? rc : session_keep_template(s, err);

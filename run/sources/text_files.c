@@ -7,7 +7,6 @@
 #include "data/base/hash.h"
 #include "data/base/round.h"
 #include "data/base/unpack.h"
-#include "data/base/utf8.h"
 #include "data/task/row_file.h"
 #include "run/sources/text_cut.h"
 
