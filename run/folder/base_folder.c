@@ -3,6 +3,7 @@
  * (base.N). If these three are the same, nobody has written to the file since. */
 #include "run/folder/base_folder.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "data/tensors/gguf.h"
 #include "model/file/hf_base.h"
@@ -159,6 +160,7 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
     rc = look_at_values(s, source, err);
     struct watch w = work_begin(s->events, "computing the checksums of %s", dir);
     uint64_t     before = 0, all = all_bytes(s);
+    uint32_t     sum = 0; // of all files, by which ranks compare their bases
 
     for (size_t i = 0; i < s->run.base->n && !rc; i++) {
         struct hf_base_file now = hf_base_now(s->base, i);
@@ -166,8 +168,10 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
         rc = hf_base_sum(s->base, i, &now.sum, before, all, &w, err);
         rc = rc ? rc : store_file(s, i, &now, err);
         before += now.bytes;
+        sum = crc32c(crc32c(sum, now.name, strlen(now.name)), &now.sum, sizeof now.sum);
     }
     work_end(s->events);
+    rc = rc ? rc : settings_set(s->log, err, "base.sum=%08" PRIx32, sum);
     return rc ? rc : store_bytes(s, err);
 }
 
