@@ -178,7 +178,7 @@ static int refer(struct chatting *c, struct err *err)
 
 static void print_result(const struct eval_result *v, int of_pairs)
 {
-    struct runlog_rewards w = step_rewards(&v->pairs, v->tokens);
+    struct runlog_rewards w = pairs_rewards(&v->pairs, v->tokens);
     const double          of[] = { w.chosen, w.rejected, w.accuracy, w.chosen - w.rejected };
 
     printf("loss %.6f\n", v->loss_sum);

@@ -75,25 +75,25 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     w->h += acts.last;
     f->F = w->F;
     f->B = w->B;
-    f->ways = acts.ways;
+    f->placement = acts.placement;
     f->offloads = plan->record_buffers > 0;
     f->whole = acts.whole;
     f->acts_written = s->run.acts.written;
     f->acts_read = s->run.acts.read;
-    f->kept = acts.ways.of[ACTS_MLP].kept;
+    f->kept = acts.placement.of[ACTS_MLP].kept;
     return 0;
 }
 
 /* Times of the papers' systems: there the head's products are no part of backward, and layers are
  * recomputed as a whole. */
-static void compute_turns(struct step_serial *turns, const struct forecast *f,
+static void compute_serial(struct step_serial *serial, const struct forecast *f,
                           const struct session *s, const struct budget *plan)
 {
     double layers = f->F, L = (double)s->config.n_layer;
     double again = plan->record_buffers ? 0 : (L - (double)f->kept) * layers / L;
 
-    turns->F = f->F + f->head / 3;
-    turns->B = 2 * turns->F + again;
+    serial->F = f->F + f->head / 3;
+    serial->B = 2 * serial->F + again;
 }
 
 /* ---- what limits the step ---- */
@@ -180,7 +180,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
                             struct err *err)
 {
     struct topology_config links = train_opts_links(&s->o);
-    struct step_serial      turns = { 0 };
+    struct step_serial      serial = { 0 };
     struct topology       *t = NULL;
     struct step_rates      rates = m->m->update;
     struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
@@ -200,7 +200,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     const struct forecast_step_so_far so_far = { m->m, &of, w, t, &rates, f->first };
     rc = rc ? rc : compute_acts(f, w, s, plan, &so_far, err);
     rc = rc ? rc : step_work_moves(w, &s->run, t, &rates, err);
-    rc = rc ? rc : step_work_serial(&turns, &s->run, t, &rates, err);
+    rc = rc ? rc : step_work_serial(&serial, &s->run, t, &rates, err);
     rc = rc ? rc : step_work_share(&share, &s->run, err);
     if (!rc && !(w->gradient.drive > 0) && !(s->run.csd->flags & CSD_FAKE))
         rc = err_misuse(err, "--machine: the drives have no speed; --topology FILE says it, or "
@@ -208,9 +208,9 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     if (!rc) {
         struct step_move wire = step_move_sum(&w->wire_forward, &w->wire_backward);
 
-        compute_turns(&turns, f, s, plan);
+        compute_serial(&serial, f, s, plan);
         f->own = s->o.speculate ? step_time_speculating(w, share) : step_time(w, share);
-        f->turns = step_time_serial(&turns, share.all);
+        f->serial = step_time_serial(&serial, share.all);
         f->update = step_move(&w->update, share.all);
         f->gradient = step_move(&w->gradient, share.all);
         f->wire = step_move(&wire, share.all);

@@ -47,8 +47,7 @@ extern const char *const runlog_phase_names[PHASES];
  *
  * A reader (read_only) can open the database where nothing can be written next to it: a
  * read-only mount, another user's folder, a full disk. It then reads the log, too, and keeps
- * writers away as runlog_lock_reading does. An older format is upgraded: by a writer in the
- * file, by a reader for itself. */
+ * writers away as runlog_lock_reading does. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 /* Opens the database of the run in the folder `dir` for reading. If there is none, a sentence

@@ -4,10 +4,6 @@
 
 #include "data/db/db.h"
 
-/* Columns of the journal's one-row table, as they follow CREATE TABLE. The other tables are
- * ledger.c's alone. */
-extern const char schema_journal_state[];
-
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 
@@ -25,16 +21,11 @@ int schema_pairs(struct db *db, struct err *err);
  * hold rows. */
 void schema_guard(struct db *db);
 
-/* Refuses a database that is not a run, or that a newer program wrote. *version gets its format
- * version. */
-int schema_check(struct db *db, int *version, struct err *err);
+/* Refuses a database that is not a run, or whose format another siTrain reads. */
+int schema_check(struct db *db, struct err *err);
 
-/* Upgrades an older database to this version. A writer does so in the file, in one transaction.
- * A reader (read_only) does so for this connection alone. */
-int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
-
-/* Creates siTrain's views for this connection alone, once its tables are of this version. The
- * file's own views may have been changed. */
+/* Creates siTrain's views for this connection alone. The file's own views may have been
+ * changed. */
 int schema_views(struct db *db, struct err *err);
 /* Restricts the views of whole steps to steps from `step` on. The connection must be read-only. */
 int schema_views_since(struct db *db, uint64_t step, struct err *err);

@@ -374,8 +374,10 @@ static uint64_t frames_sum(const struct run_config *cfg)
     const struct route *o = &cfg->route;
     uint64_t            sum = 0;
 
-    for (size_t i = 0; i < route_buffers(o, ROUTE_FRAMES, cfg->frames); i++)
-        sum += frames_bytes(cfg, route_buffer_blocks(o, ROUTE_FRAMES, cfg->frames, i));
+    for (size_t i = 0, alike; (alike = route_buffers_alike(o, ROUTE_FRAMES, cfg->frames, i));
+         i += alike)
+        sum += alike *
+               frames_bytes(cfg, route_buffer_blocks(o, ROUTE_FRAMES, cfg->frames, i));
     return sum;
 }
 
@@ -385,13 +387,14 @@ static struct gradient_bytes gradients_sum(const struct run_config *cfg, const s
     const struct route   *o = &cfg->route;
     struct gradient_bytes sum = { 0 };
 
-    for (size_t i = 0; i < route_buffers(o, ROUTE_GRADS, shared); i++) {
+    for (size_t i = 0, alike; (alike = route_buffers_alike(o, ROUTE_GRADS, shared, i));
+         i += alike) {
         struct gradient_bytes b =
             gradients_bytes(cfg, st, route_buffer_blocks(o, ROUTE_GRADS, shared, i));
 
-        sum.grad += b.grad;
-        sum.pack += b.pack + b.lists;
-        sum.residual += b.residual;
+        sum.grad += alike * b.grad;
+        sum.pack += alike * (b.pack + b.lists);
+        sum.residual += alike * b.residual;
     }
     return sum;
 }

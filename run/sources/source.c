@@ -104,7 +104,7 @@ static int evaluate_dev(struct source *f, size_t split, uint64_t step, struct so
 /* TRL's names. */
 static void add_rewards(struct source_values *out, const struct eval_result *v)
 {
-    struct runlog_rewards r = step_rewards(&v->pairs, v->tokens);
+    struct runlog_rewards r = pairs_rewards(&v->pairs, v->tokens);
 
     out->told.counts = "pairs";
     add_value(out, results_rewards[0], "", r.chosen);
