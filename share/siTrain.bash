@@ -73,7 +73,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -172,7 +172,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -228,7 +228,7 @@ _siTrain() {
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --host-mem) words=" " ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         esac ;;
@@ -254,7 +254,7 @@ _siTrain() {
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --host-mem) words=" " ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         esac ;;
@@ -327,7 +327,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -444,7 +444,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -561,7 +561,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;

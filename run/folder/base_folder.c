@@ -95,7 +95,7 @@ int base_folder_is_in_place(const char *run)
 
 int base_folder_named(struct session *s, const char *dir, struct err *err)
 {
-    if (dir && !s->o.lora.in_place)
+    if (dir && !s->run.base_end)
         return err_misuse(err, "--base says where a base is that is read in place "
                           "(--base-in-place), or that of an adapter's folder, and %.300s has its "
                           "model itself: leave it out", s->dir);
@@ -105,7 +105,7 @@ int base_folder_named(struct session *s, const char *dir, struct err *err)
 
 int base_folder_look(struct session *s, const char *dir, struct err *err)
 {
-    if (!s->o.lora.in_place || s->base)
+    if (!s->run.base_end || s->base)
         return 0;
     return hf_base_open(&s->base, dir, &s->config, err);
 }
@@ -268,13 +268,13 @@ static int open_as(struct session *s, int always, struct err *err)
 
 int base_folder_open(struct session *s, struct err *err)
 {
-    return s->o.lora.in_place ? open_as(s, 0, err) : 0;
+    return s->run.base_end ? open_as(s, 0, err) : 0;
 }
 
 int base_folder_check(struct session *s, struct base_folder_sums *out, struct err *err)
 {
     *out = (struct base_folder_sums){ 0 };
-    if (!s->o.lora.in_place)
+    if (!s->run.base_end)
         return 0;
     int rc = open_as(s, 1, err);
     if (!rc)
