@@ -85,6 +85,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     b->record_buffer = m.record_buffer;
     b->compress = m.compress;
     b->spans = m.spans;
+    b->base = m.base;
     b->tables = m.tables + (r->exporting ? m.masters : 0);
     if (cfg.error_feedback) {
         b->residual_ram = m.residual_ram;

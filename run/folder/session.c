@@ -116,7 +116,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         (rc = runlog_unread(s->log, err)))
         return rc;
     // leftovers of killed processes
-    run_files_clean(s->dir);
+    run_files_clean(s->dir, settings_has(s->log, "data.path")); // a run without data may go on
     rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
