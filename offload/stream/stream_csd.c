@@ -381,7 +381,8 @@ static struct gradient_bytes gradients_sum(const struct run_config *cfg, const s
     const struct route   *o = &cfg->route;
     struct gradient_bytes sum = { 0 };
 
-    for (size_t i = 0, alike; (alike = route_buffers_alike(o, ROUTE_GRADS, shared, i)); i += alike) {
+    for (size_t i = 0, alike; (alike = route_buffers_alike(o, ROUTE_GRADS, shared, i));
+         i += alike) {
         struct gradient_bytes b =
             gradients_bytes(cfg, st, route_buffer_blocks(o, ROUTE_GRADS, shared, i));
 
