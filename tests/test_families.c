@@ -152,7 +152,7 @@ static void logits(struct family *m, const struct family_model *r, size_t single
 {
     struct stream_plain_options so = { .config = r->config, .wire = DT_F32, .params = r->params };
     struct decode_options       o = { .config = r->config, .batch = m->batch, .positions = m->seq,
-                                      .piece = m->seq, .dtype = DT_F32, .threads = 2 };
+                                      .prefill = m->seq, .dtype = DT_F32, .threads = 2 };
     struct stream              *s = stream_plain_open(&so);
     const int32_t              *ids[8];
     size_t                      n[8];

@@ -134,6 +134,17 @@ $(BUILD)/tests/test_hls: $(HLS_OBJ)
 $(BUILD)/tests/test_hls $(BUILD)/tests/test_smartssd: LIBS += -lstdc++
 $(BUILD)/tests/test_bench: $(CMD_PARTS)
 
+# Forms of products with instructions that few CPUs have, compiled once more with the headers of
+# tests/emulated, which compute these instructions in plain C.
+EMULATED := $(BUILD)/tests/emulated/block_amx.o $(BUILD)/tests/emulated/block_pairs.o
+$(EMULATED): EXTRA := $(KERNEL_CFLAGS) -iquote tests/emulated -Dblock_amx=block_amx_emulated -Dblock_pairs=block_pairs_emulated
+$(BUILD)/tests/emulated/%.o: kernels/product/%.c $(BUILD)/flags | $(BUILD)/found
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(COMPILE) -MMD -MP -c $< -o $@
+-include $(EMULATED:.o=.d)
+$(BUILD)/tests/test_product: $(EMULATED)
+
 # Computational storage without a card: tests/smartssd is a driver library under libxrt (XILINX_XRT is
 # its folder), with xclbins that have no bitstream, good and wrong ones. The classes of libxrt come
 # from the archives of libxrt-dev. SMARTSSD_KNOWN is the version that tests/smartssd fits.

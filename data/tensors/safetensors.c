@@ -429,6 +429,13 @@ const struct st_tensor *safetensors_find(const struct safetensors *s, const char
 
 /* ---- values ---- */
 
+int safetensors_fd(const struct safetensors *s, size_t file) { return s->files[file].fd; }
+
+const char *safetensors_path(const struct safetensors *s, size_t file)
+{
+    return s->files[file].path;
+}
+
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,
                      float *out, struct err *err)
 {

@@ -57,6 +57,10 @@ void safetensors_close(struct safetensors *s);
 /* Returns the tensor of this name, or NULL. */
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name);
 
+/* An open file of the model: its descriptor, and its path. */
+int         safetensors_fd(const struct safetensors *s, size_t file);
+const char *safetensors_path(const struct safetensors *s, size_t file);
+
 /* Reads elements [first, first + n) of t as fp32 into out. */
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,
                      float *out, struct err *err);
