@@ -16,14 +16,11 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/spares.h"
 #include "run/folder/train_opts.h"
-#include "run/loop/training.h"
 #include "run/model_opts.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
 #include "run/sources/masking.h"
 #include "run/sources/token_folders.h"
-#include "run/sources/tokenise.h"
 
 #include <libgen.h>
 #include <unistd.h>

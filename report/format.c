@@ -254,6 +254,8 @@ const char *figure_way(char *buf, size_t size, const json_t *report)
     if (devices)
         n += (size_t)snprintf(buf + n, size - n, " on %zu device%s", devices,
                               devices > 1 ? "s" : "");
+    if (json_object_get(report, "base"))
+        n += (size_t)snprintf(buf + n, size - n, ", base in place");
     if (report_setting(report, "ranks") > 1)
         n += (size_t)snprintf(buf + n, size - n, ", rank %.6g of %.6g",
                               report_setting(report, "rank"), report_setting(report, "ranks"));

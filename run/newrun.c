@@ -58,7 +58,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         pad != tokenizer_endoftext(tok)) // the default if nothing is stored
         rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
-        rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
+        rc = task_files_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
     rc = rc ? rc : session_keep_template(s, err);
@@ -68,6 +68,14 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     return rc;
 }
 
+static int add_corpus(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    int rc = corpus_add(s, o, err);
+
+    rc = job_run_in_time(s->ranks.comm, rc, err);
+    return rc ? rc : corpus_clear_others(s, err);
+}
+
 /* Fill the folder, and check that all ranks have read the same data. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
@@ -75,7 +83,7 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
 
     if (rc || (rc = runlog_end(s->log, newrun_record(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->corpus && (rc = corpus_add(s, n->corpus, err))) ||
+        (n->corpus && (rc = add_corpus(s, n->corpus, err))) ||
         (rc = newrun_params(s, n, err)) || (rc = notice_spares(s, err)))
         return rc;
     return job_run_alike(s, err);
@@ -128,6 +136,19 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
     return rc < 0 ? rc : 0;
 }
 
+/* Nothing is made. After a stop, and when the time of the process is up, tokens stay for the next
+ * process. */
+static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
+{
+    int stopped = rc == -EINTR && err->stopped;
+
+    if (!stopped && rc != -ETIME)
+        creation_give_up(place, s);
+    else if (creation_leave(place, s) && stopped)
+        err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",
+                    place->dir);
+}
+
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // the caller keeps the options: has_opts is 0
@@ -148,11 +169,11 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_training(&s, n, &acts, err);
     else if (!rc)
         rc = check_room(&s, n, err);
-    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
-                      n->dir);
+    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears, but "
+                      "for tokens that it can use", n->dir);
     if (!rc && !(rc = job_run_id(&s, err)) &&
-        !(rc = creation_claim(&place, &s, n->dir, err)) && !(rc = newrun_names(&s.o, err)) &&
-        !(rc = session_config(&s, err))) {
+        !(rc = creation_claim(&place, &s, n->dir, n->corpus != NULL, err)) &&
+        !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;
         rc = fill_folder(&s, n, err);
@@ -160,7 +181,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
-        creation_give_up(&place, &s);
+        give_up(&place, &s, rc, err);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;

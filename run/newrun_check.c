@@ -7,7 +7,6 @@
 #include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
-#include "run/sources/source.h"
 #include "run/sources/tokenise.h"
 
 #include <sys/stat.h>

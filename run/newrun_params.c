@@ -60,7 +60,7 @@ struct begun {
 
 /* Open the folders of the model and of its adapters. */
 static int open_begun(struct begun *o, const struct session *s, const struct newrun *n,
-                       struct err *err)
+                      struct err *err)
 {
     struct watch w = work_begin(n->events, "checking %s", n->init);
     int          rc = hf_open(&o->hf, n->init, &w, err);
@@ -83,7 +83,7 @@ static int open_begun(struct begun *o, const struct session *s, const struct new
 
 /* Find the initial parameters, by the blocks of the run's model. */
 static int find_begun(struct begun *o, struct session *s, const struct newrun *n,
-                       struct err *err)
+                      struct err *err)
 {
     size_t labels = n->source_labels;
     int    headless = 0, rc = n->init ? open_begun(o, s, n, err) : 0;

@@ -93,8 +93,8 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
 
     if (!rc && n->notice && *n->notice)
         rc = session_notice(s, n->notice, err);
-    for (int i = 0; i < LABELLED_NOTICES && n->examples && !rc; i++) {
-        labelled_notice(n->examples, i, text, sizeof text);
+    for (int i = 0; i < TASK_FILE_NOTICES && n->examples && !rc; i++) {
+        task_file_notice(n->examples, i, text, sizeof text);
         rc = *text ? session_notice(s, text, err) : 0;
     }
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);

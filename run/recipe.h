@@ -4,7 +4,7 @@
 #include "run/folder/session.h"
 #include "run/sources/chat_files.h"
 #include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 
 struct newrun {
     const char              *dir;
@@ -31,7 +31,7 @@ struct newrun {
     const json_t           *generation; // generation_config.json of a source without init; NULL:
                                         // none
     const struct hf_labels *labels;     // class names of a classifier, or NULL
-    const struct labelled_file *examples; // (n_examples), checked; rows are truncated at o->seq
+    const struct task_file *examples; // (n_examples), checked; rows are truncated at o->seq
     size_t                  n_examples;
     uint64_t                epochs;
     const char             *notice;     // sent and stored in run.db; NULL or "": none

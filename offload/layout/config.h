@@ -190,6 +190,7 @@ struct run_memory {
      * final norm) and through residual_layer for each gradient buffer of a layer. mem has only
      * residual_ram. */
     uint64_t residual_ram, residual_ends, residual_layer;
+    uint64_t base;    // reads of a base in place; no part of the others
     uint64_t image;   // mem: one image, of device_bytes
     uint64_t masters; // while stream_masters lends them; no part of the others
     uint64_t record_buffer; // one buffer of offloaded activations; no part of the others

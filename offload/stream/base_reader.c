@@ -45,8 +45,10 @@ static void part_over(struct base_reader *r, struct base_request *q, size_t n, i
     }
     if (q->parts || (!q->status && q->landed < q->n))
         return;
-    if (q->cut < q->n) // it failed before all of it was cut
+    if (q->cut < q->n) { // it failed before all of it was cut
         list_remove(&r->waiting, q);
+        pthread_cond_broadcast(&r->work); // others were behind it
+    }
     q->end_ns = clock_ns();
     list_push(&r->done, q);
     bell_ring(r->bell);

@@ -427,8 +427,8 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_layer = layer.residual,
         .record_buffer = act_stack_buffer(cfg),
         .spans = SCHEDULER_SPANS_BYTES,
+        .base = cfg->base_end ? base_reader_memory() : 0,
         .tables = s.tables.used - work.pairs - work.scratch +
-                  (cfg->base_end ? base_reader_memory() : 0) +
                   st.n_subs * (sizeof(struct journal_sub) + sizeof(struct journal_grad) +
                                sizeof(uint32_t)),
     };

@@ -396,6 +396,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
         .tables = make_slices(cfg, NULL) * sizeof(struct slice) +
                   n * round_up(run_groups(cfg), ARENA_LINE),
         .image = image_bytes(cfg),
+        .base = cfg->base_end ? base_reader_memory() : 0,
         .device_bytes = IMAGE_AREAS * image_bytes(cfg) + image_frozen_bytes(cfg),
     };
     for (size_t b = 0; b < n; b++) {

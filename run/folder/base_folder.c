@@ -3,6 +3,7 @@
  * (base.N). If these three are the same, nobody has written to the file since. */
 #include "run/folder/base_folder.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "data/tensors/gguf.h"
 #include "model/file/hf_base.h"
@@ -94,7 +95,7 @@ int base_folder_is_in_place(const char *run)
 
 int base_folder_named(struct session *s, const char *dir, struct err *err)
 {
-    if (dir && !s->o.lora.in_place)
+    if (dir && !s->run.base_end)
         return err_misuse(err, "--base says where a base is that is read in place "
                           "(--base-in-place), or that of an adapter's folder, and %.300s has its "
                           "model itself: leave it out", s->dir);
@@ -104,7 +105,7 @@ int base_folder_named(struct session *s, const char *dir, struct err *err)
 
 int base_folder_look(struct session *s, const char *dir, struct err *err)
 {
-    if (!s->o.lora.in_place || s->base)
+    if (!s->run.base_end || s->base)
         return 0;
     return hf_base_open(&s->base, dir, &s->config, err);
 }
@@ -149,7 +150,7 @@ static int look_at_values(const struct session *s, const struct params_source *s
 }
 
 int base_folder_make(struct session *s, const char *dir, const struct params_source *source,
-                  struct err *err)
+                     struct err *err)
 {
     int rc = base_folder_look(s, dir, err);
 
@@ -159,6 +160,7 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
     rc = look_at_values(s, source, err);
     struct watch w = work_begin(s->events, "computing the checksums of %s", dir);
     uint64_t     before = 0, all = all_bytes(s);
+    uint32_t     sum = 0; // of all files, by which ranks compare their bases
 
     for (size_t i = 0; i < s->run.base->n && !rc; i++) {
         struct hf_base_file now = hf_base_now(s->base, i);
@@ -166,8 +168,10 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
         rc = hf_base_sum(s->base, i, &now.sum, before, all, &w, err);
         rc = rc ? rc : store_file(s, i, &now, err);
         before += now.bytes;
+        sum = crc32c(crc32c(sum, now.name, strlen(now.name)), &now.sum, sizeof now.sum);
     }
     work_end(s->events);
+    rc = rc ? rc : settings_set(s->log, err, "base.sum=%08" PRIx32, sum);
     return rc ? rc : store_bytes(s, err);
 }
 
@@ -264,13 +268,13 @@ static int open_as(struct session *s, int always, struct err *err)
 
 int base_folder_open(struct session *s, struct err *err)
 {
-    return s->o.lora.in_place ? open_as(s, 0, err) : 0;
+    return s->run.base_end ? open_as(s, 0, err) : 0;
 }
 
 int base_folder_check(struct session *s, struct base_folder_sums *out, struct err *err)
 {
     *out = (struct base_folder_sums){ 0 };
-    if (!s->o.lora.in_place)
+    if (!s->run.base_end)
         return 0;
     int rc = open_as(s, 1, err);
     if (!rc)

@@ -232,8 +232,8 @@ const struct opt_row train_rows[] = {
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },
     { "time-limit", OPT_TIME, AT(time_limit),
       .help = "Time after which this process ends, such as 2h, 90m or 1:30:00 (default: none). "
-              "Training stops and commits before a step that would not end in time. --resume goes "
-              "on." },
+              "Training stops and commits before a step that would not end in time, and --resume "
+              "goes on. Tokenising stops, too, and the same command goes on." },
     { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
       .arg = "DIR|auto|none",
       .help = "Folder for TensorBoard event files of steps and evaluations. With auto: "

@@ -77,7 +77,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
         train_activations[o->activations].adapts != ADAPT_BEST)
         return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "
-                               "give keep or recompute, or another mode",
+                          "give keep or recompute, or another mode",
                           train_activations[o->activations].name);
     if (o->device.n && o->devices > 1 && o->devices != o->device.n)
         return err_misuse(err, "--devices %llu and %zu times --device disagree; give one of both",
