@@ -7,7 +7,6 @@
 #include "cmd/terminal/say.h"
 #include "data/base/machine.h"
 #include "data/base/nan.h"
-#include "data/base/round.h"
 #include "run/folder/settings.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/chat_files.h"

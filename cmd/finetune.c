@@ -19,9 +19,7 @@
 #include "run/loop/finetune_results.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
-#include "run/loop/training.h"
-#include "run/ranks/job_run.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
 #include "run/sources/source.h"
 
@@ -71,7 +69,7 @@ struct material {
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
     struct row_list      rows[3]; // own rows: of training, evaluation, prediction
-    struct labelled_file file[1 + 2 * TASK_SPLITS];
+    struct task_file file[1 + 2 * TASK_SPLITS];
     size_t               files;
     struct hf_labels     labels;  // borrows the task's
     struct newrun        n;
@@ -84,10 +82,10 @@ static int add_file(struct material *m, const char *name, const struct row_list 
 {
     const struct finetune_opts *o = m->o;
     const struct tune_opts     *t = &o->tune;
-    struct labelled_file       *e = &m->file[m->files++];
+    struct task_file       *e = &m->file[m->files++];
     int                         first = e == m->file;
 
-    *e = (struct labelled_file){
+    *e = (struct task_file){
         .name = name,
         .task = m->task,
         .own = own,
@@ -102,7 +100,7 @@ static int add_file(struct material *m, const char *name, const struct row_list 
         .most_held = t->max_eval,
         .events = say_events_of_job()
     };
-    return labelled_check(e, o->data, file, err);
+    return task_file_check(e, o->data, file, err);
 }
 
 /* The user's own files. */
@@ -217,7 +215,7 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
 {
     struct finetune_opts *o = line->options;
     struct train_opts    *t = &o->train;
-    uint64_t              each = labelled_epoch_steps(row_count, t);
+    uint64_t              each = task_files_epoch_steps(row_count, t);
 
     t->steps = t->steps ? t->steps : o->tune.epochs * each;
     if (!opt_given(line, "eval-every"))
@@ -291,7 +289,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
 static void say_own(const struct material *m)
 {
     enum { MOST = 10, NAME = 41 };
-    const struct labelled_file *f = &m->file[0];
+    const struct task_file *f = &m->file[0];
     size_t                      n = m->labels.n, at = 0;
     char                        name[NAME], texts[4 * NAME] = "", classes[MOST * (NAME + 8)] = "";
 

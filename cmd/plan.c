@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/plan_rows.h"
+#include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
 #include "model/file/peft.h"
@@ -12,17 +13,14 @@
 #include "plan/prediction.h"
 #include "plan/wear.h"
 #include "run/folder/base_folder.h"
-#include "run/folder/spares.h"
 #include "run/folder/pairs_opts.h"
+#include "run/folder/spares.h"
 #include "run/folder/train_opts.h"
-#include "run/loop/training.h"
 #include "run/model_opts.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
 #include "run/sources/masking.h"
 #include "run/sources/token_folders.h"
-#include "run/sources/tokenise.h"
 
 #include <libgen.h>
 #include <unistd.h>
@@ -263,8 +261,7 @@ static int time_say(const json_t *found, const struct session *s, const struct p
                     struct err *err)
 {
     if (o->json && !strcmp(o->json, "-")) {
-        json_dumpf(found, stdout, JSON_INDENT(2) | JSON_FIGURES);
-        putchar('\n');
+        say_json(found, JSON_FIGURES);
         return 0;
     }
     (o->compare ? plan_modes_print : plan_step_print)(found);

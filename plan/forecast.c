@@ -87,7 +87,7 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
 /* Times of the papers' systems: there the head's products are no part of backward, and layers are
  * recomputed as a whole. */
 static void compute_serial(struct step_serial *serial, const struct forecast *f,
-                          const struct session *s, const struct budget *plan)
+                           const struct session *s, const struct budget *plan)
 {
     double layers = f->F, L = (double)s->config.n_layer;
     double again = plan->record_buffers ? 0 : (L - (double)f->kept) * layers / L;

@@ -99,7 +99,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
 /* The placement before anything is measured. Whatever fits is kept, the rest recomputed. Inputs
  * come first, because they cannot be recomputed. */
 static struct placement placement_first(const struct acts_sizes *s, size_t n_layer, uint64_t pool,
-                                   uint64_t spare)
+                                        uint64_t spare)
 {
     const uint64_t *each = s->kept_per_layer;
 
@@ -120,7 +120,7 @@ static struct placement placement_first(const struct acts_sizes *s, size_t n_lay
 }
 
 struct placement memory_placement(const struct budget *plan, const struct model_options *model,
-                             const struct train_activations *acts)
+                                  const struct train_activations *acts)
 {
     struct acts_sizes sizes = acts_sizes(model);
     size_t            L = model->config.n_layer;

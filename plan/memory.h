@@ -46,4 +46,4 @@ int memory_whole(const struct budget *plan, const struct run_config *run,
 /* Which layers keep, recompute and offload their activations by the plan. If that is chosen during
  * training: those that training begins with. */
 struct placement memory_placement(const struct budget *plan, const struct model_options *model,
-                             const struct train_activations *acts);
+                                  const struct train_activations *acts);

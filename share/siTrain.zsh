@@ -109,7 +109,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
@@ -220,7 +220,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
@@ -280,7 +280,7 @@ _siTrain() {
         _arguments \
             ':RUN|HFDIR:_files' \
             '*--prompt=[Start of the text (default\: the tokenizer'\''s start token, or <|endoftext|>)]:TEXT:_files' \
-            '--prompt-file=[File with one prompt per line]:FILE:_files' \
+            '--prompt-file=[File with one prompt per line, or - (standard input)]:FILE:_files' \
             '--chat[Hold a conversation line by line, in the words of the model'\''s chat template; a model without one continues the text. Ctrl-C stops an answer; an empty line ends the conversation.]' \
             '--system=[System message of the conversation (--chat)]:TEXT:_files' \
             '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
@@ -396,7 +396,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -529,7 +529,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
@@ -665,7 +665,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;

@@ -158,8 +158,8 @@ static void one_process(struct part *p, const char *kind)
 
     for (size_t how = 0; how < 4; how++) {
         rig_placement(&o, how == 0   ? p->model.config.n_layer
-                          : how == 1 ? 0
-                                     : RIG_OFFLOAD * (how - 1));
+                      : how == 1 ? 0
+                                 : RIG_OFFLOAD * (how - 1));
         struct rig rig = rig_open(&o, p->model.params, 0, 0);
 
         assert_int_equal(train_step(rig.trainer, 0, &data, &result, &err), 0);

@@ -1,4 +1,4 @@
-/* table.h: finds a row of a table by the name that it begins with. */
+/* table.h: finds a row of a table by the name that it begins with, and a word by its number. */
 #pragma once
 
 #include <stddef.h>
@@ -18,3 +18,13 @@ static inline const void *table_find(const void *rows, size_t n, size_t size, co
 }
 #define TABLE_FIND(table, name)                                                                    \
     table_find(table, sizeof(table) / sizeof *(table), sizeof *(table), name)
+
+/* TABLE_WORDS(name, [ENUM] = "word", ...) defines a function that returns the i-th word, or NULL
+ * past the last. */
+#define TABLE_WORDS(name, ...)                                                                     \
+    const char *name(size_t i)                                                                     \
+    {                                                                                              \
+        static const char *const words[] = { __VA_ARGS__ };                                        \
+                                                                                                   \
+        return i < sizeof words / sizeof *words ? words[i] : NULL;                                 \
+    }

@@ -74,13 +74,14 @@ static int is_index(const char *path)
 }
 
 /* Refuses a file of somebody's under a name that SQLite takes for its own: it would write over it,
- * and remove it. */
+ * and remove it. A log whose first bytes never reached the drive before a power cut looks the same;
+ * it has no commit. */
 static int foreign_check(const char *path, const char *tail, struct err *err)
 {
     if (strcmp(tail, "-wal") ? strcmp(tail, "-shm") || is_index(path) : is_log(path))
         return 0;
-    return err_misuse(err, "%s is not of siTrain, and SQLite would write over it: move it "
-                      "elsewhere", path);
+    return err_misuse(err, "%s is not of siTrain, or a power cut left other bytes in it, and "
+                      "SQLite would write over it: move it elsewhere", path);
 }
 
 /* Checks the names that SQLite will open: it would block on a pipe, and write through a link. */
@@ -126,15 +127,17 @@ static int commits_shown(const char *path, int alone, uint64_t *n, uint64_t *tak
 
 /* Returns -EBADMSG and a sentence if run.db and its log are of different times: with the log it
  * shows fewer commits than alone, or it lacks commits that a checkpoint took into it, as the log
- * itself and run.lock say. SQLite would mix both, because each is whole. */
+ * itself and run.lock say. SQLite would mix both, because each is whole. If somebody removes
+ * run.lock, a process may commit between two looks; a third one shows its commit. */
 static int times_check(const struct runlog *log, uint64_t shown, uint64_t taken, struct err *err)
 {
     const struct run_lock *l = &log->lock;
     const char            *p = log->db.path;
-    uint64_t               alone;
+    uint64_t               alone, now;
 
     if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL, NULL) ||
-        ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)))
+        ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)) ||
+        commits_shown(p, 0, &now, NULL, NULL) || now != shown)
         return 0;
     return err_set(err, -EBADMSG,
                    "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are of different "

@@ -89,8 +89,8 @@ static void plan_scratch(struct product *p)
 
     lay(&at, p->own_a ? 0 : strips_of(&p->a, f->rows) * f->left * p->panel * sizeof(word));
     p->b_at = lay(&at, p->own_b || p->s.pack_b
-                           ? 0
-                           : strips_of(&p->b, f->cols) * f->right * p->panel * sizeof(word));
+                  ? 0
+                  : strips_of(&p->b, f->cols) * f->right * p->panel * sizeof(word));
     p->sums_at = lay(&at, p->panel < p->words && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
     p->own_at = at;
     own = p->own_a ? cut->rows : p->own_b ? cut->cols : 0;

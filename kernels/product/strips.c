@@ -1,128 +1,122 @@
-/* strips.c: packs operands of products, a cell of WORD_UNIT words of a strip at a time. If the
- * source's adjacent elements are those of a lane and the strip wants those of a word, or the other
- * way round, a cell is transposed in squares of 16 x 16 words. */
+/* strips.c: packs operands of products, a square at a time: WORD_UNIT words of up to as many lanes.
+ * If the source's adjacent elements are those of a lane and the strip wants those of a word, or the
+ * other way round, the square is transposed. A square beyond an edge of the operand is first copied
+ * between zeros. */
 #include "kernels/product/strips.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
 #include "kernels/transpose.h"
 
-enum { SIDE = WORD_UNIT, MOST_LANES = 48 };
+enum { SIDE = WORD_UNIT, MOST_DEEP = 2 * WORD_UNIT }; // MOST_DEEP: elements of a lane in a square
+
+static size_t of_word(const struct strips *s) { return s->to == DT_F32 ? 1 : 2; }
 
 size_t strips_words(const struct strips *s)
 {
-    return round_up(div_up(s->k, s->to == DT_F32 ? 1 : 2), WORD_UNIT);
+    return round_up(div_up(s->k, of_word(s)), WORD_UNIT);
 }
 
-// Where a cell begins in the source, and how much of it there is: lanes, and elements of the depth.
-struct cell { const char *x; size_t have, deep; };
+/* A square's elements in memory. stride: from one lane to the next of a source (n, k), from one
+ * element of the depth to the next of a source (k, n). */
+struct square { const void *x; size_t stride; };
 
-static struct cell cell_at(const struct strips *s, const void *x, size_t lane, size_t lanes,
-                           size_t first)
+/* Copies what there is of a square between zeros, into `to`. */
+static struct square square_stage(char to[SIDE * MOST_DEEP * sizeof(float)], const struct strips *s,
+                                  const void *x, size_t lane, size_t lanes, size_t k)
 {
-    size_t k = first * (s->to == DT_F32 ? 1 : 2), depth = WORD_UNIT * (s->to == DT_F32 ? 1 : 2);
+    size_t bytes = dtype_bytes(s->from), deep = k < s->k ? size_min(s->k - k, SIDE * of_word(s)) : 0;
+    size_t have = lane < s->n ? size_min(s->n - lane, lanes) : 0;
+    struct square at = { to, s->along ? MOST_DEEP : SIDE };
+    size_t rows = s->along ? have : deep, cols = s->along ? deep : have;
 
-    if (lane >= s->n || k >= s->k)
-        return (struct cell){ 0 };
-    return (struct cell){ dtype_at(x, s->from, s->along ? lane * s->k + k : k * s->n + lane),
-                          size_min(s->n - lane, lanes), size_min(s->k - k, depth) };
+    memset(to, 0, SIDE * MOST_DEEP * bytes);
+    for (size_t i = 0; i < rows && cols > 0; i++)
+        memcpy(to + i * at.stride * bytes,
+               dtype_at(x, s->from, s->along ? (lane + i) * s->k + k : (k + i) * s->n + lane),
+               cols * bytes);
+    return at;
 }
 
-SIMD_INLINE void words_zero(word *out, size_t n)
+/* out (SIDE, pitch): word w of `lanes` lanes, from a source (k, n). */
+SIMD_INLINE void across_lanes(word *restrict out, size_t pitch, struct square at, enum dtype from,
+                              enum dtype to, const size_t lanes)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = 0;
-}
+    for (size_t w = 0; w < SIDE; w++, out += pitch)
+        if (from == DT_F32) {
+            memcpy(out, (const float *)at.x + w * at.stride, lanes * sizeof *out);
+        } else if (to == DT_F32) {
+            const bf16 *row = (const bf16 *)at.x + w * at.stride;
 
-/* out (WORD_UNIT, lanes): word w of each lane, from a source (k, n). */
-SIMD_CLONES static void across(word *restrict out, const struct strips *s, struct cell c,
-                               const size_t lanes)
-{
-    const size_t n = s->n;
-
-    for (size_t w = 0; w < WORD_UNIT; w++, out += lanes) {
-        size_t k = s->to == DT_F32 ? w : 2 * w, have = k < c.deep ? c.have : 0;
-
-        if (s->from == DT_F32) {
-            const word *row = (const word *)(const void *)c.x + k * n;
-
-            for (size_t l = 0; l < have; l++)
-                out[l] = row[l];
-        } else if (s->to == DT_F32) {
-            const bf16 *row = (const bf16 *)(const void *)c.x + k * n;
-
-            for (size_t l = 0; l < have; l++)
+            for (size_t l = 0; l < lanes; l++)
                 out[l] = (word)row[l] << 16;
         } else {
-            const bf16 *even = (const bf16 *)(const void *)c.x + k * n;
-            const bf16 *odd = even + (k + 1 < c.deep ? n : 0);
-            const word  with_odd = k + 1 < c.deep ? 0xffff0000u : 0;
+            const bf16 *even = (const bf16 *)at.x + 2 * w * at.stride, *odd = even + at.stride;
 
-            for (size_t l = 0; l < have; l++)
-                out[l] = (word)even[l] | ((word)odd[l] << 16 & with_odd);
+            for (size_t l = 0; l < lanes; l++)
+                out[l] = (word)even[l] | (word)odd[l] << 16;
         }
-        words_zero(out + have, lanes - have);
+}
+
+SIMD_CLONES static void across(word *restrict out, size_t pitch, struct square at, enum dtype from,
+                               enum dtype to, size_t lanes)
+{
+    if (lanes == SIDE)
+        across_lanes(out, pitch, at, from, to, SIDE);
+    else if (lanes == SIDE / 2)
+        across_lanes(out, pitch, at, from, to, SIDE / 2);
+    else
+        across_lanes(out, pitch, at, from, to, lanes);
+}
+
+/* out (lanes, SIDE): bf16 of a source (n, k), as fp32. */
+SIMD_CLONES static void widen(word *restrict out, struct square at, size_t lanes)
+{
+    for (size_t l = 0; l < lanes; l++, out += SIDE) {
+        const bf16 *row = (const bf16 *)at.x + l * at.stride;
+
+        for (size_t w = 0; w < SIDE; w++)
+            out[w] = (word)row[w] << 16;
     }
 }
 
-/* out (SIDE, WORD_UNIT): the words of each lane, from a source (n, k). */
-SIMD_CLONES static void along(word *restrict out, const struct strips *s, struct cell c)
+static void square_pack(word *out, size_t pitch, const struct strips *s, struct square at,
+                        size_t lanes)
 {
-    for (size_t l = 0; l < SIDE; l++, out += WORD_UNIT) {
-        size_t deep = l < c.have ? c.deep : 0, words = deep;
+    word turned[SIDE * SIDE];
 
-        if (s->from == DT_F32) {
-            const word *row = (const word *)(const void *)c.x + l * s->k;
-
-            for (size_t w = 0; w < deep; w++)
-                out[w] = row[w];
-        } else if (s->to == DT_F32) {
-            const bf16 *row = (const bf16 *)(const void *)c.x + l * s->k;
-
-            for (size_t w = 0; w < deep; w++)
-                out[w] = (word)row[w] << 16;
-        } else {
-            const bf16 *row = (const bf16 *)(const void *)c.x + l * s->k;
-
-            memcpy(out, row, deep * sizeof *row);
-            if (deep % 2)
-                ((bf16 *)out)[deep] = 0;
-            words = div_up(deep, 2);
-        }
-        words_zero(out + words, WORD_UNIT - words);
-    }
-}
-
-/* out (WORD_UNIT, lanes), from a source (n, k). */
-static void turned(word *restrict out, const struct strips *s, const void *x, size_t lane,
-                   size_t lanes, size_t first)
-{
-    word square[SIDE * SIDE], across_it[SIDE * SIDE];
-
-    for (size_t l = 0; l < lanes; l += SIDE) {
-        size_t n = size_min(lanes - l, SIDE);
-
-        along(square, s, cell_at(s, x, lane + l, n, first));
-        words_transpose(across_it, square, SIDE, SIDE, SIDE);
-        for (size_t w = 0; w < WORD_UNIT; w++)
-            memcpy(out + w * lanes + l, across_it + w * SIDE, n * sizeof *out);
-    }
-}
-
-static void cell_pack(word *out, const struct strips *s, const void *x, size_t lane, size_t first)
-{
-    word        square[SIDE * SIDE];
-    struct cell c = cell_at(s, x, lane, s->lanes, first);
-
-    if (s->along && s->tiled) {
-        along(out, s, c);
+    if (s->along && s->tiled) { // a tile's row is a lane
+        for (size_t l = 0; l < SIDE; l++)
+            memcpy(out + l * SIDE, (const bf16 *)at.x + l * at.stride, SIDE * sizeof *out);
+    } else if (s->along && s->from == s->to) {
+        words_transpose(out, pitch, at.x, at.stride / of_word(s), lanes, SIDE);
     } else if (s->along) {
-        turned(out, s, x, lane, s->lanes, first);
+        widen(turned, at, lanes);
+        words_transpose(out, pitch, turned, SIDE, lanes, SIDE);
     } else if (s->tiled) {
-        across(square, s, c, SIDE);
-        words_transpose(out, square, SIDE, SIDE, SIDE);
+        across(turned, SIDE, at, s->from, s->to, SIDE);
+        words_transpose(out, SIDE, turned, SIDE, SIDE, SIDE);
     } else {
-        across(out, s, c, s->lanes);
+        across(out, pitch, at, s->from, s->to, lanes);
+    }
+}
+
+/* Packs SIDE words of a strip. */
+static void cell_pack(word *out, const struct strips *s, const void *x, size_t lane, size_t w)
+{
+    char   staged[SIDE * MOST_DEEP * sizeof(float)];
+    size_t k = w * of_word(s), deep = SIDE * of_word(s);
+
+    for (size_t l = 0, lanes; l < s->lanes; l += lanes) {
+        lanes = size_min(s->lanes - l, SIDE);
+        struct square at = { dtype_at(x, s->from, s->along ? (lane + l) * s->k + k
+                                                           : k * s->n + lane + l),
+                             s->along ? s->k : s->n };
+
+        // words of an odd row would not be aligned
+        if (lane + l + lanes > s->n || k + deep > s->k || (s->along && s->k % of_word(s)))
+            at = square_stage(staged, s, x, lane + l, lanes, k);
+        square_pack(out + l, s->lanes, s, at, lanes);
     }
 }
 

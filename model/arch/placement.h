@@ -28,7 +28,7 @@ struct placement { struct { size_t kept, offloaded; } of[ACTS_PARTS]; };
 
 /* The policy of a part of layer `layer`, 1..n_layer. */
 static inline enum acts_policy placement_of(const struct placement *w, size_t n_layer, size_t layer,
-                                    enum acts_part part)
+                                            enum acts_part part)
 {
     size_t others = n_layer - w->of[part].kept, n = w->of[part].offloaded;
 

@@ -5,7 +5,6 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
-#include "data/base/round.h"
 #include "model/lora/lora.h"
 
 #include <assert.h>

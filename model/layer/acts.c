@@ -284,7 +284,7 @@ static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 
 /* Bytes per token of a layer's item. Counts offloaded parts only. */
 static size_t item_row_bytes(const struct model_options *o, const struct placement *w,
-                              size_t layer, enum item_kind item)
+                             size_t layer, enum item_kind item)
 {
     size_t bytes = 0;
 

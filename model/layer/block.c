@@ -89,7 +89,7 @@ struct visit {
 };
 
 static struct visit visit_of(struct model *m, size_t layer, size_t micro,
-                           const struct block_wires *wires, const struct block_grads *grads)
+                             const struct block_wires *wires, const struct block_grads *grads)
 {
     const struct acts_work *w = &m->acts.work;
     struct acts_shape       shape = model_shape(m, micro);
@@ -116,7 +116,7 @@ static struct visit visit_of(struct model *m, size_t layer, size_t micro,
             t.way[p] = ACTS_RECOMPUTED;
     }
     t.inputs_first = t.offloads && acts_inputs_first(&m->acts.placement, m->o.config.n_layer,
-                                                            layer);
+                                                     layer);
     if (m->o.training)
         t.all.dx = w->dx + micro * model_tokens(m) * m->o.config.n_embd;
     return t;
@@ -175,7 +175,7 @@ typedef int records_copy(struct records *r, const struct acts_rows *rows, size_t
 
 /* Pushes or pops a chunk's item, if it is offloaded. */
 static int item_copy(const struct visit *t, enum item_kind item, const struct layer *l,
-                      records_copy *copy, struct err *err)
+                     records_copy *copy, struct err *err)
 {
     const struct acts *acts = &t->m->acts;
     struct acts_rows   rows[ACTS_ROWS];
@@ -188,7 +188,7 @@ static int item_copy(const struct visit *t, enum item_kind item, const struct la
 
 /* The same for all chunks. */
 static int items_copy(const struct visit *t, enum item_kind item, records_copy *copy,
-                       struct err *err)
+                      struct err *err)
 {
     struct layer l;
     int          rc = 0;

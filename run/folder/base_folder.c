@@ -150,7 +150,7 @@ static int look_at_values(const struct session *s, const struct params_source *s
 }
 
 int base_folder_make(struct session *s, const char *dir, const struct params_source *source,
-                  struct err *err)
+                     struct err *err)
 {
     int rc = base_folder_look(s, dir, err);
 

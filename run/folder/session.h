@@ -115,8 +115,9 @@ int session_overlay(struct session *s, const struct opt_line *line, int first, s
 
 /* Store all of s->o. With `places`, in the caller's transaction, store only the location of the
  * devices: s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem,
- * s->layout. */
+ * s->layout. session_load_options loads all of them. */
 int session_store_options(struct session *s, int places, struct err *err);
+int session_load_options(struct session *s, struct err *err);
 /* Load and store s->config. session_config_sum is a checksum of what is stored. */
 int session_load_config(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);

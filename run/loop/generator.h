@@ -4,7 +4,7 @@
 
 #include "model/decode.h"
 #include "model/sampling.h"
-#include "run/folder/train_opts.h"
+#include "run/folder/read_opts.h"
 #include "run/loop/model_folder.h"
 
 enum { GENERATOR_STOPS = HF_STOPS + 2 }; // and the tokenizer's, and the chat template's

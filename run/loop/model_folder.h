@@ -9,6 +9,7 @@
 #include "model/lora/packed.h"
 #include "model/file/peft.h"
 #include "plan/memory.h"
+#include "run/folder/read_opts.h"
 #include "run/folder/session.h"
 #include "run/loop/live.h"
 #include "run/sources/evaluate.h"

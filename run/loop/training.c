@@ -5,7 +5,6 @@
 
 #include "data/base/clock.h"
 #include "data/base/machine.h"
-#include "data/base/round.h"
 #include "model/together.h"
 #include "kernels/attention/attention.h"
 #include "offload/devices/devices.h"
@@ -21,7 +20,6 @@
 #include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <math.h>

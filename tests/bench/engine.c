@@ -3,7 +3,7 @@
  * kernels/product/block_form.h) by turns, and with oneDNN, and prints GFLOP/s of a step's products,
  * by group. Without an argument operands are bf16.
  *
- *     engine [bf16|fp32] [THREADS] [ROUNDS] */
+ *     engine [bf16|fp32] [THREADS] [ROUNDS] [MIXED: cuts by chance] */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "data/base/round.h"
 #include "kernels/product/product.h"
 
-enum { GROUPS = 6, CALLS = 4, MOST_VARIANTS = 64, MOST_ROUNDS = 32 };
+enum { GROUPS = 6, CALLS = 4, MOST_VARIANTS = 128, MOST_ROUNDS = 32 };
 
 static const char *const groups[GROUPS] = { "forward", "back", "gradient", "logits", "head dx",
                                             "head dW" };
@@ -118,6 +118,27 @@ static void variants_make(const struct block_form *form)
     }
 }
 
+/* Several at a time, by chance. */
+static void variants_mix(const struct block_form *form, int n)
+{
+    static const size_t rows[] = { 32, 64, 96, 128, 192, 256, 384, 512 };
+    static const size_t depths[] = { 96, 128, 192, 256, 384, 512, 768, 1536 };
+    static const size_t aheads[] = { 0, 16, 16, 32 }, owns[] = { 1, 2, 3, 6, 1 << 20, 1 << 20 };
+    char                name[48];
+
+    srand(1);
+    for (int i = 0; i < n; i++) {
+        struct cuts c = form->cuts;
+
+        c.rows = rows[rand() % 8], c.cols = rows[rand() % 8], c.depth = depths[rand() % 8];
+        c.ahead = form->tiled ? aheads[rand() % 4] : 0;
+        c.turns = 1 + (size_t)rand() % 4, c.own = owns[rand() % 6];
+        snprintf(name, sizeof name, "%zu x %zu d%zu a%zu t%zu o%zu", c.rows, c.cols, c.depth,
+                 c.ahead, c.turns, c.own > 99 ? 99 : c.own);
+        variant(name, form, c, 0);
+    }
+}
+
 /* ---- measuring ---- */
 
 static void  *a, *b, *bias, *c, *scratch[2], *packed;
@@ -187,7 +208,7 @@ static void buffers_make(const struct matmul_shape *shapes, int threads,
 
 static void report(int rounds)
 {
-    printf("%-26s", "GFLOP/s");
+    printf("%-32s", "GFLOP/s");
     for (int g = 0; g < GROUPS; g++)
         printf("%10s", groups[g]);
     printf("%10s%10s\n", "step", "s a step");
@@ -203,7 +224,7 @@ static void report(int rounds)
 
             flops[x->group] += f, time[x->group] += t, flops[GROUPS] += f, time[GROUPS] += t;
         }
-        printf("%-26s", variants[v].name);
+        printf("%-32s", variants[v].name);
         for (int g = 0; g <= GROUPS; g++)
             printf("%10.0f", flops[g] / time[g]);
         printf("%10.3f\n", time[GROUPS]);
@@ -284,7 +305,7 @@ int main(int argc, char **argv)
 {
     enum dtype dt = argc > 1 && !strcmp(argv[1], "fp32") ? DT_F32 : DT_BF16;
     int threads = argc > 2 ? atoi(argv[2]) : omp_get_max_threads();
-    int rounds = argc > 3 ? atoi(argv[3]) : 5;
+    int rounds = argc > 3 ? atoi(argv[3]) : 5, mixed = argc > 4 ? atoi(argv[4]) : 0;
     const struct block_form *form = block_form_of(dt);
     struct matmul_shape      shapes[KINDS];
     struct matmul           *onednn = NULL;
@@ -298,6 +319,7 @@ int main(int argc, char **argv)
     }
     omp_set_num_threads(threads);
     variants_make(form);
+    variants_mix(form, mixed);
     if (matmul_open(&onednn, MATMUL_ONEDNN, shapes, KINDS, threads, &why)) {
         printf("no oneDNN: %s\n", why.text);
     } else {
