@@ -92,7 +92,7 @@ clang: ## build everything with clang, warnings as errors
 # $(FUZZ_DIR) that the next one goes on from.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= tokens safetensors gguf tokenizer encode config task examples database run gradient options superblock topology jinja rows \
-                chat
+                chat peft
 FUZZ_DIR     ?= $(BUILD)-fuzz
 FUZZ_OBJ     := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/replay.c %/libfuzzer.c,$(wildcard tests/fuzz/*.c))) $(BUILD)/tests/tempdir.o
 FUZZ_FLAGS   := -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-pass-failed
