@@ -332,7 +332,7 @@ void family_logits(const struct family *m, const struct model_config *config, co
 {
     struct stream_plain_options so = { .config = *config, .wire = DT_F32, .params = params };
     struct decode_options       o = { .config = *config, .batch = m->batch, .positions = m->seq,
-                                      .piece = m->seq, .dtype = DT_F32, .threads = 2 };
+                                      .prefill = m->seq, .dtype = DT_F32, .threads = 2 };
     struct stream              *s = stream_plain_open(&so);
     const int32_t              *ids[8];
     size_t                      n[8];

@@ -218,7 +218,7 @@ static void steps(struct adapted *a, size_t how)
     o.model.grad_accum = m->accum;
     o.schedule = (struct schedule){ SCHEDULE_COSINE, 2e-3, 2e-4, 5, 20, 0 };
     o.clip = 1.0;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, a->params, 0.1f, 0);
     for (uint64_t s = 0; s < m->steps; s++) {
         assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
@@ -282,7 +282,7 @@ static float *dropped_steps(struct adapted *a, enum dtype dtype, int threads, si
     o.model.config.lora.dropout = 0.3f;
     o.model.grad_accum = m->accum;
     o.model.threads = threads;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, a->params, 0.1f, 0);
     for (uint64_t s = 0; s < 3; s++)
         assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);

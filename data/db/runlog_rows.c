@@ -104,6 +104,11 @@ int runlog_new_packed(struct runlog *log, struct err *err)
     return schema_raise(&log->db, SCHEMA_PACKED, err);
 }
 
+int runlog_new_in_place(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_IN_PLACE, err);
+}
+
 int runlog_new_pairs(struct runlog *log, struct err *err)
 {
     return schema_pairs(&log->db, err);

@@ -415,7 +415,9 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
 
 /* ---- the folder ---- */
 
-int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
+/* verify: look at the data, too. */
+static int open_as(struct hf **out, const char *dir, int verify, const struct watch *watch,
+                   struct err *err)
 {
     struct hf        *h = calloc(1, sizeof *h);
     struct hf_tensors t;
@@ -435,14 +437,24 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
         rc = h->tensor ? hf_tensors_find(&t, err)
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
-    rc = rc || gguf ? rc : safetensors_verify(h->st, watch, err);
-    rc = rc || gguf ? rc : hf_tensors_same(&t, err);
+    rc = rc || gguf || !verify ? rc : safetensors_verify(h->st, watch, err);
+    rc = rc || gguf || !verify ? rc : hf_tensors_same(&t, err);
     if (rc) {
         hf_close(h);
         return rc;
     }
     *out = h;
     return 0;
+}
+
+int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
+{
+    return open_as(out, dir, 1, watch, err);
+}
+
+int hf_open_known(struct hf **out, const char *dir, struct err *err)
+{
+    return open_as(out, dir, 0, NULL, err);
 }
 
 void hf_close(struct hf *h)
@@ -470,6 +482,15 @@ struct hf_files hf_files(const struct hf *h)
 
 uint32_t hf_sum(const struct hf *h) { return h->gguf ? gguf_model_sum(h->gguf) : h->st->sum; }
 
+const struct safetensors *hf_tensor_files(const struct hf *h) { return h->st; }
+
+struct hf_place hf_place(const struct hf *h, size_t block, size_t first)
+{
+    struct arch_place at = arch_place(&h->config, block, first);
+
+    return (struct hf_place){ h->tensor[block * h->config.arch->n_params + at.t], at.in, at.left };
+}
+
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     struct hf *h = ctx;
@@ -480,12 +501,9 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
         struct arch_place at = arch_place(&h->config, block, first);
 
         count = size_min(at.left, n);
-        if (h->gguf) {
-            rc = gguf_model_read(h->gguf, block, at.t, at.in, count, out, err);
-            continue;
-        }
-        rc = safetensors_read(h->st, h->tensor[block * h->config.arch->n_params + at.t], at.in,
-                              count, out, err);
+        rc = h->gguf ? gguf_model_read(h->gguf, block, at.t, at.in, count, out, err)
+                     : safetensors_read(h->st, hf_place(h, block, first).tensor, at.in, count, out,
+                                        err);
     }
     return rc;
 }

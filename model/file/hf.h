@@ -60,6 +60,8 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
  * program's own exports are verified, which reads all tensors. watch: is told of the progress;
  * may be NULL. */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
+/* The same, without a look at data and without checksums: the caller compares the files itself. */
+int  hf_open_known(struct hf **out, const char *dir, struct err *err);
 void hf_close(struct hf *h); // NULL is allowed
 const struct model_config *hf_model(const struct hf *h);
 /* Its files: their tensors and bytes, and whether all of them have siTrain's checksums. */
@@ -70,6 +72,13 @@ uint32_t hf_sum(const struct hf *h); // checksum of all tensors' checksums and n
 /* The parameters by blocks, as fp32. h must outlive the source. Only one thread at a time may
  * read. */
 struct params_source hf_source(struct hf *h);
+
+/* Where the parameters lie: the tensor that has parameter `first` of a block, the number of that
+ * parameter in the tensor, and how many follow it there in order. NULL: the model is a GGUF file,
+ * whose tensors are not read in place. */
+struct hf_place { const struct st_tensor *tensor; size_t in, n; };
+const struct safetensors *hf_tensor_files(const struct hf *h);
+struct hf_place           hf_place(const struct hf *h, size_t block, size_t first);
 
 /* Copies the tokenizer files that exist in `from` to the folder `to`. *copied is their number.
  * `from` is a run's folder, filled by tokenizer_take. Its files are not checked again, and links

@@ -193,6 +193,19 @@ fi
 if chattr +i "$tmp/held/p" 2>"$tmp/out"; then
     refuses 2 "held/p is immutable or append-only" report "$tmp/run" --html "$tmp/held/p"
     chattr -i "$tmp/held/p"
+    # In such a folder nothing that is made gets its name, and nothing can be removed again.
+    cp -r "$tmp/run" "$tmp/held/r"
+    for at in held held/r/dev0 held/r; do
+        was=$(find "$tmp/held" | sort)
+        chattr +a "$tmp/$at"
+        case $at in
+        held) refuses 2 "held is immutable or append-only" report "$tmp/run" --html "$tmp/held/new" ;;
+        held/r/dev0) refuses 2 "held/r/dev0 is immutable or append-only" reshard "$tmp/held/r" --devices 2 --quiet ;;
+        held/r) refuses 2 "held/r is immutable or append-only" pretrain --resume "$tmp/held/r" --steps 99 --keep-best --eval-every 1 --quiet ;;
+        esac
+        chattr -a "$tmp/$at"
+        [ $at = held/r ] || same "$was" "$(find "$tmp/held" | sort)" "  and nothing is left there"
+    done
 else
     skip "an immutable output" "no such attributes here"
 fi
