@@ -108,8 +108,8 @@ static void dequantize(char *out, size_t size, const struct quantized *q, const 
                  "install torch transformers bitsandbytes)", path, path, path, path);
     else if (!strcmp(q->by, "mlx-lm"))
         snprintf(out, size, "python3 -m mlx_lm convert --dequantize --hf-path '%.100s' --mlx-path "
-                 "'%.100s-plain' makes the folder %.100s-plain (pip install mlx-lm; on Linux "
-                 "mlx-cpu, too)", path, path, path);
+                 "'%.100s-plain' makes the folder %.100s-plain (pip install mlx-lm, on "
+                 "Linux with 'mlx[cpu]')", path, path, path);
     else
         snprintf(out, size, "python3 -c \"from gptqmodel.utils.model_dequant import "
                  "dequantize_model as d; d('%.100s', '%.100s-plain')\" makes the folder "
