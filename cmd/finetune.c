@@ -9,6 +9,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
+#include "cmd/train_end.h"
 #include "data/base/nan.h"
 #include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
@@ -435,7 +436,7 @@ static int run(struct opt_line *line, struct err *err)
     if (!rc && job_speaks() && before < s.o.steps)
         rc = finetune_results_check(&s, before, err);
     s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
-    rc = rc ? rc : command_train(&s, &finished, err);
+    rc = rc ? rc : train_to_end(&s, &finished, err);
     if (!rc && finished && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);
     if (after.results.n_evals && s.rows != SESSION_WHOLE)

@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
+#include "cmd/train_end.h"
 #include "data/base/machine.h"
 #include "model/file/hf.h"
 #include "run/folder/base_folder.h"
@@ -175,7 +176,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = token_folders_open(&folders, &o->all, &o->corpus, err);
     rc = rc || o->resume ? rc : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
-    rc = rc ? rc : command_train(&s, &finished, err);
+    rc = rc ? rc : train_to_end(&s, &finished, err);
     session_close(&s);
     token_folders_close(folders);
     return rc;

@@ -2,6 +2,7 @@
  * moving. */
 #include "plan/forecast.h"
 
+#include "model/lora/packed.h"
 #include "plan/forecast_acts.h"
 #include "run/folder/spares.h"
 
@@ -33,6 +34,22 @@ static double part_of(const struct session *s, double all)
     return s->ranks.size > 1 ? all / (double)s->ranks.size : all;
 }
 
+/* Seconds to unpack a layer of a packed base. Every pass does so once, whatever its micro-batches.
+ * bf16 is widened: 2 bytes are read and 4 written. */
+static double unpack_of(const struct session *s, const struct machine_file *m)
+{
+    const struct model_config *g = &s->config;
+    double n = (double)arch_products(g), threads = machine_threads(m, (double)s->o.threads);
+
+    if (!packed_is(g, arch_layer_block(g, 1), (enum dtype)s->o.dtype))
+        return 0;
+    switch ((enum quant)g->lora.base) {
+    case QUANT_INT8: return over(n, m->unpack_int8) * threads;
+    case QUANT_NF4:  return over(n, m->unpack_nf4) * threads;
+    default:         return over(6 * n, m->memory);
+    }
+}
+
 /* Predicts computing without recomputation. */
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
@@ -44,8 +61,9 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     double micros = part_of(s, (double)o->grad_accum), L = (double)g->n_layer,
            n = part_of(s, (double)run_trained(&s->run));
     double rows = micros * of.tokens * of.width;
-    double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
-           backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
+    double unpack = unpack_of(s, m),
+           forward = unpack + micros * machine_layer(m, &of, MACHINE_FORWARD),
+           backward = unpack + micros * machine_layer(m, &of, MACHINE_BACKWARD);
 
     asked.tokens *= train_opts_asked(o, g);
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);

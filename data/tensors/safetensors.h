@@ -9,7 +9,7 @@
 enum st_dtype { ST_F32, ST_F16, ST_BF16, ST_OTHER };
 
 struct st_tensor {
-    char         *name;
+    char         *name; // first member (table.h)
     enum st_dtype dtype;
     int           n_dims;
     uint64_t      dims[8];

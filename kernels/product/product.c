@@ -11,7 +11,6 @@
 
 enum {
     LINE = 64,
-    PACK_STRIPS = 8, PACK_WORDS = 128, // of a turn of packing
 };
 
 /* ---- plan ---- */
@@ -46,12 +45,22 @@ static void plan_tasks(struct product *p)
 
     cut->rows = size_min(round_up(cut->rows, f->rows), m);
     cut->cols = size_min(round_up(cut->cols, f->cols), n);
-    p->own_a = m >= n && div_up(m, cut->rows) >= own;
-    p->own_b = !p->own_a && !p->s.pack_b && div_up(n, cut->cols) >= own;
-    if (p->own_a)
+    p->own_a = m >= n && div_up(m, cut->lanes) >= own;
+    p->own_b = !p->own_a && !p->s.pack_b && div_up(n, cut->lanes) >= own;
+    if (p->own_a) {
+        cut->rows = size_min(round_up(cut->lanes, f->rows), m);
         cut->cols = n;
-    else if (p->own_b)
+    } else if (p->own_b) {
         cut->rows = m;
+        cut->cols = size_min(round_up(cut->lanes, f->cols), n);
+    } else if (p->s.pack_b && cut->wide) {
+        p->own_a = 1;
+        cut->rows = size_min(cut->tall, m);
+        cut->cols = size_min(cut->wide, n);
+        while (tasks(p) < least && cut->cols >= 2 * cut->least_wide)
+            cut->cols = round_up(cut->cols / 2, f->cols);
+        return;
+    }
     while (!p->own_a && !p->own_b && tasks(p) < least &&
            (cut->rows > f->rows || cut->cols > f->cols))
         if (cut->rows > f->rows && (cut->rows >= cut->cols || cut->cols == f->cols))
@@ -68,7 +77,7 @@ static void plan_depth(struct product *p)
     depth = round_up(depth, WORD_UNIT);
     p->cuts.depth = depth;
     p->panel = size_max(p->cuts.whole / size_max(whole, 1) / depth, 1) * depth;
-    if (p->panel >= p->words)
+    if (p->panel >= p->words || whole == 0)
         p->panel = p->words;
 }
 
@@ -85,12 +94,14 @@ static void plan_scratch(struct product *p)
     const struct block_form *f = p->form;
     const struct cuts       *cut = &p->cuts;
     size_t at = 0, own, block = f->rows * f->cols * sizeof(float);
-    int    in_c = p->s.c_dt == DT_F32 && !p->s.accumulate;
+    int    in_c = p->s.c_dt == DT_F32 && !p->s.accumulate, panels = p->panel < p->words ? 2 : 1;
 
     lay(&at, p->own_a ? 0 : strips_of(&p->a, f->rows) * f->left * p->panel * sizeof(word));
     p->b_at = lay(&at, p->own_b || p->s.pack_b
-                  ? 0
-                  : strips_of(&p->b, f->cols) * f->right * p->panel * sizeof(word));
+                           ? 0
+                           : strips_of(&p->b, f->cols) * f->right * p->panel * sizeof(word));
+    p->panel_bytes = at;
+    lay(&at, (size_t)(panels - 1) * p->panel_bytes);
     p->sums_at = lay(&at, p->panel < p->words && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
     p->own_at = at;
     own = p->own_a ? cut->rows : p->own_b ? cut->cols : 0;
@@ -119,17 +130,17 @@ void product_plan(struct product *p, const struct matmul_shape *s, int threads,
 static void pack_shared(word *out, const struct strips *s, size_t strips, const void *x,
                         struct range words)
 {
-    size_t across = div_up(strips, PACK_STRIPS), length = words.to - words.from,
-           along = div_up(length, PACK_WORDS), next = length * s->lanes;
+    size_t wide = s->along ? 64 / s->lanes : 256 / s->lanes, deep = s->along ? 128 : 32;
+    size_t across = div_up(strips, wide), length = words.to - words.from,
+           along = div_up(length, deep), next = length * s->lanes;
 
     #pragma omp for schedule(dynamic) nowait
     for (size_t u = 0; u < across * along; u++) {
-        size_t strip = u / along * PACK_STRIPS, w = u % along * PACK_WORDS;
+        size_t strip = u / along * wide, w = u % along * deep;
 
         strips_pack(out + strip * next + w * s->lanes, next, s, x,
-                    (struct range){ strip, size_min(strip + PACK_STRIPS, strips) },
-                    (struct range){ words.from + w,
-                                    words.from + size_min(w + PACK_WORDS, length) });
+                    (struct range){ strip, size_min(strip + wide, strips) },
+                    (struct range){ words.from + w, words.from + size_min(w + deep, length) });
     }
 }
 
@@ -152,6 +163,12 @@ struct call { // product_run's arguments
     const void *a, *b, *bias;
     char       *scratch;
 };
+
+/* Panels are in two places by turns. */
+static char *panel_at(const struct product *p, const struct call *call, struct range all)
+{
+    return call->scratch + all.from / p->panel % 2 * p->panel_bytes;
+}
 
 struct placed { const word *at; size_t next; }; // strips: the first, and the distance to the next
 
@@ -185,6 +202,19 @@ SIMD_CLONES static void put(const struct product *p, const struct call *call, st
                 for (size_t j = 0; j < n; j++)
                     c[j] = sums[j] + bias[j];
         }
+    }
+}
+
+/* Asks for the lines of C that put writes, while the block is computed. */
+static void ask(const struct product *p, const struct call *call, struct part at)
+{
+    size_t bytes = dtype_bytes(p->s.c_dt), step = LINE / bytes;
+
+    for (size_t i = 0; i < at.rows; i++) {
+        const char *c = (char *)call->c + ((at.i + i) * p->s.n + at.j) * bytes;
+
+        for (size_t j = 0; j < at.cols; j += step)
+            __builtin_prefetch(c + j * bytes, 1);
     }
 }
 
@@ -227,6 +257,8 @@ static void piece_multiply(const struct product *p, const struct call *call, str
             struct part at = { t.i + i, t.j + j, size_min(f->rows, p->s.m - t.i - i),
                                size_min(f->cols, p->s.n - t.j - j) };
 
+            if (piece.to == p->words)
+                ask(p, call, at);
             if (piece.from == all.from && all.from > 0)
                 sums_take(p, sums, at, waiting(p, call, at));
             f->multiply(&(struct block){
@@ -261,14 +293,14 @@ static void task_run(const struct product *p, const struct call *call, struct ta
     size_t own_lanes = p->own_a ? p->cuts.rows : p->own_b ? p->cuts.cols : 0;
     word  *strips = (word *)(void *)own;
     float *sums = (float *)(strips + own_lanes * p->cuts.depth);
-    const void  *whole_a = call->scratch,
-                *whole_b = p->s.pack_b ? call->b : call->scratch + p->b_at;
+    const char  *panel = panel_at(p, call, all);
+    const void  *whole_b = p->s.pack_b ? call->b : panel + p->b_at;
     struct range all_b = p->s.pack_b ? (struct range){ 0, p->words } : all;
 
     for (size_t k = all.from; k < all.to; k += p->cuts.depth) {
         struct range  piece = { k, size_min(k + p->cuts.depth, all.to) };
-        struct placed a = operand(&p->a, call->a, p->own_a ? strips : NULL, whole_a, t.i, t.rows,
-                                  all, piece);
+        struct placed a = operand(&p->a, call->a, p->own_a ? strips : NULL,
+                                  (const void *)panel, t.i, t.rows, all, piece);
         struct placed b = operand(&p->b, call->b, p->own_b ? strips : NULL, whole_b, t.j, t.cols,
                                   all_b, piece);
 
@@ -276,27 +308,52 @@ static void task_run(const struct product *p, const struct call *call, struct ta
     }
 }
 
-/* ---- the product ---- */
+/* ---- the product: all threads call these functions together ---- */
 
-/* All threads together: packs a panel, then runs all tasks on it. */
-static void panel_run(const struct product *p, const struct call *call, struct range all)
+static void panel_pack(const struct product *p, const struct call *call, struct range all)
 {
-    const struct block_form *f = p->form;
-    size_t across = div_up(p->s.n, p->cuts.cols), m = round_up(p->s.m, f->rows),
-           n = round_up(p->s.n, f->cols);
+    char *panel = panel_at(p, call, all);
 
     if (!p->own_a)
-        pack_shared((word *)(void *)call->scratch, &p->a, strips_of(&p->a, f->rows), call->a, all);
+        pack_shared((word *)(void *)panel, &p->a, strips_of(&p->a, p->form->rows), call->a, all);
     if (!p->own_b && !p->s.pack_b)
-        pack_shared((word *)(void *)(call->scratch + p->b_at), &p->b, strips_of(&p->b, f->cols),
+        pack_shared((word *)(void *)(panel + p->b_at), &p->b, strips_of(&p->b, p->form->cols),
                     call->b, all);
-    #pragma omp barrier
-    #pragma omp for schedule(dynamic)
+}
+
+static void panel_run(const struct product *p, const struct call *call, struct range all)
+{
+    size_t across = div_up(p->s.n, p->cuts.cols), m = round_up(p->s.m, p->form->rows),
+           n = round_up(p->s.n, p->form->cols);
+
+    #pragma omp for schedule(dynamic) nowait
     for (size_t u = 0; u < tasks(p); u++) {
         size_t i = u / across * p->cuts.rows, j = u % across * p->cuts.cols;
 
         task_run(p, call, (struct task){ i, j, size_min(p->cuts.rows, m - i),
                                          size_min(p->cuts.cols, n - j) }, all);
+    }
+}
+
+static struct range panel_of(const struct product *p, size_t k)
+{
+    return (struct range){ size_min(k, p->words), size_min(k + p->panel, p->words) };
+}
+
+/* Threads that find no task of a panel any more pack the next one. */
+static void panels_run(const struct product *p, const struct call *call)
+{
+    int shares = !p->own_a || (!p->own_b && !p->s.pack_b);
+
+    if (shares)
+        panel_pack(p, call, panel_of(p, 0));
+    for (size_t k = 0; k < p->words; k += p->panel) {
+        if (shares) {
+            #pragma omp barrier
+        }
+        panel_run(p, call, panel_of(p, k));
+        if (k + p->panel < p->words)
+            panel_pack(p, call, panel_of(p, k + p->panel));
     }
 }
 
@@ -309,8 +366,7 @@ void product_run(const struct product *p, void *c, const void *a, const void *b,
     {
         if (p->form->begin)
             p->form->begin();
-        for (size_t k = 0; k < p->words; k += p->panel)
-            panel_run(p, &call, (struct range){ k, size_min(k + p->panel, p->words) });
+        panels_run(p, &call);
         if (p->form->end)
             p->form->end();
     }

@@ -16,7 +16,7 @@ struct product {
     struct cuts   cuts;         // of this product
     size_t        words, panel; // of the depth; of what is packed before tasks begin
     int           own_a, own_b; // tasks pack them
-    size_t        b_at, sums_at, own_at, own_bytes, scratch_bytes; // in scratch
+    size_t        b_at, panel_bytes, sums_at, own_at, own_bytes, scratch_bytes; // in scratch
 };
 
 /* Plans a product for this many threads. form and cuts NULL: the best form, with its own. */

@@ -113,8 +113,9 @@ static void cell_pack(word *out, const struct strips *s, const void *x, size_t l
                                                            : k * s->n + lane + l),
                              s->along ? s->k : s->n };
 
-        // words of an odd row would not be aligned
-        if (lane + l + lanes > s->n || k + deep > s->k || (s->along && s->k % of_word(s)))
+        // words of an odd row would not be aligned for words_transpose
+        if (lane + l + lanes > s->n || k + deep > s->k ||
+            (s->along && !s->tiled && s->k % of_word(s)))
             at = square_stage(staged, s, x, lane + l, lanes, k);
         square_pack(out + l, s->lanes, s, at, lanes);
     }

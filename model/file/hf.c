@@ -71,9 +71,9 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
                       "AutoModelForCausalLM", name, slash ? slash + 1 : name);
 }
 
-/* Refuses a folder that has only PyTorch's own format, because such files hold a program's objects,
- * not plain data. */
-static int refuse_pickle(const char *dir, const struct model_config *g, struct err *err)
+/* Refuses a folder without safetensors. PyTorch's own files hold a program's objects, not plain
+ * data. */
+static int refuse_files(const char *dir, const struct model_config *g, struct err *err)
 {
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
     char                     hint[HF_HINT], to[128];
@@ -87,7 +87,7 @@ static int refuse_pickle(const char *dir, const struct model_config *g, struct e
             return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s",
                               dir, names[i],
                               hint_write(hint, "", hf_class(g), from, to));
-    return 0;
+    return hf_refuse_exported(dir, err);
 }
 
 /* Writes the families' names, for a message. */
@@ -429,7 +429,7 @@ static int open_as(struct hf **out, const char *dir, int verify, const struct wa
 
     if (gguf)
         rc = gguf_model_open(&h->gguf, dir, &h->config, err);
-    rc = rc || gguf ? rc : refuse_pickle(dir, &h->config, err);
+    rc = rc || gguf ? rc : refuse_files(dir, &h->config, err);
     rc = rc || gguf ? rc : safetensors_open(&h->st, dir, err);
     if (!rc && !gguf) {
         h->tensor = calloc(arch_blocks(&h->config) * h->config.arch->n_params, sizeof *h->tensor);

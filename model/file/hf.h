@@ -24,10 +24,12 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
 /* Refuse known inputs of other kinds, in hf_other.c; 0 or a misuse. hf_refuse_other: an adapter
  * folder (peft.h) without a config.json, or a folder with a GGUF file alone. hf_refuse_adapter: any
- * adapter folder, where only a model will do. hf_refuse_quantized: a model with quantized
+ * adapter folder, where only a model will do. hf_refuse_exported: a folder with another
+ * program's files of parameters alone. hf_refuse_quantized: a model with quantized
  * parameters; k: the config.json in dir. */
 int hf_refuse_other(const char *path, struct err *err);
 int hf_refuse_adapter(const char *path, struct err *err);
+int hf_refuse_exported(const char *dir, struct err *err);
 int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err);
 
 /* Reads dir/config.json alone. A variant that this program does not compute is refused, and the

@@ -78,11 +78,15 @@ static void nothing(const struct block *b) { (void)b; }
 /* One cut changed at a time. */
 static void variants_make(const struct block_form *form)
 {
-    static const size_t tasks[][2] = { { 64, 64 }, { 64, 128 }, { 128, 128 }, { 128, 256 },
-                                       { 256, 128 }, { 192, 192 }, { 256, 192 }, { 256, 256 },
-                                       { 512, 128 }, { 128, 384 }, { 128, 768 } };
-    static const size_t depths[] = { 96, 128, 192, 256, 384, 768, 1536 }, turns[] = { 1, 2, 4, 6 };
-    static const size_t owns[] = { 1, 2, 6, 1 << 20 }, aheads[] = { 0, 16, 32, 48, 64, 128 };
+    static const size_t tasks[][2] = { { 64, 64 }, { 128, 128 }, { 128, 256 }, { 256, 256 } };
+    static const size_t lanes[] = { 32, 96, 128, 192 }, wholes[] = { 1, 2, 8 };
+    static const size_t wides[][3] = { { 0, 0, 0 }, { 32, 384, 256 }, { 32, 768, 384 },
+                                       { 32, 768, 768 }, { 64, 768, 384 }, { 64, 768, 768 },
+                                       { 64, 3072, 256 }, { 64, 3072, 384 }, { 64, 3072, 768 },
+                                       { 96, 768, 256 }, { 128, 768, 192 }, { 128, 768, 384 },
+                                       { 128, 384, 384 }, { 128, 3072, 384 }, { 256, 768, 192 } };
+    static const size_t depths[] = { 192, 384 }, turns[] = { 1, 2, 4, 6 };
+    static const size_t owns[] = { 1, 2, 3, 1 << 20 }, aheads[] = { 0, 32, 64 };
     struct cuts base = form->cuts, c;
     char        name[48];
 
@@ -96,9 +100,24 @@ static void variants_make(const struct block_form *form)
         snprintf(name, sizeof name, "tasks %zu x %zu", c.rows, c.cols);
         variant(name, form, c, 0);
     }
+    for (size_t i = 0; i < sizeof wides / sizeof *wides && form->tiled; i++) {
+        c = base, c.tall = wides[i][0], c.wide = wides[i][1], c.least_wide = wides[i][2];
+        snprintf(name, sizeof name, "own A %zu x %zu >= %zu", c.tall, c.wide, c.least_wide);
+        variant(name, form, c, 0);
+    }
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
         c = base, c.depth = depths[i];
         snprintf(name, sizeof name, "depth %zu", c.depth);
+        variant(name, form, c, 0);
+    }
+    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
+        c = base, c.lanes = lanes[i];
+        snprintf(name, sizeof name, "lanes %zu", c.lanes);
+        variant(name, form, c, 0);
+    }
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        c = base, c.whole = wholes[i] << 20;
+        snprintf(name, sizeof name, "panels of %zu Mi words", wholes[i]);
         variant(name, form, c, 0);
     }
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
@@ -337,7 +356,8 @@ int main(int argc, char **argv)
     for (int r = 0; r < rounds; r++)
         for (size_t k = 0; k < KINDS; k++)
             for (size_t v = 0; v < n_variants; v++)
-                seconds[v][k][r] = one_product(&variants[v], &shapes[k], threads, onednn, k);
+                seconds[(v + (size_t)r * 7) % n_variants][k][r] = one_product(
+                    &variants[(v + (size_t)r * 7) % n_variants], &shapes[k], threads, onednn, k);
     report(rounds);
     matmul_close(onednn);
     return 0;

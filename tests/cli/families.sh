@@ -215,8 +215,8 @@ layer llama" "$kinds" "$family: its layers and attention are of Llama's kind"
     works "$family: plan by it" plan --init "$tmp/$family" --batch 2 --seq 32 --dtype fp32 --host-mem 64M --machine "$tmp/$family.conf"
 done
 sed 's/ llama / /' "$tmp/llama.conf" >"$tmp/gpt2.conf"
-refuses 2 "no figures of layers like Llama's in fp32" plan --init "$tmp/llama" --batch 2 --seq 32 --dtype fp32 --host-mem 64M --machine "$tmp/gpt2.conf"
-works "GPT-2's plan by such a file" plan --n-layer 1 --n-head 2 --n-embd 24 --seq 32 --dtype fp32 --host-mem 64M --machine "$tmp/gpt2.conf"
+refuses 2 "no figures of layers like Llama's in fp32" plan --init "$tmp/llama" --batch 2 --seq 32 --dtype fp32 --host-mem 96M --machine "$tmp/gpt2.conf"
+works "GPT-2's plan by such a file" plan --n-layer 1 --n-head 2 --n-embd 24 --seq 32 --dtype fp32 --host-mem 96M --machine "$tmp/gpt2.conf"
 
 # What is not known is refused by its name.
 refuses_config() { # SED TEXT
