@@ -504,5 +504,8 @@ int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *er
     new.tokenizer = tokenizer;
     rc = corpus_check(&new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
     rc = rc ? rc : runlog_begin(s->log, err);
-    return rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
+    rc = rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
+    if (!rc)
+        run_files_clean(s->dir, 1); // what says of which texts the tokens are
+    return rc;
 }
