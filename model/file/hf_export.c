@@ -397,13 +397,13 @@ int hf_export_check(const char *path, struct err *err)
         file_close(fd);
         return rc;
     }
-    while ((e = readdir(d)))
+    while ((errno = 0, e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    int unread = errno != 0; // it may hold more
     closedir(d);
-    if (!empty)
-        return err_misuse(err,
-                          "%s is not empty: export needs a folder that does not exist or is empty",
-                          dir);
+    if (unread || !empty)
+        return err_misuse(err, "%s %s: export needs a folder that does not exist or is empty", dir,
+                          unread ? "cannot be read to its end" : "is not empty");
     if (is_dots(dir))
         return err_misuse(err, "%s: export needs the name of the folder, not dots", dir);
     char *mounted = file_mounted(dir); // no rename replaces a mount point

@@ -64,13 +64,17 @@ static const struct run_file files[] = {
 };
 enum { FILES = sizeof files / sizeof *files };
 
-const struct run_file *run_file_find(const char *name)
+static const struct run_file *find(const char *name, int how)
 {
     for (size_t i = 0; i < FILES; i++)
-        if (!fnmatch(files[i].pattern, name, FNM_EXTMATCH))
+        if (!fnmatch(files[i].pattern, name, FNM_EXTMATCH | how))
             return &files[i];
     return NULL;
 }
+
+const struct run_file *run_file_find(const char *name) { return find(name, 0); }
+
+const struct run_file *run_file_reserves(const char *name) { return find(name, FNM_CASEFOLD); }
 
 const struct run_file *run_file_at(size_t i) { return i < FILES ? &files[i] : NULL; }
 

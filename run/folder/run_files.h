@@ -36,6 +36,9 @@ struct run_file {
 /* The row that matches the name of a file in RUN. NULL: no run has such a file. */
 const struct run_file *run_file_find(const char *name);
 
+/* The same in any case. Where a file system folds case, DATA.BIN is data.bin. */
+const struct run_file *run_file_reserves(const char *name);
+
 /* Row i; NULL past the last. */
 const struct run_file *run_file_at(size_t i);
 

@@ -74,7 +74,7 @@ result "$([ $? = 130 ]; echo $?)" "the training went on, and was stopped"
 works "  and its run is whole" check "$tmp/live" --quiet
 sums "$tmp/run" >"$tmp/before"
 for part in run.db run.lock dev0/states data.bin tokenizer/vocab.json best/model.safetensors tensorboard/x.html run.db-journal dev3 image0 train.ex \
-    trainer_state.json predict_results_None.txt best.next/x; do
+    trainer_state.json predict_results_None.txt best.next/x DATA.BIN Eval.bin Run.db-WAL; do
     keeps "$tmp/run/$part" html tokens plan
 done
 keeps "$tmp/run/tokenizer" tokenizer export
@@ -87,7 +87,9 @@ done
 result "$([ ! -e "$tmp/none" ]; echo $?)" "  and no run is made"
 same "$(cat "$tmp/before")" "$(sums "$tmp/run")" "the run is what it was"
 all "$tmp/hf/model.safetensors" "$tmp/hf/config.json" "$tmp/hf/tokenizer.json"
-keeps "$tmp/hf/tokenizer.model" html plan tokens
+for part in tokenizer.model Config.JSON; do
+    keeps "$tmp/hf/$part" html plan tokens
+done
 keeps "$tmp/hf" tokenizer export
 for at in run/report.html run/notes.json; do
     put html "$tmp/$at" && put html "$tmp/$at"
