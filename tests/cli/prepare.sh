@@ -225,6 +225,9 @@ if [ -n "$shim" ]; then
     LD_PRELOAD="$shim" SHIM_AT="name:/data.1.bin:1:kill" "$bin" pretrain --resume "$tmp/imported" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $resumed >/dev/null 2>&1
     result "$([ $? = 137 ] && [ -s "$tmp/imported/data.bin" ]; echo $?)" "  whose first resume is killed behind its first text"
     # shellcheck disable=SC2086
+    LD_PRELOAD="$shim" SHIM_AT="rename:/data.1.bin:1:kill" "$bin" pretrain --resume "$tmp/imported" --data - --data "$tmp/long.txt" $resumed <"$tmp/text.txt" >/dev/null 2>&1
+    result "$([ $? = 137 ] && [ -s "$tmp/imported/data.bin" ]; echo $?)" "  whose second one is killed behind standard input"
+    # shellcheck disable=SC2086
     works "  takes another text" pretrain --resume "$tmp/imported" --data "$tmp/long.txt" $resumed
     same "$(sha256sum <"$tmp/whole/data.1.bin")" "$(sha256sum <"$tmp/imported/data.bin")" "  to its bytes"
     result "$([ -z "$(find "$tmp/imported" -name '*.tmp')" ]; echo $?)" "  and nothing of the other one is left"
