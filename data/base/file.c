@@ -183,6 +183,21 @@ static int is_kept(const char *path, uid_t owner)
     return kept;
 }
 
+static const char *fixed_by_attribute(uint64_t has)
+{
+    return has & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)
+               ? "is immutable or append-only: take the attribute away first (chattr -i -a)" : NULL;
+}
+
+int file_check_folder(const char *dir, struct err *err)
+{
+    struct statx x;
+    const char  *fixed = statx(AT_FDCWD, dir, 0, STATX_BASIC_STATS, &x)
+                             ? NULL : fixed_by_attribute(x.stx_attributes_mask & x.stx_attributes);
+
+    return fixed ? err_misuse(err, "%s %s", dir, fixed) : 0;
+}
+
 const char *file_fixed(const char *path)
 {
     struct statx x;
@@ -192,8 +207,8 @@ const char *file_fixed(const char *path)
     uint64_t has = x.stx_attributes_mask & x.stx_attributes;
     if (has & STATX_ATTR_MOUNT_ROOT)
         return "is mounted: unmount it first";
-    if (has & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
-        return "is immutable or append-only: take the attribute away first (chattr -i -a)";
+    if (fixed_by_attribute(has))
+        return fixed_by_attribute(has);
     int denied = S_ISDIR(x.stx_mode) && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) &&
                  errno == EACCES;
     if (denied && x.stx_uid == geteuid())
@@ -470,6 +485,8 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
 
     if (socket) {
         rc = err_misuse(err, "%s is a socket, not a regular file", path);
+    } else if (f < 0 && errno == ENOENT && !strcmp(path, "-")) {
+        rc = err_misuse(err, "- (standard input) is not read here: give a file");
     } else if (f < 0 || fstat(f, &st)) {
         rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)

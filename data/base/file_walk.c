@@ -9,21 +9,28 @@ int file_walk_begin(struct file_walk *w, const char *dir, struct err *err)
 
 int file_walk_next(struct file_walk *w)
 {
-    struct dirent *e = w->d ? readdir(w->d) : NULL;
+    struct dirent *e;
 
-    while (e && (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")))
-        e = readdir(w->d);
+    do {
+        errno = 0;
+        e = w->d ? readdir(w->d) : NULL;
+    } while (e && (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")));
+    w->error = e ? 0 : -errno;
     free(w->path);
     w->path = NULL;
-    w->ended = e && asprintf(&w->path, "%s/%s", w->dir, e->d_name) < 0;
+    if (e && asprintf(&w->path, "%s/%s", w->dir, e->d_name) < 0) {
+        w->path = NULL; // asprintf may leave anything there
+        w->error = -ENOMEM;
+    }
     w->name = e ? e->d_name : NULL;
-    return e && !w->ended;
+    return e && !w->error;
 }
 
 int file_walk_end(struct file_walk *w, int rc, struct err *err)
 {
     if (w->d)
         closedir(w->d);
-    free(w->ended ? NULL : w->path); // asprintf may leave anything there
-    return rc || !w->ended ? rc : err_set(err, -ENOMEM, "no memory for the names in %s", w->dir);
+    free(w->path);
+    return rc || !w->error ? rc : err_set(err, w->error, "read the names in %s: %s", w->dir,
+                                          strerror(-w->error));
 }

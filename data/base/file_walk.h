@@ -15,11 +15,12 @@ struct file_walk {
     const char *dir;   // borrowed
     const char *name;  // until the next call
     char       *path;  // dir/name, until the next call
-    int         ended; // for want of memory
+    int         error; // -errno: it ended before the last name
 };
 
 /* Returns 0, or -errno with a sentence. Then there are no names. */
 int file_walk_begin(struct file_walk *w, const char *dir, struct err *err);
 int file_walk_next(struct file_walk *w); // returns 0 behind the last name
-/* Closes the folder. Returns rc, or, if that is 0, -ENOMEM if not all names were gone over. */
+/* Closes the folder. Returns rc. If that is 0 and not all names were gone over, returns -errno with
+ * a sentence: the folder may hold more. */
 int file_walk_end(struct file_walk *w, int rc, struct err *err);

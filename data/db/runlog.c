@@ -74,13 +74,14 @@ static int is_index(const char *path)
 }
 
 /* Refuses a file of somebody's under a name that SQLite takes for its own: it would write over it,
- * and remove it. */
+ * and remove it. A log whose first bytes never reached the drive before a power cut looks the same;
+ * it has no commit. */
 static int foreign_check(const char *path, const char *tail, struct err *err)
 {
     if (strcmp(tail, "-wal") ? strcmp(tail, "-shm") || is_index(path) : is_log(path))
         return 0;
-    return err_misuse(err, "%s is not of siTrain, and SQLite would write over it: move it "
-                      "elsewhere", path);
+    return err_misuse(err, "%s is not of siTrain, or a power cut left other bytes in it, and "
+                      "SQLite would write over it: move it elsewhere", path);
 }
 
 /* Checks the names that SQLite will open: it would block on a pipe, and write through a link. */
@@ -126,15 +127,17 @@ static int commits_shown(const char *path, int alone, uint64_t *n, uint64_t *tak
 
 /* Returns -EBADMSG and a sentence if run.db and its log are of different times: with the log it
  * shows fewer commits than alone, or it lacks commits that a checkpoint took into it, as the log
- * itself and run.lock say. SQLite would mix both, because each is whole. */
+ * itself and run.lock say. SQLite would mix both, because each is whole. If somebody removes
+ * run.lock, a process may commit between two looks; a third one shows its commit. */
 static int times_check(const struct runlog *log, uint64_t shown, uint64_t taken, struct err *err)
 {
     const struct run_lock *l = &log->lock;
     const char            *p = log->db.path;
-    uint64_t               alone;
+    uint64_t               alone, now;
 
     if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL, NULL) ||
-        ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)))
+        ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)) ||
+        commits_shown(p, 0, &now, NULL, NULL) || now != shown)
         return 0;
     return err_set(err, -EBADMSG,
                    "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are of different "
@@ -228,15 +231,13 @@ static int settings_check(struct runlog *log, struct err *err)
     return got;
 }
 
-/* Checks an open database: is it a run's, whole, and of this format? Older formats are upgraded. */
-static int log_ready(struct runlog *log, int read_only, struct err *err)
+/* Checks an open database: is it a run's, whole, and of a format that is read here? */
+static int log_ready(struct runlog *log, struct err *err)
 {
-    int version, rc;
-
     schema_guard(&log->db);
-    rc = schema_check(&log->db, &version, err);
+    int rc = schema_check(&log->db, err);
+
     rc = rc ? rc : settings_check(log, err);
-    rc = rc ? rc : schema_upgrade(&log->db, version, read_only, err);
     return rc ? rc : schema_views(&log->db, err);
 }
 
@@ -305,7 +306,7 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
     rc = rc ? rc : db_open(&log->db, 0, err);
     if (!rc && log->left) // if it does not fit, the first commit finds out
         sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    rc = rc ? rc : log_ready(log, 0, err);
+    rc = rc ? rc : log_ready(log, err);
     rc = rc ? rc : set_wal(log, durable, err);
     return rc ? rc : log_count(log, err);
 }
@@ -321,7 +322,7 @@ static int open_reading(struct runlog *log, struct err *err)
         rc = runlog_lock_reading(log, err);
         rc = rc ? rc : db_open_apart(&log->db, 0, err);
     }
-    rc = rc ? rc : log_ready(log, 1, err);
+    rc = rc ? rc : log_ready(log, err);
     return rc ? rc : db_exec(&log->db, "opening", err, "PRAGMA query_only=1");
 }
 
@@ -405,7 +406,7 @@ int runlog_open_past(struct runlog **out, const char *path, int *past, struct er
     rc = rc ? rc : past_of(log, &alone, err);
     *past = rc > 0;
     rc = rc < 0 ? rc : db_open_apart(&log->db, alone, err);
-    rc = rc ? rc : log_ready(log, 1, err);
+    rc = rc ? rc : log_ready(log, err);
     if (*past && rc == -EINVAL)
         rc = err_set(err, -EBADMSG, "%s: before the damage of its log it was no run yet", path);
     if (rc)

@@ -166,7 +166,7 @@ static int check_inputs(const struct output *o, const struct target *p, struct e
     return 0;
 }
 
-/* ---- reserved names ---- */
+/* ---- reserved names: in any case, since a file system may not tell DATA.BIN from data.bin ---- */
 
 static int has(const char *dir, const char *name)
 {
@@ -191,10 +191,10 @@ static int check_runs(const struct output *o, const struct target *p, struct err
 
     snprintf(dir, sizeof dir, "%s", p->dir);
     for (;;) {
-        const struct run_file *f = run_file_find(name);
+        const struct run_file *f = run_file_reserves(name);
         char                  *slash = strrchr(dir, '/');
 
-        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcmp(name, "tensorboard")))
+        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")))
             return err_misuse(err, "%s: %s is the name of a part of the run %s (%s): choose "
                               "another name", o->path, name, dir, f->what);
         if (!slash || !slash[1])
@@ -205,19 +205,21 @@ static int check_runs(const struct output *o, const struct target *p, struct err
     }
 }
 
-int output_is_model(const char *name)
+static int is_model_name(const char *name, int how)
 {
     size_t i = 0, n = sizeof model_names / sizeof *model_names;
 
-    while (i < n && fnmatch(model_names[i], name, 0))
+    while (i < n && fnmatch(model_names[i], name, how))
         i++;
     return i < n;
 }
 
+int output_is_model(const char *name) { return is_model_name(name, 0); }
+
 static int check_models(const struct output *o, const struct target *p, struct err *err)
 {
     size_t telling = 0;
-    int    is_model = output_is_model(p->name);
+    int    is_model = is_model_name(p->name, FNM_CASEFOLD);
 
     while (is_model && telling < TELLING && !has(p->dir, model_names[telling]))
         telling++;

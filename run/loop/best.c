@@ -82,7 +82,10 @@ int best_open(struct best *out, struct session *s, struct err *err)
 
     int rc = best_load(out, s, err);
 
-    return rc || !s->o.keep_best ? rc : ours_check(out, s, &st, err);
+    if (rc || !s->o.keep_best)
+        return rc;
+    rc = file_check_folder(s->dir, err);
+    return rc ? rc : ours_check(out, s, &st, err);
 }
 
 int best_load(struct best *out, struct session *s, struct err *err)

@@ -74,7 +74,7 @@ result "$([ $? = 130 ]; echo $?)" "the training went on, and was stopped"
 works "  and its run is whole" check "$tmp/live" --quiet
 sums "$tmp/run" >"$tmp/before"
 for part in run.db run.lock dev0/states data.bin tokenizer/vocab.json best/model.safetensors tensorboard/x.html run.db-journal dev3 image0 train.ex \
-    trainer_state.json predict_results_None.txt best.next/x; do
+    trainer_state.json predict_results_None.txt best.next/x DATA.BIN Eval.bin Run.db-WAL; do
     keeps "$tmp/run/$part" html tokens plan
 done
 keeps "$tmp/run/tokenizer" tokenizer export
@@ -87,7 +87,9 @@ done
 result "$([ ! -e "$tmp/none" ]; echo $?)" "  and no run is made"
 same "$(cat "$tmp/before")" "$(sums "$tmp/run")" "the run is what it was"
 all "$tmp/hf/model.safetensors" "$tmp/hf/config.json" "$tmp/hf/tokenizer.json"
-keeps "$tmp/hf/tokenizer.model" html plan tokens
+for part in tokenizer.model Config.JSON; do
+    keeps "$tmp/hf/$part" html plan tokens
+done
 keeps "$tmp/hf" tokenizer export
 for at in run/report.html run/notes.json; do
     put html "$tmp/$at" && put html "$tmp/$at"
@@ -193,6 +195,19 @@ fi
 if chattr +i "$tmp/held/p" 2>"$tmp/out"; then
     refuses 2 "held/p is immutable or append-only" report "$tmp/run" --html "$tmp/held/p"
     chattr -i "$tmp/held/p"
+    # In such a folder nothing that is made gets its name, and nothing can be removed again.
+    cp -r "$tmp/run" "$tmp/held/r"
+    for at in held held/r/dev0 held/r; do
+        was=$(find "$tmp/held" | sort)
+        chattr +a "$tmp/$at"
+        case $at in
+        held) refuses 2 "held is immutable or append-only" report "$tmp/run" --html "$tmp/held/new" ;;
+        held/r/dev0) refuses 2 "held/r/dev0 is immutable or append-only" reshard "$tmp/held/r" --devices 2 --quiet ;;
+        held/r) refuses 2 "held/r is immutable or append-only" pretrain --resume "$tmp/held/r" --steps 99 --keep-best --eval-every 1 --quiet ;;
+        esac
+        chattr -a "$tmp/$at"
+        [ $at = held/r ] || same "$was" "$(find "$tmp/held" | sort)" "  and nothing is left there"
+    done
 else
     skip "an immutable output" "no such attributes here"
 fi

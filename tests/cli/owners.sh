@@ -671,6 +671,23 @@ for fail in flock=ENOLCK flock=ENOLCK@states fcntl=ENOLCK; do
     rm -rf "$tmp/at"
 done
 
+# ---- a folder of which not all names can be read may hold more: nothing goes on as if that were all
+
+rm -rf "$tmp/at" "$tmp/kept"
+cp -a "$tmp/kept.from" "$tmp/kept"
+# shellcheck disable=SC2086
+shimmed SHIM_FAIL=readdir=EIO@/run.new- run pretrain --run "$tmp/at" $data $shape --steps 1
+result "$([ $? = 1 ] && [ ! -e "$tmp/at/run.db" ] && grep -q "read the names in $tmp/at/run.new-.*: Input/output error" "$tmp/err"; echo $?)" "no run is made of a part of its files"
+# shellcheck disable=SC2086
+works "the same again makes it" pretrain --run "$tmp/at" $data $shape --steps 1
+shimmed SHIM_FAIL=readdir=EIO@/kept/best.new- run pretrain --resume "$tmp/kept" --steps 3 --quiet
+result "$([ $? = 1 ] && grep -q "read the names in $tmp/kept/best.new-.*: Input/output error" "$tmp/err"; echo $?)" "a better model whose old folder cannot be read says so"
+works "the next opening carries the user's files" pretrain --resume "$tmp/kept" --steps 4 --quiet
+same mine "$(cat "$tmp/kept/best/README.md")" "into best"
+rm -rf "$tmp/at" && mkdir "$tmp/at"
+shimmed SHIM_FAIL=readdir=EIO@/at run export "$tmp/run" "$tmp/at" --last
+result "$([ $? = 2 ] && grep -q 'cannot be read to its end' "$tmp/err"; echo $?)" "nor is such a folder taken for an empty one by export"
+
 # ---- without the exchange of two folders: a kill before each change of a name leaves a best, or the next opening makes it whole
 
 n=$((first % 3)) bad= lost=0

@@ -9,14 +9,16 @@
  *     SHIM_AT=CALL:TEXT:N:kill      the process is killed before its Nth call of CALL (`name`: any
  *     SHIM_AT=CALL:TEXT:N:PATH      that changes names; `any`) whose path contains TEXT; or PATH is
  *                           made and the process waits until it is gone; PATH.over then: not again
- *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), exchange
- *                           (renameat2 with RENAME_EXCHANGE); TEXT: where the path contains it
+ *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
+ *                           exchange (renameat2 with RENAME_EXCHANGE); TEXT: where the path
+ *                           contains it
  *     SHIM_HEX=DIGITS       every 16 random bytes begin with these
  *
  * The calls that it knows are in the table at its end. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -296,6 +298,12 @@ int flock(int fd, int how)
     NEXT(flock);
     before_fd("flock", fd);
     return fails_at("flock", NULL, fd) ? -1 : real(fd, how);
+}
+
+struct dirent *readdir(DIR *d)
+{
+    NEXT(readdir);
+    return fails_at("readdir", NULL, dirfd(d)) ? NULL : real(d);
 }
 
 int fsync(int fd)
