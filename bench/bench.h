@@ -16,6 +16,7 @@
 #include "offload/estimate/budget.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
+#include "run/model_opts.h"
 
 struct bench_opts {
     const char       *what, *dir, *json, *save;

@@ -73,7 +73,8 @@ struct model_options layers_options(const struct bench *b, enum dtype dt, enum m
     g.pieces = g.n_labels = g.untied = g.pad = 0;
     return (struct model_options){
         .config = g, .grad_accum = 1, .dtype = dt, .engine = (enum matmul_engine)o->blas,
-        .threads = (int)o->threads, .training = 1, .ways = ways_recompute(LAYERS, 0),
+        .threads = (int)o->threads, .training = 1,
+        .placement = placement_recompute(LAYERS, 0),
         .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } };
 }
 

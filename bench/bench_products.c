@@ -16,7 +16,7 @@
 #include <math.h>
 
 /* Each product has a whole chunk and a rest; gradients are written or added to. */
-enum { ENGINES = 4, MOST_PRODUCTS = 4 * PRODUCTS + 1 };
+enum { ENGINES = 6, MOST_PRODUCTS = 4 * PRODUCTS + 1 };
 
 static const struct engine_kind {
     const char        *title; // title of its column
@@ -28,6 +28,8 @@ static const struct engine_kind {
     {"onednn fp32", MATMUL_ONEDNN, DT_F32, "fp32"},
     {"openblas bf16w", MATMUL_OPENBLAS, DT_BF16, "bf16 widened"},
     {"onednn bf16", MATMUL_ONEDNN, DT_BF16, "bf16"},
+    {"sitrain fp32", MATMUL_SITRAIN, DT_F32, "fp32"},
+    {"sitrain bf16", MATMUL_SITRAIN, DT_BF16, "bf16"},
 };
 
 struct operands { void *a, *b, *c, *bias, *scratch; };

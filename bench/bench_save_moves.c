@@ -7,6 +7,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
+#include "kernels/quant/quant.h"
 #include "kernels/rng.h"
 #include "kernels/update/optim.h"
 #include "kernels/update/reduce.h"
@@ -19,11 +20,12 @@ enum {
     TURNS = 5, LAYERS = 2,
     PASS = 4 << 20, PIECE = 16384, // parameters in a pass; in a piece of an update
     GRAD_BLOCK = 1 << 20,          // parameters in a checksum
+    ROWS = 2048,                   // of a pass, if it is a matrix
 };
 
 /* ---- passes over memory ---- */
 
-struct passes { struct arena memory; float *a, *b, *c, *d; void *scratch; };
+struct passes { struct arena memory; float *a, *b, *c, *d; void *scratch; enum dtype dt; };
 
 static void pass_memory(const struct passes *p) { residual_add(p->c, p->a, p->b, PASS); }
 
@@ -59,6 +61,16 @@ static void pass_update(const struct passes *p)
     }
 }
 
+static void pass_int8(const struct passes *p)
+{
+    quant_unpack(QUANT_INT8, p->c, p->dt, p->b, ROWS, PASS / ROWS);
+}
+
+static void pass_nf4(const struct passes *p)
+{
+    quant_unpack(QUANT_NF4, p->c, p->dt, p->b, ROWS, PASS / ROWS);
+}
+
 static double pass_seconds(void (*pass)(const struct passes *), const struct passes *p)
 {
     double seconds[TURNS];
@@ -74,7 +86,7 @@ static double pass_seconds(void (*pass)(const struct passes *), const struct pas
 
 int bench_save_passes(struct machine_file *m, const struct bench *b, struct err *err)
 {
-    struct passes p = { .memory = { .align = ARENA_IO } };
+    struct passes p = { .memory = { .align = ARENA_IO }, .dt = (enum dtype)b->o->train.dtype };
     size_t scratch = topk_scratch(PASS, topk_count(PASS, TRAIN_COMPRESS)) +
                      sizeof(struct topk_pair) * PASS / 64;
 
@@ -96,6 +108,10 @@ int bench_save_passes(struct machine_file *m, const struct bench *b, struct err 
     m->norm = PASS / pass_seconds(pass_norm, &p);
     m->topk = PASS / pass_seconds(pass_topk, &p);
     m->update.host = PASS / pass_seconds(pass_update, &p);
+    quant_pack(QUANT_INT8, p.b, p.a, ROWS, PASS / ROWS, p.d);
+    m->unpack_int8 = PASS / pass_seconds(pass_int8, &p);
+    quant_pack(QUANT_NF4, p.b, p.a, ROWS, PASS / ROWS, p.d);
+    m->unpack_nf4 = PASS / pass_seconds(pass_nf4, &p);
     arena_free(&p.memory);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 
 #include "csd/disk/disk.h"
+#include "model/lora/lora.h"
 #include "offload/devices/devices.h"
 #include "plan/machine_file.h"
 #include "run/loop/training.h"
@@ -81,7 +82,7 @@ int probe_machine(struct machine_file *out, const struct session *s, const char 
                   const struct watch *watch, struct err *err)
 {
     struct bench_opts   o = { .dir = dir, .probe = 1, .rounds = 5 };
-    struct bench        b = { .o = &o, .config = s->config, .seconds = 0.02 };
+    struct bench        b = { .o = &o, .config = lora_base(&s->config), .seconds = 0.02 };
     struct bench_places places = { 0 };
     struct found       *f = mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);

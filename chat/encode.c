@@ -4,16 +4,12 @@
 #include "chat/pieces.h"
 #include "chat/signs.h"
 #include "data/base/grow.h"
+#include "data/base/table.h"
 
 #include <string.h>
 
-const char *chat_loss_name(size_t i)
-{
-    static const char *const words[] = { [CHAT_LOSS_ANSWERS] = "answers",
-                                         [CHAT_LOSS_LAST] = "last", [CHAT_LOSS_ALL] = "all" };
-
-    return i < sizeof words / sizeof *words ? words[i] : NULL;
-}
+TABLE_WORDS(chat_loss_name, [CHAT_LOSS_ANSWERS] = "answers", [CHAT_LOSS_LAST] = "last",
+            [CHAT_LOSS_ALL] = "all")
 
 void chat_ids_free(struct chat_ids *x)
 {

@@ -1,19 +1,14 @@
 /* rows_say.c: the words in which rows are refused, for all files of rows. */
 #include "chat/rows_parts.h"
 
+#include "data/base/table.h"
+
 #include <stdarg.h>
 
-const char *chat_form_name(size_t i)
-{
-    static const char *const names[] = {
-        [CHAT_FORM_FOUND] = "auto", [CHAT_FORM_MESSAGES] = "messages",
-        [CHAT_FORM_SHAREGPT] = "sharegpt", [CHAT_FORM_ALPACA] = "alpaca",
-        [CHAT_FORM_COMPLETION] = "completion", [CHAT_FORM_TEXT] = "text",
-        [CHAT_FORM_PREFERENCE] = "preference",
-    };
-
-    return i < sizeof names / sizeof *names ? names[i] : NULL;
-}
+TABLE_WORDS(chat_form_name, [CHAT_FORM_FOUND] = "auto", [CHAT_FORM_MESSAGES] = "messages",
+            [CHAT_FORM_SHAREGPT] = "sharegpt", [CHAT_FORM_ALPACA] = "alpaca",
+            [CHAT_FORM_COMPLETION] = "completion", [CHAT_FORM_TEXT] = "text",
+            [CHAT_FORM_PREFERENCE] = "preference")
 
 int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
 {

@@ -13,6 +13,7 @@
 #include "model/file/peft.h"
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/exports.h"
 #include "run/folder/result_files.h"
 #include "run/folder/run_files.h"
@@ -37,6 +38,7 @@ static const struct opt_row rows[] = {
               "superblock is written again. In mode mem, the run returns to its previous image. "
               "Damaged rows of measurements are dropped. A damaged log in run.db is cut off if "
               "the rest of the run matches." },
+    OPT_BASE_ROW(AT(base), OPT_COMMAND),
     { "disk", OPT_WORD, AT(disk), "uring", disk_word,
       .help = "How devices are read (default: as the run does)" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "Print only damage" },
@@ -163,6 +165,21 @@ static int part_over(struct check *c, int rc, struct err *err)
     return 0;
 }
 
+/* Compares the files of a base in place with their checksums. */
+static int check_base(struct check *c, struct err *err)
+{
+    struct base_folder_sums sums;
+
+    c->s.base_dir = c->o->base;
+    int rc = base_folder_check(&c->s, &sums, err);
+
+    c->states_lost |= rc == -ESTALE || rc == -ENOENT;
+    if (!rc && sums.files)
+        check_line(c, "base", sums.bytes, "%zu file%s of the model, in place", sums.files,
+                   sums.files > 1 ? "s" : "");
+    return rc;
+}
+
 static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_state state)
 {
     struct check *c = ctx;
@@ -195,6 +212,7 @@ static int check_parts(struct check *c, struct err *err)
         c->s.run.disk = c->disk;
     int rc = part_over(c, check_database(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
+    rc = rc ? rc : part_over(c, check_base(c, err), err);
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
         rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_sources(c, f->set, err)
                           : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)

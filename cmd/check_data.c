@@ -8,7 +8,7 @@
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
 #include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/reference.h"
 
 #include <stdarg.h>
@@ -105,7 +105,7 @@ int check_reference(struct check *c, const char *name, struct err *err)
     if (!settings_has(c->s.log, "%s.ref", name))
         return 0;
     snprintf(path, sizeof path, "%s/%s.ref", c->s.dir, name);
-    int rc = labelled_open(&x, &c->s, name, err);
+    int rc = task_files_open(&x, &c->s, name, err);
     if (!rc && !x)
         return 0;
     rc = rc ? rc : reference_read(&logp, &c->s, name, x, err);
@@ -123,7 +123,7 @@ int check_examples(struct check *c, const char *name, struct err *err)
 {
     struct examples *e = NULL;
     uint64_t         found = c->damaged;
-    int              rc = labelled_open(&e, &c->s, name, err);
+    int              rc = task_files_open(&e, &c->s, name, err);
 
     if (rc || !e)
         return rc;

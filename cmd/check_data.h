@@ -6,7 +6,7 @@
 #include "run/folder/session.h"
 
 struct check_opts {
-    const char *what;
+    const char *what, *base;
     int         repair, disk, quiet;
 };
 

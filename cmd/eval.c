@@ -10,7 +10,7 @@
 #include "run/folder/output.h"
 #include "run/sources/token_folders.h"
 #include "run/sources/evaluate.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
 #include "run/sources/tokenise.h"
 
@@ -173,7 +173,7 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
 
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
-    const struct task_names labelled = { .pair = o->columns.pair, .label = o->columns.label };
+    const struct task_names columns = { .pair = o->columns.pair, .label = o->columns.label };
     const struct corpus_opts given = { .data = o->data, .format = o->data_format };
     struct token_folders *folders = NULL;
     struct corpus_opts    all;
@@ -182,7 +182,7 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
     struct masking   masking;
     double           loss = 0;
     uint64_t         tokens;
-    int              rc = columns_check(&labelled, 0, err);
+    int              rc = columns_check(&columns, 0, err);
 
     if (!rc && !o->data.n)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
@@ -204,7 +204,7 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
 /* ---- a task and the model's classes ---- */
 
 /* A file of rows. They are evaluated or, if their labels are not read, predicted. */
-struct part { struct labelled_file rows; size_t split; };
+struct part { struct task_file rows; size_t split; };
 
 struct evaluation {
     const struct model_folder *r;
@@ -281,9 +281,9 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
                           .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
-    int rc = labelled_check(&p->rows, e->task ? opt_first(&e->data) : NULL, file, err);
-    for (int i = 0; i < LABELLED_NOTICES && !rc; i++) {
-        labelled_notice(&p->rows, i, notice, sizeof notice);
+    int rc = task_file_check(&p->rows, e->task ? opt_first(&e->data) : NULL, file, err);
+    for (int i = 0; i < TASK_FILE_NOTICES && !rc; i++) {
+        task_file_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
             say_line(stderr, "siTrain: %s", notice);
     }
@@ -298,7 +298,7 @@ static int add_parts(struct evaluation *v, struct err *err)
     int                     rc = 0;
 
     if (!v->r->hf)
-        labelled_columns(&v->trained, &v->r->run);
+        task_files_columns(&v->trained, &v->r->run);
     struct opt_strings test = { (const char **)(uintptr_t)&e->test_file, e->test_file != NULL };
     rc = row_list_open(&v->own[0], &e->eval_files, err);
     rc = rc ? rc : row_list_open(&v->own[1], &test, err);
@@ -357,7 +357,8 @@ static int run_parts(const struct evaluation *v, struct err *err)
         char               path[64];
 
         rc = eval_scratch(&scratch, path, sizeof path, err);
-        rc = rc ? rc : labelled_encode(&x, &p->rows, v->tok, &v->r->config, v->seq, pad, path, err);
+        rc = rc ? rc : task_file_encode(&x, &p->rows, v->tok, &v->r->config, v->seq, pad, path,
+                                        err);
         file_new_abort(&scratch);
         if (!rc)
             rc = (p->rows.labels ? eval_part : predict_part)(v, p, x, err);

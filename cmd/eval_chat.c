@@ -7,7 +7,6 @@
 #include "cmd/terminal/say.h"
 #include "data/base/machine.h"
 #include "data/base/nan.h"
-#include "data/base/round.h"
 #include "run/folder/settings.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/chat_files.h"
@@ -178,7 +177,7 @@ static int refer(struct chatting *c, struct err *err)
 
 static void print_result(const struct eval_result *v, int of_pairs)
 {
-    struct runlog_rewards w = step_rewards(&v->pairs, v->tokens);
+    struct runlog_rewards w = pairs_rewards(&v->pairs, v->tokens);
     const double          of[] = { w.chosen, w.rejected, w.accuracy, w.chosen - w.rejected };
 
     printf("loss %.6f\n", v->loss_sum);

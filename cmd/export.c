@@ -3,6 +3,7 @@
 #include "cmd/export_gguf.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/exports.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
@@ -133,6 +134,16 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     return rc;
 }
 
+/* --base as the folder in which the base is: of an adapter's folder, or of a run that reads it in
+ * place. Otherwise it is a name that the adapter gets. */
+static const char *base_place(const struct export_opts *o)
+{
+    int run = session_is_run(o->run);
+
+    return !run || (o->base && hf_is_folder(o->base) && base_folder_is_in_place(o->run)) ? o->base
+                                                                                         : NULL;
+}
+
 /* Whether a run's adapters are merged, or written apart. */
 static int choose_form(struct model_folder *r, const struct export_opts *o, struct err *err)
 {
@@ -142,7 +153,7 @@ static int choose_form(struct model_folder *r, const struct export_opts *o, stru
     if (o->adapter && export_is_gguf(o->dir))
         return err_misuse(err, "--adapter writes a folder, and %.300s is the name of a GGUF file: "
                           "leave --adapter out, and the merged model is written", o->dir);
-    if (o->base && !r->hf && !o->adapter)
+    if (o->base && !r->hf && !o->adapter && !r->run.o.lora.in_place)
         return err_misuse(err, "--base is for adapters: give --adapter too, or leave it out");
     return o->adapter ? 0 : model_folder_merge(r, err);
 }
@@ -161,8 +172,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : output_check(&out, err);
     rc = rc || gguf ? rc : hf_export_check(o->dir, err);
     rc = rc ? rc : model_which(&which, &o->which, o->run, err);
-    rc = rc ? rc : model_folder_open(&r, o->run, session_is_run(o->run) ? NULL : o->base, which,
-                                     NULL, &say_events, err);
+    rc = rc ? rc : model_folder_open(&r, o->run, base_place(o), which, NULL, &say_events, err);
     rc = rc ? rc : choose_form(&r, o, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc || !gguf ? rc : gguf_config_check(&r.config, err);

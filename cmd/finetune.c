@@ -9,18 +9,18 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
+#include "cmd/train_end.h"
 #include "data/base/nan.h"
 #include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
-#include "run/loop/training.h"
-#include "run/ranks/job_run.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
 #include "run/sources/source.h"
 
@@ -70,7 +70,7 @@ struct material {
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
     struct row_list      rows[3]; // own rows: of training, evaluation, prediction
-    struct labelled_file file[1 + 2 * TASK_SPLITS];
+    struct task_file file[1 + 2 * TASK_SPLITS];
     size_t               files;
     struct hf_labels     labels;  // borrows the task's
     struct newrun        n;
@@ -83,10 +83,10 @@ static int add_file(struct material *m, const char *name, const struct row_list 
 {
     const struct finetune_opts *o = m->o;
     const struct tune_opts     *t = &o->tune;
-    struct labelled_file       *e = &m->file[m->files++];
+    struct task_file       *e = &m->file[m->files++];
     int                         first = e == m->file;
 
-    *e = (struct labelled_file){
+    *e = (struct task_file){
         .name = name,
         .task = m->task,
         .own = own,
@@ -101,7 +101,7 @@ static int add_file(struct material *m, const char *name, const struct row_list 
         .most_held = t->max_eval,
         .events = say_events_of_job()
     };
-    return labelled_check(e, o->data, file, err);
+    return task_file_check(e, o->data, file, err);
 }
 
 /* The user's own files. */
@@ -216,7 +216,7 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
 {
     struct finetune_opts *o = line->options;
     struct train_opts    *t = &o->train;
-    uint64_t              each = labelled_epoch_steps(row_count, t);
+    uint64_t              each = task_files_epoch_steps(row_count, t);
 
     t->steps = t->steps ? t->steps : o->tune.epochs * each;
     if (!opt_given(line, "eval-every"))
@@ -290,7 +290,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
 static void say_own(const struct material *m)
 {
     enum { MOST = 10, NAME = 41 };
-    const struct labelled_file *f = &m->file[0];
+    const struct task_file *f = &m->file[0];
     size_t                      n = m->labels.n, at = 0;
     char                        name[NAME], texts[4 * NAME] = "", classes[MOST * (NAME + 8)] = "";
 
@@ -342,12 +342,12 @@ static int check_resume(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
-    if (o->data || o->init || o->base || o->tokenizer || o->columns.text || o->columns.pair ||
+    if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict ||
         t->split > 0 || t->mix)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
-                          "--base, --tokenizer, --task, --data, the files and their columns, "
+                          "--tokenizer, --task, --data, the files and their columns, "
                           "--mix, --eval-split, --regression, --predict and the limits of rows "
                           "out");
     if (pairs)
@@ -385,6 +385,8 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     const struct finetune_opts *o = line->options;
     int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
+    if (!rc && o->resume)
+        rc = base_folder_named(s, o->base, err);
     if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
@@ -434,7 +436,7 @@ static int run(struct opt_line *line, struct err *err)
     if (!rc && job_speaks() && before < s.o.steps)
         rc = finetune_results_check(&s, before, err);
     s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
-    rc = rc ? rc : command_train(&s, &finished, err);
+    rc = rc ? rc : train_to_end(&s, &finished, err);
     if (!rc && finished && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);
     if (after.results.n_evals && s.rows != SESSION_WHOLE)

@@ -10,7 +10,6 @@
 #include "data/base/nan.h"
 #include "model/together.h"
 #include "run/folder/run_files.h"
-#include "run/folder/settings.h"
 #include "run/sources/row_sources.h"
 
 #include <math.h>

@@ -8,7 +8,9 @@
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
+#include "data/base/stdin_spool.h"
 #include "data/base/text_line.h"
+#include "data/base/unpack.h"
 #include "run/generation.h"
 #include "run/loop/generator.h"
 #include "run/sources/tokenise.h"
@@ -23,7 +25,7 @@ static const struct opt_row rows[] = {
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
       .help = "Start of the text (default: the tokenizer's start token, or <|endoftext|>)" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE",
-      .help = "File with one prompt per line" },
+      .help = "File with one prompt per line, or - (standard input)" },
     { "chat", OPT_FLAG, AT(chat),
       .help = "Hold a conversation line by line, in the words of the model's chat template; a "
               "model without one continues the text. Ctrl-C stops an answer; an empty line ends "
@@ -123,22 +125,26 @@ static int add_no_prompt(struct batch_of_texts *t, struct err *err)
     return token_buf_add(&t->prompt->ids, &end, 1, err);
 }
 
-/* --prompt-file, without a byte order mark; its lines end with \n, \r\n or all with \r. */
-static int read_prompts(char **out, size_t *n, const char *path, struct err *err)
+/* --prompt-file, without a byte order mark; its lines end with \n, \r\n or all with \r. Standard
+ * input is looked at and read like a file. */
+static int read_prompts(char **out, size_t *n, const char *name, struct err *err)
 {
+    const char      *path = strcmp(name, "-") ? name : "/proc/self/fd/0";
     struct file_look look;
-    int              rc = file_kind_look(&look, path, NULL, err);
+    int rc = path == name ? 0 : stdin_spool(P_tmpdir "/sitrain-prompts", NULL, err);
 
+    rc = rc ? rc : file_kind_look(&look, path, NULL, err);
+    name = unpack_shown(name);
     *n = 0;
     if (!rc && look.kind >= FILE_TOKENS && look.kind != FILE_EMPTY)
-        return file_kind_refuse(&look, path, FILE_FOR_PROMPTS, err);
+        return file_kind_refuse(&look, name, FILE_FOR_PROMPTS, err);
     rc = rc ? rc : file_read_whole(out, n, path, UINT64_MAX, err);
     if (rc)
         return rc;
     if (*n >= 3 && !memcmp(*out, "\xEF\xBB\xBF", 3))
         memmove(*out, *out + 3, *n -= 3);
     if (!*n)
-        return err_misuse(err, "%s is empty: expected a prompt a line", path);
+        return err_misuse(err, "%s is empty: expected a prompt a line", name);
     char *end = memchr(*out, '\r', *n);
     if (end && end[1] != '\n' && !memchr(*out, '\n', (size_t)(end - *out)))
         for (; end; end = memchr(end, '\r', (size_t)(*out + *n - end)))
@@ -164,7 +170,7 @@ static int open_prompts(struct batch_of_texts *t, struct err *err)
     for (size_t n, line = 1; !rc && size && (text = text_line(&at, t->file + size, &n)); line++)
         rc = n ? add_prompt(t, text, n, line, err)
                : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line",
-                            o->prompt_file, line);
+                            unpack_shown(o->prompt_file), line);
     return rc || t->prompts ? rc : add_no_prompt(t, err);
 }
 
@@ -176,7 +182,7 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
     char                 name[4200] = "the prompt";
 
     if (p->line)
-        snprintf(name, sizeof name, "%s:%zu", t->o->prompt_file, p->line);
+        snprintf(name, sizeof name, "%s:%zu", unpack_shown(t->o->prompt_file), p->line);
     else if (t->prompts > 1)
         snprintf(name, sizeof name, "prompt %td", p - t->prompt + 1);
     const struct tokenise_ids ids = { p->ids.ids, n, t->g->vocab, name, 0 };

@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/plan_rows.h"
+#include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
 #include "model/file/peft.h"
@@ -11,17 +12,15 @@
 #include "plan/mem_choice.h"
 #include "plan/prediction.h"
 #include "plan/wear.h"
-#include "run/folder/spares.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/pairs_opts.h"
+#include "run/folder/spares.h"
 #include "run/folder/train_opts.h"
-#include "run/loop/training.h"
 #include "run/model_opts.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
 #include "run/sources/masking.h"
 #include "run/sources/token_folders.h"
-#include "run/sources/tokenise.h"
 
 #include <libgen.h>
 #include <unistd.h>
@@ -262,8 +261,7 @@ static int time_say(const json_t *found, const struct session *s, const struct p
                     struct err *err)
 {
     if (o->json && !strcmp(o->json, "-")) {
-        json_dumpf(found, stdout, JSON_INDENT(2) | JSON_FIGURES);
-        putchar('\n');
+        say_json(found, JSON_FIGURES);
         return 0;
     }
     (o->compare ? plan_modes_print : plan_step_print)(found);
@@ -376,6 +374,21 @@ static int plan_adapters(struct model_config *g, struct opt_line *line, struct e
     return lora_opts_begin(g, line, &o->train.lora, adapter, err);
 }
 
+/* Opens the folder of a base in place, whose number formats decide how many bytes a step reads. */
+static int plan_base(struct session *s, const struct plan_opts *o, struct err *err)
+{
+    char        dir[HF_PATH_BYTES];
+    const char *adapter;
+
+    if (!s->o.lora.in_place || (!o->model.init && o->model.model)) // a named model: as --dtype
+        return 0;
+    int rc = model_init(dir, &adapter, &o->model, err);
+
+    rc = rc ? rc : base_folder_refuse(&s->o.lora, *dir && !session_is_run(dir) ? dir : NULL, err);
+    rc = rc ? rc : base_folder_look(s, dir, err);
+    return rc ? rc : session_config(s, err);
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct plan_opts *o = line->options;
@@ -405,6 +418,8 @@ static int run(struct opt_line *line, struct err *err)
     s.ranks = (struct run_ranks){ .size = o->ranks };
     snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");
     if (rc || (rc = job_run_groups(&s, err)) || (rc = session_config(&s, err)))
+        goto out;
+    if ((rc = plan_base(&s, o, err)))
         goto out;
     int only_json = o->json && !strcmp(o->json, "-");
     int refused = training_plan(&b, &s, look.rows, err);

@@ -3,6 +3,7 @@
  * from. Times come from the JSON value of plan/prediction.h. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
+#include "offload/estimate/traffic.h"
 #include "plan/mem_choice.h"
 #include "plan/training_plan.h"
 #include "plan/wear.h"
@@ -59,6 +60,26 @@ static int spares_print(const struct session *s, struct err *err)
     return rc;
 }
 
+/* Prints what stays in the folder of a base in place. */
+static void base_line(const struct session *s)
+{
+    struct link_meter m;
+    char              all[SIZE], step[SIZE];
+    double            bytes = 0;
+
+    for (size_t b = 0; b < arch_blocks(&s->config); b++)
+        bytes += (double)s->run.base_bytes[b];
+    traffic_computed(&m, &s->run);
+    printf("Base: %s in its own files, not on %s; ", opt_size_text(all, sizeof all, bytes),
+           s->run.mode == RUN_MEM ? "the drive of RUN" : "the devices");
+    if (s->run.mode == RUN_MEM)
+        printf("read once, when a training begins\n");
+    else
+        printf("%s read from them a step\n",
+               opt_size_text(step, sizeof step,
+                             (double)m.bytes[LINK_FILES][CLASS_BASE][LINK_READ]));
+}
+
 static int disk_line(const struct session *s, struct err *err)
 {
     struct run_memory m;
@@ -68,10 +89,13 @@ static int disk_line(const struct session *s, struct err *err)
     if (rc)
         return rc;
     printf("Disk: %s ", opt_size_text(text, sizeof text, (double)m.device_bytes));
-    if (s->run.mode != RUN_MEM)
-        return spares_print(s, err);
-    printf("for the images in RUN\n");
-    return 0;
+    int devices = s->run.mode != RUN_MEM;
+    rc = devices ? spares_print(s, err) : 0;
+    if (!devices)
+        printf("for the images in RUN\n");
+    if (!rc && s->run.base_end)
+        base_line(s);
+    return rc;
 }
 
 /* Prints what one device is written, the mean of all, and if --endurance is given, the part of a

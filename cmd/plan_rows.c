@@ -70,13 +70,13 @@ static int plan_chat(struct rows_look *out, struct session *s, const struct plan
 
 /* Counts the rows of a file of the task's folder or, if there are any, own rows. The caller frees
  * e->read. */
-static int count_rows(struct labelled_file *e, const struct plan_rows *p, const struct task *task,
+static int count_rows(struct task_file *e, const struct plan_rows *p, const struct task *task,
                       const struct row_list *own, const char *file, uint64_t most, struct err *err)
 {
-    *e = (struct labelled_file){ .task = task, .own = own, .labels = 1, .most = most,
+    *e = (struct task_file){ .task = task, .own = own, .labels = 1, .most = most,
                                  .asked = *p->columns, .split = own ? p->tune->split : 0,
                                  .events = &say_events };
-    return labelled_check(e, p->data, file, err);
+    return task_file_check(e, p->data, file, err);
 }
 
 /* out->rows: those of the larger development set, which evaluations hold predictions of. */
@@ -85,7 +85,7 @@ static int look_labels(struct rows_look *out, const struct session *s, const str
                        const struct train_opts *train, struct err *err)
 {
     const struct tune_opts *t = p->tune;
-    struct labelled_file    e = { 0 };
+    struct task_file    e = { 0 };
     int                     rc = 0;
 
     if (!own && !p->data)
@@ -99,7 +99,7 @@ static int look_labels(struct rows_look *out, const struct session *s, const str
         return rc;
     rc = count_rows(&e, p, task, own, TASK_TRAIN_FILE, t->max_train, err);
     out->epoch = e.rows;
-    rc = rc ? rc : labelled_look(out, &e, p->folder, &s->config, train, err);
+    rc = rc ? rc : task_files_look(out, &e, p->folder, &s->config, train, err);
     task_names_free(&e.read);
     return rc;
 }
@@ -147,6 +147,6 @@ int plan_rows(struct rows_look *out, struct session *s, const struct plan_rows *
     if (!rc && opt_given(line, "dropout") && (s->rows != SESSION_WHOLE || s->config.n_labels))
         arch_drop(&s->config, (float)train->dropout);
     if (!rc && !opt_given(line, "steps") && out->epoch)
-        train->steps = p->tune->epochs * labelled_epoch_steps(out->epoch, train);
+        train->steps = p->tune->epochs * task_files_epoch_steps(out->epoch, train);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
+#include "data/base/stdin_spool.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
 #include "run/folder/train_opts.h"
@@ -169,6 +170,24 @@ static int check_given(const struct opt_line *line, const struct prepare_opts *o
     return 0;
 }
 
+/* Rows are read more than once: so is standard input, from a copy. */
+static int spool_input(const struct prepare_opts *o, struct err *err)
+{
+    size_t inputs = 0;
+
+    for (size_t i = 0; i < o->files.n; i++)
+        inputs += !strcmp(o->files.item[i], "-");
+    if (inputs > 1)
+        return err_misuse(err, "standard input (-) is named twice");
+    if (!inputs)
+        return 0;
+    struct watch w = work_begin(&say_events, "reading standard input");
+    int          rc = stdin_spool(o->out ? o->out : P_tmpdir "/sitrain-prepare", &w, err);
+
+    work_end(&say_events);
+    return rc;
+}
+
 static int conversations(struct prepare_opts *o, struct err *err)
 {
     const char *init = o->chat.init;
@@ -181,7 +200,10 @@ static int conversations(struct prepare_opts *o, struct err *err)
         snprintf(tokenizer, sizeof tokenizer, "%.4095s/tokenizer", init);
         o->chat.init = tokenizer;
     }
-    int rc = o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);
+    int rc = spool_input(o, err);
+
+    if (!rc)
+        rc = o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);
     o->chat.init = init; // the options' own
     return rc == -EPIPE ? 0 : rc; // nobody reads any more, which is no failure
 }

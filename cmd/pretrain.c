@@ -3,13 +3,13 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
+#include "cmd/train_end.h"
 #include "data/base/machine.h"
 #include "model/file/hf.h"
-#include "plan/memory.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/schedule_end.h"
-#include "run/loop/training.h"
 #include "run/model_opts.h"
 #include "run/newrun.h"
 #include "run/ranks/job_run.h"
@@ -84,7 +84,7 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
         events_notice(n.events, "--lora-rank without --init: the model's random parameters stay as "
                       "they are, and only adapters are trained");
     n.init = n.base = n.init ? init : NULL;
-    n.tokenizer = o->tokenizer;
+    n.tokenizer = o->all.tokenizer = o->tokenizer;
     return rc ? rc : newrun_create(&n, err);
 }
 
@@ -134,7 +134,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         rc = masking_framed(&masking, &s->config, err);
     // options come before data: a run without data takes all options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
-        (rc = corpus_resume(s, &o->all, err)))
+        (rc = job_run_in_time(s->ranks.comm, corpus_resume(s, &o->all, err), err)))
         return rc;
     schedule_end_tell(s);
     return 0;
@@ -146,6 +146,9 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     struct pretrain_opts *o = line->options;
     int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
+    s->o.time_limit = o->train.time_limit; // it is this process's, and not stored
+    if (!rc && o->resume)
+        rc = base_folder_named(s, o->model.base, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
@@ -167,15 +170,13 @@ static int run(struct opt_line *line, struct err *err)
 
     if (rc)
         return rc;
-    if (o->resume && (o->tokenizer || m->init || m->base || m->model || m->vocab ||
-                      model_has_sizes(m)))
+    if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
-                               "--init, --base, --model and sizes out");
+                               "--init, --model and sizes out");
     rc = token_folders_open(&folders, &o->all, &o->corpus, err);
     rc = rc || o->resume ? rc : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
-    s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
-    rc = rc ? rc : command_train(&s, &finished, err);
+    rc = rc ? rc : train_to_end(&s, &finished, err);
     session_close(&s);
     token_folders_close(folders);
     return rc;

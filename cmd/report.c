@@ -1,5 +1,6 @@
 /* report.c: parses the command line of `siTrain report`, and prints what report/ makes. */
 #include "cmd/cmd.h"
+#include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "data/db/questions.h"
 #include "report/report.h"
@@ -56,9 +57,6 @@ static int open_run(struct runlog **log, const char *dir, struct err *err)
     return session_explain_closed(dir, runlog_open_run(log, dir, err), &say_events, err);
 }
 
-/* JSON escapes by itself: with ASCII only, no control character is left. */
-enum { FOR_TERMINALS = JSON_INDENT(2) | JSON_ENSURE_ASCII };
-
 /* ---- one question ---- */
 
 static int list_questions(void)
@@ -76,8 +74,7 @@ static int answer(struct runlog *log, const struct report_opts *o, struct err *e
     int     rc = report_rows(&found, log, err, "%s", question_find(o->sql)->sql);
 
     if (!rc && o->json) {
-        json_dumpf(found, stdout, FOR_TERMINALS);
-        putchar('\n');
+        say_json(found, 0);
     } else if (!rc) {
         report_tame(found);
         (o->csv ? report_table_csv : report_table)(stdout, found);
@@ -126,8 +123,7 @@ static int print_reports(struct report_opts *o, struct err *err)
     int           rc = gather(reports, o, err);
 
     if (!rc && o->json) {
-        json_dumpf(o->runs.n > 1 ? reports : json_array_get(reports, 0), stdout, FOR_TERMINALS);
-        putchar('\n');
+        say_json(o->runs.n > 1 ? reports : json_array_get(reports, 0), 0);
         goto out;
     }
     report_tame(reports);

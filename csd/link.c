@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-const char *const link_kind_names[LINK_KINDS] = {"host", "internal", "network"};
+const char *const link_kind_names[LINK_KINDS] = {"host", "internal", "network", "files"};
 const char *const link_dir_names[LINK_DIRS] = {"read", "write"};
 const char *const link_class_names[LINK_CLASSES] = {"states", "gradient", "wire", "activation",
-                                                    "residual"};
+                                                    "residual", "base"};
 
 enum { CELLS = sizeof(struct link_meter) / sizeof(uint64_t) }; // a meter consists of numbers
 

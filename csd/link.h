@@ -5,16 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// network: between ranks (offload/layout/ranks.h)
-enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_NETWORK, LINK_KINDS };
+// network: between ranks (offload/layout/ranks.h); files: from files that are no device's, over
+// the host's own disk, which is not modelled
+enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_NETWORK, LINK_FILES, LINK_KINDS };
 // as memory sees it: read = from storage, or from another rank, into memory
 enum link_dir   { LINK_READ, LINK_WRITE, LINK_DIRS };
 enum link_class { CLASS_STATES, CLASS_GRADIENT, CLASS_WIRE, CLASS_ACTIVATION, CLASS_RESIDUAL,
-                  LINK_CLASSES };
+                  CLASS_BASE, LINK_CLASSES };
 
-extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal", "network"
+extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal", "network", "files"
 extern const char *const link_dir_names[LINK_DIRS];     // "read", "write"
-// "states", "gradient", "wire", "activation", "residual"
+// "states", "gradient", "wire", "activation", "residual", "base" (frozen blocks in their own files)
 extern const char *const link_class_names[LINK_CLASSES];
 
 /* Bytes that were moved: payload, and padding for alignment. */

@@ -423,22 +423,16 @@ int pairing_card(const struct pairing *p, const char *path, const struct card **
 
 void card_p2p_words(const struct card *c, char *buf, size_t size)
 {
-    switch (c->p2p) {
-    case CARD_NO_DRIVER:
-        snprintf(buf, size, "its driver xocl is not loaded: install XRT's package");
-        break;
-    case P2P_UNKNOWN:
-        snprintf(buf, size, "it has no memory window for P2P: its platform is missing or another");
-        break;
-    case P2P_OFF:
+    static const char *const words[] = {
+        [CARD_NO_DRIVER] = "its driver xocl is not loaded: install XRT's package",
+        [P2P_UNKNOWN] = "it has no memory window for P2P: its platform is missing or another",
+        [P2P_REBOOT] = "P2P comes with the next warm reboot",
+        [P2P_ON] = "P2P is on",
+    };
+
+    if (c->p2p == P2P_OFF)
         snprintf(buf, size, "P2P is off: as root, xbutil configure --device %s --p2p enable",
                  c->address);
-        break;
-    case P2P_REBOOT:
-        snprintf(buf, size, "P2P comes with the next warm reboot");
-        break;
-    case P2P_ON:
-        snprintf(buf, size, "P2P is on");
-        break;
-    }
+    else
+        snprintf(buf, size, "%s", words[c->p2p]);
 }

@@ -37,45 +37,48 @@ __attribute__((target("avx512f"), always_inline)) static inline void transpose(_
     }
 }
 
-// Transposes 16 rows with n columns, 16 or 8.
+// Transposes up to 16 rows with n columns, 16 or 8.
 __attribute__((target("avx512f"), always_inline)) static inline void
-block(uint32_t *restrict out, size_t rows, const uint32_t *restrict x, size_t stride,
+block(uint32_t *restrict out, size_t pitch, const uint32_t *restrict x, size_t stride, size_t rows,
       const size_t n)
 {
     const __mmask16 mask = n == SIDE ? 0xffff : 0xff;
+    const __mmask16 in = (__mmask16)(rows < SIDE ? (1 << rows) - 1 : 0xffff);
     __m512i         at[SIDE];
 
     for (size_t i = 0; i < SIDE; i++)
-        at[i] = _mm512_maskz_loadu_epi32(mask, x + i * stride);
+        at[i] = _mm512_maskz_loadu_epi32(i < rows ? mask : 0, x + (i < rows ? i * stride : 0));
     transpose(at);
     for (size_t j = 0; j < n; j++)
-        _mm512_storeu_si512(out + j * rows, at[j]);
+        _mm512_mask_storeu_epi32(out + j * pitch, in, at[j]);
 }
 
-__attribute__((target("avx512f"))) static void by_registers(uint32_t *restrict out,
+__attribute__((target("avx512f"))) static void by_registers(uint32_t *restrict out, size_t pitch,
                                                             const uint32_t *restrict x,
-                                                            size_t rows, size_t cols,
-                                                            size_t stride)
+                                                            size_t stride, size_t rows,
+                                                            size_t cols)
 {
     for (size_t i = 0; i < rows; i += SIDE) {
         size_t j = 0;
 
+        for (; j + SIDE <= cols && i + SIDE <= rows; j += SIDE)
+            block(out + j * pitch + i, pitch, x + i * stride + j, stride, SIDE, SIDE);
         for (; j + SIDE <= cols; j += SIDE)
-            block(out + j * rows + i, rows, x + i * stride + j, stride, SIDE);
+            block(out + j * pitch + i, pitch, x + i * stride + j, stride, rows - i, SIDE);
         if (j < cols)
-            block(out + j * rows + i, rows, x + i * stride + j, stride, STRIP);
+            block(out + j * pitch + i, pitch, x + i * stride + j, stride, rows - i, STRIP);
     }
 }
 
-void words_transpose(uint32_t *restrict out, const uint32_t *restrict x, size_t rows, size_t cols,
-                     size_t stride)
+void words_transpose(uint32_t *restrict out, size_t pitch, const uint32_t *restrict x,
+                     size_t stride, size_t rows, size_t cols)
 {
     if (simd_avx512()) {
-        by_registers(out, x, rows, cols, stride);
+        by_registers(out, pitch, x, stride, rows, cols);
         return;
     }
     for (size_t j = 0; j < cols; j += STRIP)
         for (size_t i = 0; i < rows; i++)
             for (size_t l = 0; l < STRIP; l++)
-                out[(j + l) * rows + i] = x[i * stride + j + l];
+                out[(j + l) * pitch + i] = x[i * stride + j + l];
 }

@@ -8,7 +8,7 @@
 /* Two choices take equally long if their steps differ by less than this fraction. */
 static const double SAME = 0.003;
 
-struct choice_sums choice_sums(const struct choice_problem *p, const struct acts_ways *w)
+struct choice_sums choice_sums(const struct choice_problem *p, const struct placement *w)
 {
     struct choice_sums s = { 0 };
 
@@ -39,7 +39,7 @@ static double seconds_of(const struct choice_problem *p, const struct choice_sum
            fmax(p->B + s->back, with_bytes(&p->backward, &p->read, s->moved));
 }
 
-double choice_seconds(const struct choice_problem *p, const struct acts_ways *w)
+double choice_seconds(const struct choice_problem *p, const struct placement *w)
 {
     struct choice_sums s = choice_sums(p, w);
 
@@ -55,11 +55,11 @@ struct search {
     int                          offloads;
     double                       most;
     int                          found;
-    struct acts_ways             best;
+    struct placement             best;
     double                       seconds, moved;
 };
 
-static void try_ways(struct search *s, const struct acts_ways *w)
+static void try_placement(struct search *s, const struct placement *w)
 {
     struct choice_sums of = choice_sums(s->p, w);
     double             seconds = seconds_of(s->p, &of);
@@ -74,7 +74,7 @@ static void try_ways(struct search *s, const struct acts_ways *w)
     s->moved = of.moved;
 }
 
-static double mlp_seconds(const struct search *s, struct acts_ways *w, size_t n)
+static double mlp_seconds(const struct search *s, struct placement *w, size_t n)
 {
     w->of[ACTS_MLP].offloaded = n;
     return choice_seconds(s->p, w);
@@ -82,7 +82,7 @@ static double mlp_seconds(const struct search *s, struct acts_ways *w, size_t n)
 
 /* Tries all numbers of offloaded MLPs; the rest of `w` stays. The time is convex in that number, so
  * bisection finds the shortest step, and then the smallest number that is short enough. */
-static void search_mlp(struct search *s, struct acts_ways w)
+static void search_mlp(struct search *s, struct placement w)
 {
     size_t least = 0, most = s->offloads ? s->p->n_layer - w.of[ACTS_MLP].kept : 0;
 
@@ -103,15 +103,15 @@ static void search_mlp(struct search *s, struct acts_ways w)
             least = middle + 1;
     }
     w.of[ACTS_MLP].offloaded = most;
-    try_ways(s, &w);
+    try_placement(s, &w);
 }
 
-/* Tries all ways with these numbers of kept attentions and MLPs. Inputs get the rest of the
+/* Tries all placements with these numbers of kept attentions and MLPs. Inputs get the rest of the
  * pool. */
 static void search_kept(struct search *s, size_t attn, size_t mlp)
 {
     const struct choice_problem *p = s->p;
-    struct acts_ways             w = { .of[ACTS_ATTN].kept = attn, .of[ACTS_MLP].kept = mlp };
+    struct placement             w = { .of[ACTS_ATTN].kept = attn, .of[ACTS_MLP].kept = mlp };
     double room = p->pool + (s->offloads ? 0 : p->spare) - choice_sums(p, &w).kept;
     double                       inputs = floor(room / p->part[ACTS_INPUT].kept);
 
@@ -135,7 +135,7 @@ static void search_all(struct search *s)
                 search_kept(s, attn, mlp);
 }
 
-int choice_best(struct acts_ways *out, const struct choice_problem *p)
+int choice_best(struct placement *out, const struct choice_problem *p)
 {
     struct search shortest = { .p = p }, lightest = { .p = p };
 
@@ -147,7 +147,7 @@ int choice_best(struct acts_ways *out, const struct choice_problem *p)
     return shortest.found ? 0 : -1;
 }
 
-struct acts_ways choice_ssdtrain(const struct choice_problem *p)
+struct placement choice_ssdtrain(const struct choice_problem *p)
 {
     double L = (double)p->n_layer, bytes = 0, kept = 0, rate = step_move(&p->write, 1);
     size_t n = 0, room;
@@ -165,5 +165,5 @@ struct acts_ways choice_ssdtrain(const struct choice_problem *p)
         n++;
     }
     room = p->pool >= L * kept ? p->n_layer : (size_t)(p->pool / kept);
-    return ways_offload(p->n_layer, p->n_layer - n < room ? p->n_layer - n : room);
+    return placement_offload(p->n_layer, p->n_layer - n < room ? p->n_layer - n : room);
 }

@@ -2,7 +2,7 @@
  * as possible within the given memory. It is pure arithmetic, and exact for the given numbers.
  *
  * The objective is the time of a step. offload/estimate/step_time.h has the whole formula; these
- * are the terms that depend on activations. Sums go over layers and parts, by the way of each:
+ * are the terms that depend on activations. Sums go over layers and parts, by the policy of each:
  *
  *     max(before + F + push, T(forward + writing))
  *   + max(B + again + fetch, T(backward + reading))
@@ -14,14 +14,14 @@
  *     subject to: the kept bytes fit into the pool; if nothing is offloaded, the pool also has the
  *     memory of the offload buffers
  *
- * All layers are alike, so only the number of layers per part and way matters. The search tries
+ * All layers are alike, so only the number of layers per part and policy matters. The search tries
  * all numbers of kept attentions and MLPs, each with as many kept inputs as fit, because keeping
  * costs only memory. It tries all numbers of offloaded attentions. In the number of offloaded
  * MLPs the objective is convex (a sum of maxima of straight lines). Among choices that take
  * equally long, the search takes the one that writes least, because drives wear. */
 #pragma once
 
-#include "model/arch/ways.h"
+#include "model/arch/placement.h"
 #include "offload/estimate/step_time.h"
 
 #include <stdint.h>
@@ -49,12 +49,12 @@ struct choice_problem {
 /* Sums over all layers and parts. kept: bytes in RAM. moved: offloaded bytes, each way. push,
  * back: the processor's seconds added to forward and to backward. */
 struct choice_sums { double kept, moved, push, back; };
-struct choice_sums choice_sums(const struct choice_problem *p, const struct acts_ways *w);
-double choice_seconds(const struct choice_problem *p, const struct acts_ways *w);
+struct choice_sums choice_sums(const struct choice_problem *p, const struct placement *w);
+double choice_seconds(const struct choice_problem *p, const struct placement *w);
 
-/* The ways with the shortest step. Returns 0 if any ways fit. If nothing can be offloaded, all
- * inputs must be kept. */
-int choice_best(struct acts_ways *out, const struct choice_problem *p);
+/* The placement with the shortest step. Returns 0 if any placement fits. If nothing can be
+ * offloaded, all inputs must be kept. */
+int choice_best(struct placement *out, const struct choice_problem *p);
 
 /* The rule of SSDTrain (DAC 2025, section 3.3), which only keeps or offloads. In forward order,
  * it offloads layers as long as
@@ -64,4 +64,4 @@ int choice_best(struct acts_ways *out, const struct choice_problem *p);
  * is at most the write bandwidth. Then all of them are written before the backward of the last
  * offloaded layer begins. The other layers are kept. If the pool is too small for them, more
  * layers are offloaded. */
-struct acts_ways choice_ssdtrain(const struct choice_problem *p);
+struct placement choice_ssdtrain(const struct choice_problem *p);

@@ -1,6 +1,8 @@
-/* adapt.c: measures steps, proposes other ways for activations, tries them, and goes back if steps
- * do not become shorter. */
+/* adapt.c: measures steps, proposes other placements of activations, tries them, and goes back if
+ * steps do not become shorter. */
 #include "model/adapt.h"
+
+#include "data/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +10,8 @@
 
 enum { WARM = 2, LOOK_FIRST = 64, LOOK_MOST = 1024 };
 
-/* A proposal must promise steps shorter than PROMISED times the best. Ways that were tried must
- * reach KEPT times the best. If steps differ from the best by the factor OTHER, the steps have
+/* A proposal must promise steps shorter than PROMISED times the best. A placement that was tried
+ * must reach KEPT times the best. If steps differ from the best by the factor OTHER, the steps have
  * changed. */
 static const double PROMISED = 0.97, KEPT = 0.985, OTHER = 1.2;
 
@@ -43,7 +45,7 @@ void adapt_head(struct adapt *a)
         a->head = meter_io(a->stream->meter);
 }
 
-void adapt_end(struct adapt *a, double seconds, double F, double B, double before)
+void adapt_count(struct adapt *a, double seconds, double F, double B, double before)
 {
     if (!a->policy)
         return;
@@ -60,6 +62,20 @@ void adapt_end(struct adapt *a, double seconds, double F, double B, double befor
     a->sum.forward += (double)(a->head.busy_ns - a->begin.busy_ns) * 1e-9;
     a->sum.backward += (double)(now.busy_ns - a->head.busy_ns) * 1e-9;
     a->sum.bytes += (double)(now.bytes - a->begin.bytes);
+}
+
+void adapt_end(struct adapt *a, uint64_t step, uint64_t start_ns, uint64_t before_ns, int skipped)
+{
+    static const enum runlog_phase after[] = { PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
+                                               PHASE_GRAD_COMPRESS };
+    struct meter *m = a->stream->meter;
+    double F = (double)meter_total(m, step, PHASE_FORWARD) * 1e-9, B = 0;
+
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        B += (double)meter_total(m, step, after[i]) * 1e-9;
+    adapt_count(a, (double)(clock_ns() - start_ns) * 1e-9, F, B, (double)before_ns * 1e-9);
+    if (skipped)
+        adapt_disturb(a);
 }
 
 static size_t window(const struct adapt *a) { return a->model->o.varying ? ADAPT_WINDOW : 3; }
@@ -99,8 +115,8 @@ static void again_measure(struct adapt *a, double F)
 
 /* ---- the problem ---- */
 
-/* Subtracts from the measured times what the activations took with the ways `w`. */
-static void without_activations(struct choice_problem *p, const struct acts_ways *w)
+/* Subtracts from the measured times what the activations took in the placement `w`. */
+static void without_activations(struct choice_problem *p, const struct placement *w)
 {
     struct choice_sums s = choice_sums(p, w);
 
@@ -150,7 +166,7 @@ static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err
     p->stays = acts_stay(o, a->buffers);
     if (!o->whole) // attention's projection, 1 of the 5 products
         p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5;
-    without_activations(p, &a->model->acts.ways);
+    without_activations(p, &a->model->acts.placement);
     return 0;
 }
 
@@ -166,21 +182,21 @@ static struct choice_problem scaled(const struct adapt *a, struct choice_problem
 
 /* ---- choosing ---- */
 
-static int ways_same(const struct acts_ways *a, const struct acts_ways *b)
+static int placement_same(const struct placement *a, const struct placement *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static int was_tried(const struct adapt *a, const struct acts_ways *w)
+static int was_tried(const struct adapt *a, const struct placement *w)
 {
     for (size_t i = 0; i < a->n_tried; i++)
-        if (ways_same(&a->tried[i], w))
+        if (placement_same(&a->tried[i], w))
             return 1;
     return a->n_tried == ADAPT_TRIES;
 }
 
-/* Uses the ways `w` from this step on. */
-static int take(struct adapt *a, const struct acts_ways *w, uint64_t step, const char *why,
+/* Uses the placement `w` from this step on. */
+static int take(struct adapt *a, const struct placement *w, uint64_t step, const char *why,
                 double expected, struct runlog_choice *out, struct err *err)
 {
     const struct choice_problem *p = &a->best.problem;
@@ -189,8 +205,8 @@ static int take(struct adapt *a, const struct acts_ways *w, uint64_t step, const
 
     if (rc)
         return rc;
-    acts_set_ways(&a->model->acts, w);
-    if (!ways_offload_any(w))
+    acts_place(&a->model->acts, w);
+    if (!placement_offloads(w))
         stream_rest(a->stream);
     window_begin(a, 1);
     *out = (struct runlog_choice){
@@ -205,8 +221,8 @@ static int take(struct adapt *a, const struct acts_ways *w, uint64_t step, const
     return 0;
 }
 
-/* Finds the next ways to try; 0 if there are none. *expected: seconds of a step with them. */
-static int propose(struct adapt *a, struct acts_ways *w, double *expected)
+/* Finds the next placement to try; 0 if there is none. *expected: seconds of a step with it. */
+static int propose(struct adapt *a, struct placement *w, double *expected)
 {
     struct choice_problem p = scaled(a, a->best.problem);
 
@@ -215,32 +231,33 @@ static int propose(struct adapt *a, struct acts_ways *w, double *expected)
     else if (choice_best(w, &p))
         return 0;
     // what the formula leaves out cancels in the difference
-    double was = choice_seconds(&p, &a->best.ways), will = choice_seconds(&p, w);
+    double was = choice_seconds(&p, &a->best.placement), will = choice_seconds(&p, w);
     *expected = fmax(a->best.seconds + will - was, 0);
-    if (was_tried(a, w) || ways_same(w, &a->best.ways))
+    if (was_tried(a, w) || placement_same(w, &a->best.placement))
         return 0;
     return a->policy == ADAPT_SSDTRAIN || *expected < a->best.seconds * PROMISED;
 }
 
-/* Ways that were tried made steps no shorter. The scale of offloading costs goes up if they offload
- * more than the best ways, and down if they offload less. */
-static void disappointed(struct adapt *a, const struct adapt_ways *now)
+/* A placement that was tried made steps no shorter. The scale of offloading costs goes up if it
+ * offloads more than the best placement, and down if it offloads less. */
+static void disappointed(struct adapt *a, const struct adapt_measured *now)
 {
     struct choice_problem p = scaled(a, a->best.problem);
-    double expected = a->best.seconds + choice_seconds(&p, &now->ways) -
-                      choice_seconds(&p, &a->best.ways);
+    double expected = a->best.seconds + choice_seconds(&p, &now->placement) -
+                      choice_seconds(&p, &a->best.placement);
 
     double times = fmin(fmax(expected > 0 ? now->seconds / expected : 4, 1.1), 4);
-    int    less = choice_sums(&p, &now->ways).moved < choice_sums(&p, &a->best.ways).moved;
+    int    less = choice_sums(&p, &now->placement).moved <
+                  choice_sums(&p, &a->best.placement).moved;
 
     a->scale *= less ? 1 / times : times;
 }
 
-/* Judges a full window. Returns 1 if the best ways must be measured once more, to confirm the new
- * ones. */
-static int judge(struct adapt *a, const struct adapt_ways *now)
+/* Judges a full window. Returns 1 if the best placement must be measured once more, to confirm
+ * the new one. */
+static int judge(struct adapt *a, const struct adapt_measured *now)
 {
-    if (a->state == ADAPT_CONFIRMING) { // `now` has the old best ways
+    if (a->state == ADAPT_CONFIRMING) { // `now` has the old best placement
         a->state = ADAPT_SEARCHING;
         a->best.seconds = fmin(a->best.seconds, now->seconds);
         if (a->other.seconds < a->best.seconds * KEPT)
@@ -270,8 +287,8 @@ static void settle(struct adapt *a, uint64_t step)
 
 static int search(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err)
 {
-    struct adapt_ways now = { .ways = a->model->acts.ways, .seconds = typical(a) };
-    struct acts_ways  w;
+    struct adapt_measured now = { .placement = a->model->acts.placement, .seconds = typical(a) };
+    struct placement  w;
     double            expected;
     int               rc = problem_of(&now.problem, a, err);
 
@@ -279,17 +296,17 @@ static int search(struct adapt *a, uint64_t step, struct runlog_choice *out, str
         return rc;
     if (judge(a, &now)) {
         a->state = ADAPT_CONFIRMING;
-        return take(a, &a->best.ways, step, "to compare once more", a->best.seconds, out, err);
+        return take(a, &a->best.placement, step, "to compare once more", a->best.seconds, out, err);
     }
     if (a->n_tried == 0)
-        a->tried[a->n_tried++] = now.ways;
+        a->tried[a->n_tried++] = now.placement;
     if (propose(a, &w, &expected)) {
         a->tried[a->n_tried++] = w;
         return take(a, &w, step, "expected to be shorter", expected, out, err);
     }
-    if (!ways_same(&now.ways, &a->best.ways))
-        rc = take(a, &a->best.ways, step, "the shortest that was measured", a->best.seconds, out,
-                  err);
+    if (!placement_same(&now.placement, &a->best.placement))
+        rc = take(a, &a->best.placement, step, "the shortest that was measured", a->best.seconds,
+                  out, err);
     settle(a, step);
     return rc;
 }

@@ -1,13 +1,13 @@
 /* adapt.h: chooses during training which activations to keep, recompute and offload
- * (--activations auto, ssdtrain). It measures steps, computes the best ways with acts_choice.h and
- * tries them. If steps do not become shorter, it goes back to the best ways measured. acts_choice.h
- * only proposes; the measurement decides.
+ * (--activations auto, ssdtrain). It measures steps, computes the best placement with acts_choice.h
+ * and tries it. If steps do not become shorter, it goes back to the best placement measured.
+ * acts_choice.h only proposes; the measurement decides.
  *
  *     state       until
- *     searching   the proposed ways promise too little, or were tried before: then it uses the best
- *                 ways measured and is settled
- *     confirming  the new ways were shorter, and the old best ways were measured once more, in case
- *                 the machine itself became faster: then it searches on
+ *     searching   the proposed placement promises too little, or was tried before: then it uses the
+ *                 best placement measured and is settled
+ *     confirming  the new placement was shorter, and the old best one was measured once more, in
+ *                 case the machine itself became faster: then it searches on
  *     settled     three windows in a row differ by a fifth, or it is time to look again (after 64
  *                 steps, 128, ... at most 1,024)
  *
@@ -38,26 +38,32 @@ struct adapt {
                                          // never measured
     int               skip;   // number of coming steps that do not count
     size_t            n;      // steps in the window
-    size_t            buffers; // buffers for pieces
+    size_t            buffers; // buffers for items
     double            each[ADAPT_WINDOW]; // seconds
     struct adapt_sum  sum;
     enum { ADAPT_SEARCHING, ADAPT_CONFIRMING, ADAPT_SETTLED } state;
     int               odd;            // settled: successive windows that were longer or shorter
     uint64_t          look, interval; // settled: step to look again at
     double            scale;          // measured cost of offloading / expected cost
-    struct acts_ways  tried[ADAPT_TRIES];
+    struct placement  tried[ADAPT_TRIES];
     size_t            n_tried;
-    struct adapt_ways { struct acts_ways ways; double seconds; struct choice_problem problem; }
-        best, other; // other: the ways to be confirmed
+    struct adapt_measured {
+        struct placement      placement;
+        double                seconds;
+        struct choice_problem problem;
+    } best, other; // other: to be confirmed
 };
 
 void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, struct stream *s);
-/* Call before a step. Chooses the ways of this step; out has the choice and its reason.
+/* Call before a step. Chooses the placement of this step; out has the choice and its reason.
  * out->layers 0: nothing changes. */
 int  adapt_begin(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err);
 void adapt_head(struct adapt *a); // call when forward is done
-/* Call when all of the step but the update is done. F, B, before: as in adapt_sum, of this step. */
-void adapt_end(struct adapt *a, double seconds, double F, double B, double before);
+/* Call when all of the step but the update is done. The step began at start_ns, and waited
+ * before_ns for the first block. skipped: the step does not update anything. */
+void adapt_end(struct adapt *a, uint64_t step, uint64_t start_ns, uint64_t before_ns, int skipped);
+/* adapt_end with the step's times as they are given. F, B, before: as in adapt_sum. */
+void adapt_count(struct adapt *a, double seconds, double F, double B, double before);
 /* Excludes the next step from the measurement. Call if the previous step was skipped, or after
  * an evaluation. */
 void adapt_disturb(struct adapt *a);

@@ -18,7 +18,7 @@
 
 enum { UNIT = 16 }; // rows of a sequence's products are a multiple of this
 
-/* The cache and the workspaces. B: sequences. P: piece. R: rows of a pass computed together. K:
+/* The cache and the workspaces. B: sequences. P: o.prefill. R: rows of a pass computed together. K:
  * columns of keys. */
 struct buffers {
     void    *keys, *values; // (n_layer, B, positions, K) dt
@@ -50,14 +50,14 @@ struct decode {
 /* ---- memory ---- */
 
 /* Rows of a pass for one sequence, with padding. */
-static size_t decode_rows(const struct decode_options *o) { return round_up(o->piece, UNIT); }
+static size_t decode_rows(const struct decode_options *o) { return round_up(o->prefill, UNIT); }
 
 static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
                         int threads)
 {
     const struct model_config *g = &o->config;
     struct model_options       model = decode_model(o);
-    size_t B = o->batch, C = g->n_embd, P = o->piece, e = dtype_bytes(o->dtype),
+    size_t B = o->batch, C = g->n_embd, P = o->prefill, e = dtype_bytes(o->dtype),
            R = size_max(decode_rows(o), B), chunk = size_min(R, CHUNK_ROWS),
            cache = g->n_layer * B * o->positions * arch_dim(g, DIM_KEYS) * e;
 
@@ -111,11 +111,11 @@ static int check(const struct decode_options *o, struct err *err)
     if (o->batch == 0 || o->batch > CHUNK_ROWS)
         return err_misuse(err, "1 to %d sequences can be generated at once, not %zu", CHUNK_ROWS,
                           o->batch);
-    if (o->piece == 0 || o->piece > o->positions || o->positions > o->config.n_positions)
+    if (o->prefill == 0 || o->prefill > o->positions || o->positions > o->config.n_positions)
         return err_misuse(err,
                           "a text of %zu tokens, %zu of them at once, does not fit: "
                           "the model has %zu positions",
-                          o->positions, o->piece, o->config.n_positions);
+                          o->positions, o->prefill, o->config.n_positions);
     return 0;
 }
 
@@ -259,7 +259,7 @@ static struct layer chunk(struct decode *d, size_t layer, size_t b, size_t i,
                           const struct wires *wires)
 {
     size_t left = d->buf.now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
-    float       *x = d->buf.x + (b * d->o.piece + i) * d->o.config.n_embd;
+    float       *x = d->buf.x + (b * d->o.prefill + i) * d->o.config.n_embd;
     struct layer l = rows_at(d, layer, wires, x, i, size_min(left, padded));
 
     l.padded = padded;
@@ -304,12 +304,12 @@ static void embed(struct decode *d, size_t block, const void *wire)
     size_t          C = d->o.config.n_embd, singles = 0;
 
     for (size_t b = 0; b < d->o.batch; b++) {
-        float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
+        float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.prefill * C;
 
         if (!d->buf.now[b])
             continue;
         d->o.config.arch->embed_rows(x, &(struct embed){
-            .m = &d->model, .block = block, .wire = wire, .tokens = u->ids + b * d->o.piece,
+            .m = &d->model, .block = block, .wire = wire, .tokens = u->ids + b * d->o.prefill,
             .B = 1, .T = d->buf.now[b], .at = d->buf.length[b] });
         if (block + 1 == arch_pieces(&d->o.config))
             layer_embed_scale(&d->o.config, x, d->buf.now[b]);
@@ -358,7 +358,7 @@ static size_t gather(struct decode *d)
         row--;
         memmove(d->buf.last + row * C,
                 d->buf.now[b] == 1 ? d->buf.last + --singles * C
-                               : d->buf.x + (b * d->o.piece + d->buf.now[b] - 1) * C,
+                               : d->buf.x + (b * d->o.prefill + d->buf.now[b] - 1) * C,
                 C * sizeof(float));
     }
     return n;
@@ -444,12 +444,12 @@ static int pass(struct decode *d, int wanted, struct err *err)
     return 0;
 }
 
-/* Texts longer than a piece begin some passes earlier than short ones, so that all texts end in the
- * last pass. Only that pass computes logits. */
+/* Texts longer than o.prefill begin some passes earlier than short ones, so that all texts end in
+ * the last pass. Only that pass computes logits. */
 int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits,
                 struct err *err)
 {
-    size_t P = d->o.piece, passes = 0;
+    size_t P = d->o.prefill, passes = 0;
     int    rc = 0;
 
     for (size_t b = 0; b < d->o.batch; b++) {

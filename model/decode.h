@@ -16,7 +16,7 @@ struct decode_options {
     size_t             batch;     // sequences, 1..CHUNK_ROWS (products.h)
     size_t             positions; // maximum length of a sequence, with its prompt; at most
                                   // n_positions
-    size_t             piece;     // tokens of a sequence in one pass; longer texts take several
+    size_t             prefill;   // tokens of a sequence in one pass; longer texts take several
                                   // passes
     enum dtype         dtype;
     enum matmul_engine engine;

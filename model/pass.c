@@ -1,5 +1,5 @@
-/* pass.c: supplies the helpers that step.c and vocab.c share: they record a span, get the buffer
- * for a gradient, and send a gradient. */
+/* pass.c: what a pass asks of the stream: a layer's parameters with those of its adapter, the
+ * buffers of gradients, and room for offloaded activations. It records the spans meanwhile. */
 #include "model/pass.h"
 
 #include "data/base/clock.h"
@@ -14,6 +14,61 @@ int pass_is_empty(const struct trainer *t, size_t micro)
 {
     return model_shape(&t->model, micro).rows == 0;
 }
+
+/* ---- parameters ---- */
+
+/* The block of a layer's adapter. */
+static size_t adapter_of(const struct trainer *t, size_t b)
+{
+    return b - t->n.layer + t->n.adapter;
+}
+
+static int has_adapter(const struct trainer *t, size_t b)
+{
+    return t->n.adapter && pass_layer(t, b);
+}
+
+int pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, size_t b,
+                 struct block_wires *w, struct err *err)
+{
+    uint64_t asked_ns = clock_ns();
+    int      rc = stream_acquire(t->stream, b, &w->layer, err);
+
+    w->adapter = NULL;
+    if (!rc && has_adapter(t, b))
+        rc = stream_acquire(t->stream, adapter_of(t, b), &w->adapter, err);
+    if (rc)
+        return rc;
+    p->start_ns = clock_ns();
+    p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
+    w->layer = model_unpacked(&t->model, b, w->layer);
+    t->model.records.phase = phase;
+    t->model.records.block = (int)b;
+    products_begin(t->model.products);
+    return 0;
+}
+
+void pass_release(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t b,
+                  const struct block_wires *w)
+{
+    pass_span(t, p, phase, b);
+    stream_release(t->stream, b);
+    if (w->adapter)
+        stream_release(t->stream, adapter_of(t, b));
+}
+
+void pass_offload_begin(struct trainer *t, struct pass *p)
+{
+    size_t left = 0;
+
+    for (size_t b = 1; !p->evaluates && b <= t->o.model.config.n_layer; b++)
+        for (size_t a = 0; a < p->micros; a++)
+            left += block_items(&t->model, b, a);
+    t->model.records = (struct records){ .stream = left ? t->stream : NULL, .left = left,
+                                         .step = p->step, .start_ns = &p->start_ns };
+}
+
+/* ---- gradients ---- */
 
 int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err)
 {
@@ -39,4 +94,21 @@ int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, flo
     model_grad_begin(&t->model, block, *grad, filled > 0);
     *fresh = 1;
     return 0;
+}
+
+int pass_layer_grads(struct trainer *t, struct pass *p, size_t b, size_t micro,
+                     struct block_grads *g, struct err *err)
+{
+    int begun = 0, rc = pass_grad(t, p, b, micro, &g->layer, &g->fresh, err);
+
+    g->adapter = NULL;
+    return rc || !t->n.adapter ? rc
+                               : pass_grad(t, p, adapter_of(t, b), micro, &g->adapter, &begun, err);
+}
+
+int pass_layer_send(struct trainer *t, struct pass *p, size_t b, struct err *err)
+{
+    int rc = pass_send(t, p, b, err);
+
+    return rc || !t->n.adapter ? rc : pass_send(t, p, adapter_of(t, b), err);
 }

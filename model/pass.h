@@ -1,8 +1,10 @@
-/* pass.h: the state of a pass over a step's micro-batches, and the operations on the stream that
- * step.c and vocab.c share: spans for the report, and gradients of groups. */
+/* pass.h: the state of a pass over a step's micro-batches, and what passes ask of the stream:
+ * parameters, gradients of groups, room for offloaded activations. It records spans for the
+ * report. */
 #pragma once
 
 #include "model/batch.h"
+#include "model/layer/block.h"
 #include "model/trainer_parts.h"
 
 /* A pass over the micro-batches that `data` supplies for `number`, the number of a step or an
@@ -28,6 +30,23 @@ void pass_span(struct trainer *t, const struct pass *p, enum runlog_phase phase,
 /* True if this rank's micro-batch has no rows in this pass. */
 int pass_is_empty(const struct trainer *t, size_t micro);
 
+/* The number of the layer that the block is; 0: the block is of the embeddings. */
+static inline size_t pass_layer(const struct trainer *t, size_t b)
+{
+    return b < t->n.layer ? 0 : b - t->n.layer + 1;
+}
+
+/* Acquires the parameters of the embeddings or of a layer, with those of its adapter. Waits for
+ * their update and their read. Then a span of this phase begins, which pass_release ends. */
+int  pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, size_t b,
+                  struct block_wires *w, struct err *err);
+void pass_release(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t b,
+                  const struct block_wires *w);
+
+/* Tells the model how many items of activations the pass will offload; an evaluation offloads
+ * none. Call it before forward. */
+void pass_offload_begin(struct trainer *t, struct pass *p);
+
 /* pass_trains: true if this pass computes a gradient of the block. pass_send: the gradient is
  * complete; it is sent if pass_trains. */
 static inline int pass_trains(const struct trainer *t, const struct pass *p, size_t block)
@@ -41,3 +60,8 @@ int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err);
  * the group that is not empty writes the products' matrices; all other gradients are zero. */
 int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, float **grad,
               int *fresh, struct err *err);
+
+/* The same for a layer with its adapter. */
+int pass_layer_grads(struct trainer *t, struct pass *p, size_t b, size_t micro,
+                     struct block_grads *g, struct err *err);
+int pass_layer_send(struct trainer *t, struct pass *p, size_t b, struct err *err);

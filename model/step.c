@@ -9,12 +9,12 @@
  *
  * Elsewhere: options and sizes (trainer.c), micro-batches (batch.c), the arithmetic of a block
  * (block.c), the blocks that hold the vocabulary (vocab.c), the loss of pairs of answers (pairs.c),
- * spans and gradients of groups (pass.c). */
+ * what a pass asks of the stream, and its spans (pass.c), the placement of activations
+ * (adapt.c). */
 #include "model/step.h"
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "model/layer/block.h"
 #include "model/together.h"
 #include "model/vocab.h"
 
@@ -39,68 +39,14 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
 
 /* ---- forward: the embeddings, layers 1..L ---- */
 
-/* Prepares the stream for the activations that a training pass offloads. */
-static void records_begin(struct trainer *t, struct pass *p)
-{
-    size_t left = 0;
-
-    for (size_t b = 1; !p->evaluates && b <= t->o.model.config.n_layer; b++)
-        for (size_t a = 0; a < p->micros; a++)
-            left += block_pieces(&t->model, b, a);
-    t->model.records = (struct records){ .stream = left ? t->stream : NULL, .left = left,
-                                         .step = p->step, .start_ns = &p->start_ns };
-}
-
-/* The block of a layer's adapter. */
-static size_t adapter_of(const struct trainer *t, size_t b)
-{
-    return b - t->n.layer + t->n.adapter;
-}
-
-/* Acquires a block, waiting for its update and its read, and the adapter of a layer. */
-static int block_acquire(struct trainer *t, size_t b, struct block_wires *w, struct err *err)
-{
-    int rc = stream_acquire(t->stream, b, &w->layer, err);
-
-    w->adapter = NULL;
-    return rc || b < t->n.layer || !t->n.adapter
-               ? rc
-               : stream_acquire(t->stream, adapter_of(t, b), &w->adapter, err);
-}
-
-static void block_release(struct trainer *t, size_t b, const struct block_wires *w)
-{
-    stream_release(t->stream, b);
-    if (w->adapter)
-        stream_release(t->stream, adapter_of(t, b));
-}
-
-/* Begins a block when its parameters are there: a packed layer is unpacked, products
- * pack matrices anew, and waits for offloading get the block's phase. Returns the layer's number,
- * or 0 for the embeddings. */
-static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b,
-                          struct block_wires *w)
-{
-    w->layer = model_unpacked(&t->model, b, w->layer);
-    t->model.records.phase = phase;
-    t->model.records.block = (int)b;
-    products_begin(t->model.products);
-    return b < t->n.layer ? 0 : b - t->n.layer + 1;
-}
-
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    records_begin(t, p);
+    pass_offload_begin(t, p);
     for (size_t b = 0; b < t->n.behind; b++) {
         struct block_wires w;
-        uint64_t           asked_ns = clock_ns();
-        int                rc = block_acquire(t, b, &w, err); // waits for b's update and read
+        size_t             layer = pass_layer(t, b);
+        int                rc = pass_acquire(t, p, PHASE_FORWARD, b, &w, err);
 
-        if (rc)
-            return rc;
-        p->start_ns = clock_ns();
-        p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
-        size_t layer = block_begin(t, PHASE_FORWARD, b, &w);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (pass_is_empty(t, a))
                 continue;
@@ -111,50 +57,31 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
         }
         if (rc)
             return rc;
-        pass_span(t, p, PHASE_FORWARD, b);
-        block_release(t, b, &w);
+        pass_release(t, p, PHASE_FORWARD, b, &w);
     }
     return 0;
 }
 
 /* ---- backward: layers L..1 ---- */
 
-/* The gradients of a layer and of its adapter to which a micro-batch adds. */
-static int block_grad(struct trainer *t, struct pass *p, size_t b, size_t micro,
-                      struct block_grads *g, struct err *err)
-{
-    int begun = 0, rc = pass_grad(t, p, b, micro, &g->layer, &g->fresh, err);
-
-    g->adapter = NULL;
-    return rc || !t->n.adapter ? rc
-                               : pass_grad(t, p, adapter_of(t, b), micro, &g->adapter, &begun, err);
-}
-
 static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     for (size_t b = t->n.behind; b-- > t->n.lowest;) {
         struct block_wires w;
         struct block_grads grads = { 0 };
-        int                rc = block_acquire(t, b, &w, err); // waits for b, asks for b - 1
+        int                rc = pass_acquire(t, p, PHASE_BACKWARD, b, &w, err);
 
-        if (rc)
-            return rc;
-        p->start_ns = clock_ns();
-        size_t layer = block_begin(t, PHASE_BACKWARD, b, &w);
         for (size_t a = p->micros; !rc && a-- > 0;) { // the last one's arrays are there
-            rc = block_grad(t, p, b, a, &grads, err);
+            rc = pass_layer_grads(t, p, b, a, &grads, err);
             if (rc || pass_is_empty(t, a))
                 continue;
-            rc = block_backward(&t->model, layer, a, &w, &grads, err);
+            rc = block_backward(&t->model, pass_layer(t, b), a, &w, &grads, err);
             grads.fresh = 0;
         }
         if (rc)
             return rc;
-        pass_span(t, p, PHASE_BACKWARD, b);
-        block_release(t, b, &w);
-        rc = pass_send(t, p, b, err); // norm, Top-K, write
-        if (!rc && t->n.adapter)
-            rc = pass_send(t, p, adapter_of(t, b), err);
+        pass_release(t, p, PHASE_BACKWARD, b, &w);
+        rc = pass_layer_send(t, p, b, err); // norm, Top-K, write
         if (rc)
             return rc;
     }
@@ -174,15 +101,6 @@ static struct optim_step update_numbers(const struct trainer *t, uint64_t step, 
     return out;
 }
 
-struct runlog_rewards step_rewards(const struct pairs_sums *sums, uint64_t n)
-{
-    double each = n ? 1 / (double)n : 0;
-
-    return (struct runlog_rewards){ .pairs = n, .chosen = sums->chosen * each,
-                                    .rejected = sums->rejected * each,
-                                    .accuracy = sums->correct * each };
-}
-
 /* Computes norm, rate and clip factor, and whether to skip: all that the update needs and commit A
  * records. */
 static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
@@ -197,7 +115,7 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
     out->clip_factor = out->skipped ? 1.0 : schedule_clip(t->o.clip, out->grad_norm);
     out->clipped = out->clip_factor < 1.0;
     if (t->o.model.paired)
-        out->rewards = step_rewards(&p->pairs, p->n.counted);
+        out->rewards = pairs_rewards(&p->pairs, p->n.counted);
 
     *update = (struct stream_step){ .skip = out->skipped, .choice = out->choice };
     update->row = (struct runlog_step){
@@ -206,22 +124,6 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
         .rewards = out->rewards,
     };
     update->optim = update_numbers(t, p->step, out->clip_factor);
-}
-
-/* Measures the times of this step on which the choice of activations depends. */
-static void adapt_to(struct trainer *t, const struct pass *p, uint64_t start_ns, int skipped)
-{
-    struct meter *m = t->stream->meter;
-    double F = (double)meter_total(m, p->step, PHASE_FORWARD) * 1e-9, B = 0;
-    static const enum runlog_phase after[] = { PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
-                                               PHASE_GRAD_COMPRESS };
-
-    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
-        B += (double)meter_total(m, p->step, after[i]) * 1e-9;
-    adapt_end(&t->adapt, (double)(clock_ns() - start_ns) * 1e-9, F, B,
-              (double)p->before_ns * 1e-9);
-    if (skipped)
-        adapt_disturb(&t->adapt);
 }
 
 /* ---- the step ---- */
@@ -253,7 +155,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     if (rc)
         return rc;
     step_scale(t, &p, out, &update);
-    adapt_to(t, &p, start_ns, out->skipped);
+    adapt_end(&t->adapt, step, start_ns, p.before_ns, out->skipped);
     update.began_ns = start_ns;
     return stream_update(t->stream, &update, err);     // devices update while commit A is written
 }

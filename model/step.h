@@ -23,15 +23,12 @@ struct step_result {
                        // the loss is not finite
     uint64_t tokens;
     struct runlog_rewards rewards; // of pairs; pairs 0: there are none
-    struct runlog_choice choice; // choice of ways before this step (adapt.h); layers 0: none
+    struct runlog_choice choice; // placement chosen before this step (adapt.h); layers 0: none
 };
 
 // mean loss: loss_sum / tokens; a classifier's tokens are its rows; with model.paired they are
 // pairs, whose sums are there, too
 struct eval_result { double loss_sum; uint64_t tokens; struct pairs_sums pairs; };
-
-/* The means of these sums over n pairs. */
-struct runlog_rewards step_rewards(const struct pairs_sums *sums, uint64_t n);
 
 /* Runs one step. It returns when the update was requested; the stream may still be working on
  * it. After an error only stream_close is legal. */

@@ -41,10 +41,10 @@ static int check(const struct trainer_options *t, struct err *err)
     if (o->packed && arch_classifies(&o->config))
         return err_misuse(err, "a row of a classifier is one text, not several");
     for (enum acts_part p = 0; p < ACTS_PARTS; p++)
-        if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->config.n_layer)
+        if (o->placement.of[p].kept + o->placement.of[p].offloaded > o->config.n_layer)
             return err_misuse(err, "activations of %zu layers cannot be kept, and of %zu "
-                              "offloaded: there are %zu", o->ways.of[p].kept,
-                              o->ways.of[p].offloaded, o->config.n_layer);
+                              "offloaded: there are %zu", o->placement.of[p].kept,
+                              o->placement.of[p].offloaded, o->config.n_layer);
     if (!(d->embd >= 0 && d->embd < 1) || !(d->attn >= 0 && d->attn < 1) ||
         !(d->resid >= 0 && d->resid < 1))
         return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)d->embd,

@@ -17,7 +17,7 @@ struct trainer_options {
     enum optim_kind      optim;
     double               beta1, beta2, eps;
     struct pairs_options pairs;    // with model.paired
-    enum adapt_policy    adapts;   // whether model.ways are only the first ways
+    enum adapt_policy    adapts;   // whether model.placement is only the first one
     /* Several ranks may compute a step together; comm NULL: one process alone. model.grad_accum
      * is the number of this rank's micro-batches. Rank 0 has the first micro-batches of the
      * step. groups: the number of this rank's gradient groups, at least 1. The gradients of each

@@ -4,7 +4,6 @@
 #include "model/vocab.h"
 
 #include "data/base/clock.h"
-#include "model/layer/block.h"
 #include "model/layer/head.h"
 #include "model/together.h"
 

@@ -2,6 +2,7 @@
  * moving. */
 #include "plan/forecast.h"
 
+#include "model/lora/packed.h"
 #include "plan/forecast_acts.h"
 #include "run/folder/spares.h"
 
@@ -33,6 +34,22 @@ static double part_of(const struct session *s, double all)
     return s->ranks.size > 1 ? all / (double)s->ranks.size : all;
 }
 
+/* Seconds to unpack a layer of a packed base. Every pass does so once, whatever its micro-batches.
+ * bf16 is widened: 2 bytes are read and 4 written. */
+static double unpack_of(const struct session *s, const struct machine_file *m)
+{
+    const struct model_config *g = &s->config;
+    double n = (double)arch_products(g), threads = machine_threads(m, (double)s->o.threads);
+
+    if (!packed_is(g, arch_layer_block(g, 1), (enum dtype)s->o.dtype))
+        return 0;
+    switch ((enum quant)g->lora.base) {
+    case QUANT_INT8: return over(n, m->unpack_int8) * threads;
+    case QUANT_NF4:  return over(n, m->unpack_nf4) * threads;
+    default:         return over(6 * n, m->memory);
+    }
+}
+
 /* Predicts computing without recomputation. */
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
@@ -44,8 +61,9 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     double micros = part_of(s, (double)o->grad_accum), L = (double)g->n_layer,
            n = part_of(s, (double)run_trained(&s->run));
     double rows = micros * of.tokens * of.width;
-    double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
-           backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
+    double unpack = unpack_of(s, m),
+           forward = unpack + micros * machine_layer(m, &of, MACHINE_FORWARD),
+           backward = unpack + micros * machine_layer(m, &of, MACHINE_BACKWARD);
 
     asked.tokens *= train_opts_asked(o, g);
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
@@ -75,25 +93,25 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     w->h += acts.last;
     f->F = w->F;
     f->B = w->B;
-    f->ways = acts.ways;
+    f->placement = acts.placement;
     f->offloads = plan->record_buffers > 0;
     f->whole = acts.whole;
     f->acts_written = s->run.acts.written;
     f->acts_read = s->run.acts.read;
-    f->kept = acts.ways.of[ACTS_MLP].kept;
+    f->kept = acts.placement.of[ACTS_MLP].kept;
     return 0;
 }
 
 /* Times of the papers' systems: there the head's products are no part of backward, and layers are
  * recomputed as a whole. */
-static void compute_turns(struct step_serial *turns, const struct forecast *f,
-                          const struct session *s, const struct budget *plan)
+static void compute_serial(struct step_serial *serial, const struct forecast *f,
+                           const struct session *s, const struct budget *plan)
 {
     double layers = f->F, L = (double)s->config.n_layer;
     double again = plan->record_buffers ? 0 : (L - (double)f->kept) * layers / L;
 
-    turns->F = f->F + f->head / 3;
-    turns->B = 2 * turns->F + again;
+    serial->F = f->F + f->head / 3;
+    serial->B = 2 * serial->F + again;
 }
 
 /* ---- what limits the step ---- */
@@ -104,7 +122,7 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
     static const enum forecast_by of[STEP_RESOURCES] = {
         [STEP_COMPUTING] = FORECAST_COMPUTING, [STEP_DRIVES] = FORECAST_DRIVES,
         [STEP_UP] = FORECAST_UP, [STEP_DOWN] = FORECAST_DOWN, [STEP_HOST] = FORECAST_UPDATES,
-        [STEP_NETWORK] = FORECAST_NETWORK };
+        [STEP_NETWORK] = FORECAST_NETWORK, [STEP_FILES] = FORECAST_FILES };
     double           seconds[FORECAST_UPDATES + 1] = { 0 };
     enum forecast_by forward = of[f->own.forward_by];
 
@@ -127,7 +145,7 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
     *s = (struct session){ .config = from->config, .rows = from->rows, .o = from->o,
-                            .spares = from->spares, .ranks = from->ranks };
+                            .spares = from->spares, .ranks = from->ranks, .base = from->base };
     snprintf(s->dir, sizeof s->dir, "%s", from->dir);
     s->o.mode = mode;
     s->o.compress = compress;
@@ -180,7 +198,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
                             struct err *err)
 {
     struct topology_config links = train_opts_links(&s->o);
-    struct step_serial      turns = { 0 };
+    struct step_serial      serial = { 0 };
     struct topology       *t = NULL;
     struct step_rates      rates = m->m->update;
     struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
@@ -193,13 +211,14 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
         rates = (struct step_rates){ 0 };
     rates.network = m->network;
     rates.latency = m->latency;
+    rates.files = m->m->n_drives ? m->m->drive[0].read : 0; // on the first drive, or one like it
     int rc = m->m->n_drives && !drives ? err_set(err, -ENOMEM, "out of memory") : 0;
     rc = rc ? rc : topology_open(&t, &links, s->run.n_devices, err);
     const struct machine_work         of = work_of(s);
     const struct forecast_step_so_far so_far = { m->m, &of, w, t, &rates, f->first };
     rc = rc ? rc : compute_acts(f, w, s, plan, &so_far, err);
     rc = rc ? rc : step_work_moves(w, &s->run, t, &rates, err);
-    rc = rc ? rc : step_work_serial(&turns, &s->run, t, &rates, err);
+    rc = rc ? rc : step_work_serial(&serial, &s->run, t, &rates, err);
     rc = rc ? rc : step_work_share(&share, &s->run, err);
     if (!rc && !(w->gradient.drive > 0) && !(s->run.csd->flags & CSD_FAKE))
         rc = err_misuse(err, "--machine: the drives have no speed; --topology FILE says it, or "
@@ -207,9 +226,9 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     if (!rc) {
         struct step_move wire = step_move_sum(&w->wire_forward, &w->wire_backward);
 
-        compute_turns(&turns, f, s, plan);
+        compute_serial(&serial, f, s, plan);
         f->own = s->o.speculate ? step_time_speculating(w, share) : step_time(w, share);
-        f->turns = step_time_serial(&turns, share.all);
+        f->serial = step_time_serial(&serial, share.all);
         f->update = step_move(&w->update, share.all);
         f->gradient = step_move(&w->gradient, share.all);
         f->wire = step_move(&wire, share.all);
@@ -243,6 +262,7 @@ static int forecast_once(struct forecast *out, const struct session *from, int m
         rc = mode == RUN_MEM ? forecast_mem(out, &w, &s, &plan, m->m, err)
                              : forecast_devices(out, &w, &s, &plan, m, err);
     }
+    s.base = NULL; // it is the other's
     session_close(&s);
     return rc;
 }
@@ -278,6 +298,7 @@ int forecast_fits(const struct session *from, uint64_t disk)
     uint64_t least = memory.device_bytes;
     if (!rc && least > disk && s.o.spare_slots == TRAIN_SPARES_AUTO && s.o.mode != RUN_MEM)
         rc = spares_bytes(&least, &s, RUN_SPARES_FEW, &refusal);
+    s.base = NULL;
     session_close(&s);
     return !rc && least <= disk;
 }

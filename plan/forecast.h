@@ -3,13 +3,13 @@
  * (docs/lab/scaling-model.md). */
 #pragma once
 
-#include "model/arch/ways.h"
+#include "model/arch/placement.h"
 #include "plan/machine_file.h"
 #include "run/folder/session.h"
 
 struct forecast {
     struct step_time       own;   // siTrain's step; step_time.h says which phases overlap
-    struct step_time_serial turns; // the step of ZeRO-Infinity and Smart-Infinity: phases in turn
+    struct step_time_serial serial; // the step of ZeRO-Infinity and Smart-Infinity: phases in turn
     double F, B;                  // computing: forward; backward with the head and gradients
     double head, norm;            // parts of B: the head; norm, checksums, Top-K of gradients
     double update, gradient, wire; // transfers, each alone: T_opt, T_grad, T_swap of the paper
@@ -17,15 +17,15 @@ struct forecast {
     double host_update, image;    // mode mem: the update, and a step's part of the images
     enum forecast_by {            // what sets the pace; by_seconds: in how much of the step
         FORECAST_COMPUTING, FORECAST_DRIVES, FORECAST_UP, FORECAST_DOWN,
-        FORECAST_NETWORK, FORECAST_UPDATES
+        FORECAST_NETWORK, FORECAST_FILES, FORECAST_UPDATES
     } by;
     double by_seconds;
     size_t kept;                  // layers whose activations are kept
-    struct acts_ways ways;        // layers kept and offloaded, by part; the rest is recomputed
+    struct placement placement;   // layers kept and offloaded, by part; the rest is recomputed
     int    offloads;              // activations may be offloaded
     int    whole;                 // offloaded MLPs are written with all that backward needs
     uint64_t acts_written, acts_read; // bytes of offloaded activations
-    int    first;                 // forecast.c's own: forecast for the ways training begins with
+    int    first;                 // forecast.c's own: forecast for the placement at its begin
 };
 
 /* The machine; how many devices share one of its drives; the network between it and machines like

@@ -21,7 +21,7 @@ static struct parts parts_of(const struct forecast_step_so_far *f, const struct 
 }
 
 /* Chooses as --activations auto would after measuring. */
-static int choose(struct acts_ways *out, const struct session *s, const struct budget *plan,
+static int choose(struct placement *out, const struct session *s, const struct budget *plan,
                   const struct model_options *model, const struct forecast_step_so_far *f,
                   struct err *err)
 {
@@ -47,7 +47,7 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
     if (train_activations[s->o.activations].adapts == ADAPT_SSDTRAIN)
         *out = choice_ssdtrain(&p);
     else if (choice_best(out, &p))
-        *out = memory_ways(plan, model, &train_activations[s->o.activations]);
+        *out = memory_placement(plan, model, &train_activations[s->o.activations]);
     return 0;
 }
 
@@ -73,23 +73,24 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
 
     model.whole = memory_whole(plan, &s->run, &model);
     part = parts_of(so_far, &model);
-    *out = (struct forecast_acts){ .ways = memory_ways(plan, &model, asked),
+    *out = (struct forecast_acts){ .placement = memory_placement(plan, &model, asked),
                                    .whole = plan->record_buffers && model.whole };
     if (plan->record_buffers && asked->adapts && !so_far->first)
-        rc = choose(&out->ways, s, plan, &model, so_far, err);
+        rc = choose(&out->placement, s, plan, &model, so_far, err);
     if (!rc && plan->record_buffers)
-        rc = acts_moves(&moves, &model, &out->ways, acts->buffers, err);
+        rc = acts_moves(&moves, &model, &out->placement, acts->buffers, err);
     acts->written = moves.written; // bytes that cross links
     acts->read = moves.read;
-    size_t mlps = out->ways.of[ACTS_MLP].offloaded,
-           attn_again = L - out->ways.of[ACTS_ATTN].kept - out->ways.of[ACTS_ATTN].offloaded,
-           mlp_again = L - out->ways.of[ACTS_MLP].kept - mlps;
+    const struct placement *w = &out->placement;
+    size_t mlps = w->of[ACTS_MLP].offloaded,
+           attn_again = L - w->of[ACTS_ATTN].kept - w->of[ACTS_ATTN].offloaded,
+           mlp_again = L - w->of[ACTS_MLP].kept - mlps;
     out->again = times(attn_again, micros, 1) * part.attn +
                  times(mlp_again, micros, fmin(1, chunk)) * part.mlp +
                  (double)mlps * micros * part.fetch;
-    if (!out->ways.of[ACTS_ATTN].kept && attn_again)
+    if (!w->of[ACTS_ATTN].kept && attn_again)
         out->last += (micros - 1) * part.attn;
-    if (!out->ways.of[ACTS_MLP].kept && mlp_again)
+    if (!w->of[ACTS_MLP].kept && mlp_again)
         out->last += (micros - fmin(1, chunk)) * part.mlp;
     return rc;
 }

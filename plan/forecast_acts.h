@@ -14,11 +14,11 @@ struct forecast_step_so_far {
     const struct step_work    *w;
     const struct topology     *t;
     const struct step_rates   *rates;
-    int    first; // forecast the ways that training begins with, before it chooses
+    int    first; // forecast the placement that training begins with, before it chooses
 };
 
 struct forecast_acts {
-    struct acts_ways ways;
+    struct placement placement;
     int              whole; // offloaded MLPs are written whole (struct model_options)
     double           again; // seconds of a step that backward spends on recomputation
     double           last;  // the part of them before the last layer's gradient

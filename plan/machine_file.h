@@ -14,6 +14,7 @@
  *     serial = X             the part of the time, 0 to 1, that more threads do not shorten
  *     memory = X             bytes/s of passes that read and write memory
  *     norm = X, top-k = X    parameters/s of the pass over gradients, and of Top-K in addition
+ *     unpack-int8 = X, unpack-nf4 = X  parameters/s of unpacking a frozen base (--base-dtype)
  *     host-update = X        parameters/s that the host's processor updates (base, mem)
  *     device-update = X      parameters/s that one device's engine updates (base, su, su+o)
  *     updates-beside = X     parameters that devices update per second of computing time that they
@@ -58,7 +59,7 @@ struct machine_file {
     struct machine_head      head[MACHINE_POINTS];
     struct step_drive        drive[MACHINE_DRIVES];
     struct step_rates        update;
-    double threads, serial, memory, norm, topk, emulated;
+    double threads, serial, memory, norm, topk, unpack_int8, unpack_nf4, emulated;
 };
 
 /* Misuse (-EINVAL): the file cannot be read, or has an unknown line, a number out of bounds, or a

@@ -23,16 +23,22 @@ enum machine_kind machine_kind_of(const struct arch *arch)
 
 struct machine_work machine_work_of(const struct model_config *g, enum dtype dt, size_t seq)
 {
-    double seen = 0, matrices = (double)arch_products(g);
+    double seen = 0, matrices = (double)arch_products(g), in = 0, out = 0;
 
     for (size_t layer = 1; layer <= g->n_layer; layer++)
         seen += arch_seen(g, layer, seq);
+    for (size_t t = 0; t < g->arch->n_params; t++)
+        if (arch_size(g, arch_a(t))) {
+            in += (double)arch_cols(g, arch_a(t));
+            out += (double)arch_rows(g, arch_b(t));
+        }
     return (struct machine_work){
         .dt = dt, .kind = machine_kind_of(g->arch), .width = (double)g->n_embd,
         .seq = (double)seq, .head = (double)arch_dim(g, DIM_HEADS) / (double)g->n_head,
         .columns = (double)arch_dim(g, DIM_HEADS), .seen = seen / (double)g->n_layer,
         .matrices = matrices, .trained = g->lora.rank ? 0 : matrices,
         .adapters = g->lora.rank ? (double)arch_block_size(g, arch_adapter_block(g, 1)) : 0,
+        .adapters_in = in, .adapters_out = out,
         .head_products = !arch_classifies(g) && arch_trains(g, arch_head_block(g)) ? 3 : 2,
         .attn_again = (double)arch_again(g, ACTS_ATTN),
         .mlp_again = (double)arch_again(g, ACTS_MLP) };
@@ -51,6 +57,22 @@ double machine_dense_flop(const struct machine_work *w, enum machine_pass pass)
 double machine_attention_flop(const struct machine_work *w, enum machine_pass pass)
 {
     return attention_flop[pass] * w->columns * w->seen * w->tokens;
+}
+
+/* Bytes that adapters move in addition: a rank is so small that their products take the time of
+ * their operands. Forward reads inputs, writes sums in fp32 and adds them to outputs; backward does
+ * so with both exchanged, and reads both once more for the gradients. */
+static double adapter_bytes(const struct machine_work *w, enum machine_pass pass)
+{
+    double e = (double)dtype_bytes(w->dt), added = 8 + 2 * e;
+
+    switch (pass) {
+    case MACHINE_FORWARD:  return (e * w->adapters_in + added * w->adapters_out) * w->tokens;
+    case MACHINE_BACKWARD: return ((e + added) * w->adapters_in + 2 * e * w->adapters_out) *
+                                  w->tokens;
+    case MACHINE_AGAIN:    break;
+    }
+    return 0;
 }
 
 /* The nearest points below and above x, of those offered. */
@@ -186,8 +208,10 @@ double machine_layer(const struct machine_file *m, const struct machine_work *w,
 
     if (m->flops > 0)
         return (dense + attention) / m->flops;
-    return (layer_seconds(m, w, pass) + attention * attention_by_flop(m, w, pass)) *
-           machine_threads(m, w->threads);
+    double moved = m->memory > 0 ? adapter_bytes(w, pass) / m->memory : 0;
+
+    return moved + (layer_seconds(m, w, pass) + attention * attention_by_flop(m, w, pass)) *
+                       machine_threads(m, w->threads);
 }
 
 double machine_again_mlp(const struct machine_file *m, const struct machine_work *w)

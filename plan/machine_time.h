@@ -24,6 +24,7 @@ struct machine_work {
     double matrices;            // parameters of a layer's matrices
     double trained;             // those that have a gradient: all, or none with adapters
     double adapters;            // parameters of a layer's adapters
+    double adapters_in, adapters_out; // columns of their inputs, and of their outputs
     double head_products;       // of the head: 3, or 2 if its words have no gradient
     double attn_again;          // those multiplied again when attention is recomputed
     double mlp_again;           // those multiplied again when the MLP is recomputed

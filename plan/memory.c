@@ -67,7 +67,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     cfg.frames = cfg.grad_buffers = 0; // the part that does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) { // as many as there can be
-        struct acts_ways     all = ways_offload(r->model.config.n_layer, 0);
+        struct placement     all = placement_offload(r->model.config.n_layer, 0);
         struct model_options model = r->model;
 
         model.whole = acts_can_whole(&model);
@@ -85,6 +85,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     b->record_buffer = m.record_buffer;
     b->compress = m.compress;
     b->spans = m.spans;
+    b->base = m.base;
     b->tables = m.tables + (r->exporting ? m.masters : 0);
     if (cfg.error_feedback) {
         b->residual_ram = m.residual_ram;
@@ -95,17 +96,17 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     return 0;
 }
 
-/* The ways before anything is measured. Whatever fits is kept, the rest recomputed. Inputs come
- * first, because they cannot be recomputed. */
-static struct acts_ways ways_first(const struct acts_sizes *s, size_t n_layer, uint64_t pool,
-                                   uint64_t spare)
+/* The placement before anything is measured. Whatever fits is kept, the rest recomputed. Inputs
+ * come first, because they cannot be recomputed. */
+static struct placement placement_first(const struct acts_sizes *s, size_t n_layer, uint64_t pool,
+                                        uint64_t spare)
 {
     const uint64_t *each = s->kept_per_layer;
 
     if (pool + spare >= n_layer * each[ACTS_INPUT]) // nothing is offloaded
         pool += spare;
     size_t           inputs = size_min(n_layer, pool / each[ACTS_INPUT]), whole;
-    struct acts_ways w = { .of[ACTS_INPUT] = { inputs, n_layer - inputs } };
+    struct placement w = { .of[ACTS_INPUT] = { inputs, n_layer - inputs } };
 
     pool -= inputs * each[ACTS_INPUT];
     whole = size_min(n_layer, pool / (each[ACTS_ATTN] + each[ACTS_MLP]));
@@ -118,16 +119,16 @@ static struct acts_ways ways_first(const struct acts_sizes *s, size_t n_layer, u
     return w;
 }
 
-struct acts_ways memory_ways(const struct budget *plan, const struct model_options *model,
-                             const struct train_activations *acts)
+struct placement memory_placement(const struct budget *plan, const struct model_options *model,
+                                  const struct train_activations *acts)
 {
     struct acts_sizes sizes = acts_sizes(model);
     size_t            L = model->config.n_layer;
 
     if (!plan->record_buffers) // offloading is impossible or unnecessary
-        return ways_recompute(L, plan->kept);
-    return acts->adapts ? ways_first(&sizes, L, plan->pool, plan->spare)
-                        : ways_offload(L, plan->kept);
+        return placement_recompute(L, plan->kept);
+    return acts->adapts ? placement_first(&sizes, L, plan->pool, plan->spare)
+                        : placement_offload(L, plan->kept);
 }
 
 /* Seconds that modelled links take to write and read a byte. */
@@ -197,12 +198,12 @@ int memory_whole(const struct budget *plan, const struct run_config *run,
 }
 
 /* Sets which activations go to devices. If that is chosen later, it is all. If lengths vary, there
- * are fewer bytes than with full micro-batches, but there may be more pieces. */
+ * are fewer bytes than with full micro-batches, but there may be more items. */
 static int acts_set(struct run_acts *out, const struct budget *plan,
                     const struct memory_request *r, struct err *err)
 {
     size_t           L = r->model.config.n_layer;
-    struct acts_ways w = ways_offload(L, r->acts->adapts ? 0 : plan->kept);
+    struct placement w = placement_offload(L, r->acts->adapts ? 0 : plan->kept);
     struct model_options model = r->model;
     struct acts_moves moves;
     int               rc;
@@ -210,7 +211,7 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
     model.whole = memory_whole(plan, r->run, &model);
     rc = acts_moves(&moves, &model, &w, plan->record_buffers, err);
     *out = (struct run_acts){ .n = acts_list(&model, &w, NULL), .area = moves.all,
-                              .bytes = acts_sizes(&model).piece,
+                              .bytes = acts_sizes(&model).item,
                               .buffers = plan->record_buffers };
     if (!r->acts->adapts) { // later choices are not computed here
         out->written = moves.written;
@@ -231,7 +232,7 @@ static void acts_request(struct budget_request *b, const struct memory_request *
     b->head = acts.head;
     b->block_inputs = acts.flow + (offloads ? 0 : L * inputs);
     b->kept_per_layer = inside + (offloads ? inputs : 0);
-    b->record_buffer = offloads ? acts.piece : 0;
+    b->record_buffer = offloads ? acts.item : 0;
     b->pool_most = offloads && r->acts->adapts ? L * b->kept_per_layer : 0;
     b->keep = r->acts ? r->acts->keep : 0;
 }

@@ -9,7 +9,7 @@
 
 struct memory_request {
     uint64_t             host_mem;  // 0: no promise
-    struct model_options model;     // without the activations' ways; generation: size, dtype
+    struct model_options model;     // without the placement of activations; generation: size, dtype
     struct run_config   *run;       // training; NULL: reading
     const struct run_config *reads; // reading: the run whose blocks are read
     const struct train_activations *acts; // training
@@ -45,5 +45,5 @@ int memory_whole(const struct budget *plan, const struct run_config *run,
 
 /* Which layers keep, recompute and offload their activations by the plan. If that is chosen during
  * training: those that training begins with. */
-struct acts_ways memory_ways(const struct budget *plan, const struct model_options *model,
-                             const struct train_activations *acts);
+struct placement memory_placement(const struct budget *plan, const struct model_options *model,
+                                  const struct train_activations *acts);

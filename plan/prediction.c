@@ -23,6 +23,7 @@ static int forecast_own(struct forecast *f, const struct session *s,
 static const char *const pace_names[] = {
     [FORECAST_COMPUTING] = "computing", [FORECAST_DRIVES] = "drives", [FORECAST_UP] = "link up",
     [FORECAST_DOWN] = "link down", [FORECAST_NETWORK] = "network",
+    [FORECAST_FILES] = "files of the base",
     [FORECAST_UPDATES] = "updates' arithmetic" };
 
 /* Times of a step: computing alone, and the rest of both halves. The rest is waits, and the cores
@@ -50,8 +51,8 @@ static json_t *step_of(const struct session *s, const struct forecast *f)
 /* How many layers have a part kept or offloaded. */
 static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
 {
-    return json_pack("{s:I, s:I}", "kept", (json_int_t)f->ways.of[part].kept, "offloaded",
-                     (json_int_t)f->ways.of[part].offloaded);
+    return json_pack("{s:I, s:I}", "kept", (json_int_t)f->placement.of[part].kept, "offloaded",
+                     (json_int_t)f->placement.of[part].offloaded);
 }
 
 static json_t *activations_of(const struct session *s, const struct forecast *f)
@@ -315,9 +316,9 @@ static json_t *row_of(const char *mode, const struct forecast *f)
     return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}}",
                      "mode", mode, "step", f->own.step, "forward", f->own.forward, "backward",
                      f->own.backward, "F", f->F, "B", f->B, "T_opt", f->update, "T_grad",
-                     f->gradient, "T_swap", f->wire, "turns", "forward", f->turns.forward,
-                     "backward", f->turns.backward, "update", f->turns.update, "step",
-                     f->turns.step);
+                     f->gradient, "T_swap", f->wire, "turns", "forward", f->serial.forward,
+                     "backward", f->serial.backward, "update", f->serial.update, "step",
+                     f->serial.step);
 }
 
 static int predict(json_t *rows, const struct session *s, int mode, double compress,
@@ -337,15 +338,15 @@ static int predict(json_t *rows, const struct session *s, int mode, double compr
 static void speedups_add(json_t *rows)
 {
     double  base = json_num(json_array_get(rows, 0), "step"),
-            base_turns = json_num(json_object_get(json_array_get(rows, 0), "turns"), "step");
+            base_serial = json_num(json_object_get(json_array_get(rows, 0), "turns"), "step");
     json_t *row;
     size_t  i;
 
     json_array_foreach(rows, i, row) {
-        json_t *turns = json_object_get(row, "turns");
+        json_t *serial = json_object_get(row, "turns");
 
         json_object_set_new(row, "speedup", json_real(base / json_num(row, "step")));
-        json_object_set_new(turns, "speedup", json_real(base_turns / json_num(turns, "step")));
+        json_object_set_new(serial, "speedup", json_real(base_serial / json_num(serial, "step")));
     }
 }
 

@@ -6,8 +6,8 @@
 #include "plan/memory.h"
 #include "run/folder/session.h"
 
-/* The options that a session's trainer is opened with, without the activations' ways
- * (memory_ways). */
+/* The options that a session's trainer is opened with, without the placement of activations
+ * (memory_placement). */
 struct trainer_options training_options(const struct session *s);
 
 /* True if micro-batches have at most batch x seq tokens: rows are padded, or packed. */

@@ -2,6 +2,8 @@
  * report. */
 #include "report/format.h"
 
+#include "data/base/table.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,24 +160,16 @@ static const struct named { const char *phase, *words, *colour; } phases[] = {
     { "wait_drain", "for all that is under way", "wait" },
 };
 
-static const struct named *phase_find(const char *phase)
-{
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
-        if (!strcmp(phases[i].phase, phase))
-            return &phases[i];
-    return NULL;
-}
-
 const char *phase_words(const char *phase)
 {
-    const struct named *n = phase_find(phase);
+    const struct named *n = TABLE_FIND(phases, phase);
 
     return n ? n->words : phase;
 }
 
 const char *phase_colour(const char *phase)
 {
-    const struct named *n = phase_find(phase);
+    const struct named *n = TABLE_FIND(phases, phase);
 
     return n ? n->colour : "other";
 }
@@ -260,6 +254,8 @@ const char *figure_way(char *buf, size_t size, const json_t *report)
     if (devices)
         n += (size_t)snprintf(buf + n, size - n, " on %zu device%s", devices,
                               devices > 1 ? "s" : "");
+    if (json_object_get(report, "base"))
+        n += (size_t)snprintf(buf + n, size - n, ", base in place");
     if (report_setting(report, "ranks") > 1)
         n += (size_t)snprintf(buf + n, size - n, ", rank %.6g of %.6g",
                               report_setting(report, "rank"), report_setting(report, "ranks"));

@@ -115,6 +115,20 @@ static void add_model(json_t *report, const struct model_config *g)
     json_object_set_new(report, "model", model);
 }
 
+/* Adds the folder of a base in place, and the bytes of its files that hold this rank's portion. */
+static void add_base(json_t *report, const struct session *s)
+{
+    double bytes = 0;
+    char  *dir = s->run.base_end ? settings_get(s->log, "lora.base") : NULL;
+
+    for (size_t b = 0; dir && b < run_blocks(&s->run); b++)
+        bytes += (double)s->run.base_bytes[b];
+    if (dir)
+        json_object_set_new(report, "base", json_pack("{s:o, s:I}", "folder", report_string(dir),
+                                                      "bytes", (json_int_t)bytes));
+    free(dir);
+}
+
 /* Adds the sources of the run's rows, and how much of each was read. */
 static int add_sources(json_t *report, struct session *s, struct err *err)
 {
@@ -209,8 +223,10 @@ static int add_computable(json_t *report, struct runlog *log, struct err *err)
     int            known = !session_load(&s, &unsaid), rc = 0;
 
     add_model(report, &s.config);
-    if (known)
+    if (known) {
+        add_base(report, &s);
         rc = add_sources(report, &s, err);
+    }
     if (known && json_array_size(traffic))
         add_computed(traffic, &s);
     s.log = NULL; // it is the caller's

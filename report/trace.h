@@ -30,8 +30,8 @@ struct trace {
  * has their spans whole. The caller frees t->span, also after an error. */
 int trace_read(struct trace *t, struct runlog *log, const char *which, struct err *err);
 
-/* The beginning of a question about the spans of steps %llu to %llu, which are the table `shown`:
- * times as above, done being the end.
+/* The question for the spans of steps %llu to %llu. trace_read keeps its rows as the table `shown`,
+ * for the counters, too: times as above, done being the end.
  *
  * Spans have the time since the machine's start. If a run was resumed, the rows of its processes,
  * which have one instant on both clocks, join the parts. Runs older than these rows are joined
@@ -45,12 +45,12 @@ int trace_read(struct trace *t, struct runlog *log, const char *which, struct er
     " clocks AS (SELECT step, sum(jump) OVER (ORDER BY step) AS jumped FROM jumps),"               \
     " placed AS (SELECT whole.*, coalesce(unix_ns - clock_ns, jumped) AS lack"                     \
     " FROM whole JOIN clocks USING (step) LEFT JOIN processes USING (process)),"                   \
-    " origin AS (SELECT min(start_ns + lack) AS at FROM placed),"                                  \
-    " shown AS MATERIALIZED (SELECT step, phase, " TRACE_PLACE("block") " AS block, "              \
+    " origin AS (SELECT min(start_ns + lack) AS at FROM placed)"                                   \
+    " SELECT step, phase, " TRACE_PLACE("block") " AS block, "                                     \
     TRACE_PLACE("device") " AS device, (start_ns + lack - at) / 1000 AS start,"                    \
     " (max(start_ns, end_ns) + lack - at) / 1000 AS done,"                                         \
     " max(start_ns, end_ns) + lack - at AS until, bytes, busy_ns / 1000 AS busy"                   \
-    " FROM placed, origin)"
+    " FROM placed, origin"
 /* A bounded whole number of a row: a device, a block. -1 is none. */
 #define TRACE_PLACE(column) "max(-1, min(10001, CAST(coalesce(" column ", -1) AS INTEGER)))"
 

@@ -51,7 +51,7 @@ int trace_counters(struct trace_out *o, const struct trace *t, struct runlog *lo
 {
     unsigned long long a = t->steps.first, b = t->steps.last;
     // an update's reads and writes are timed as its parts; a request takes a microsecond at least
-    int rc = runlog_ask(log, rate_row, o, err, TRACE_SHOWN ","
+    int rc = runlog_ask(log, rate_row, o, err, "WITH"
         " moved AS (SELECT step, link, " TRACE_PLACE("device") " AS device, direction,"
         " iif(phase = 'update', 'update_' || direction, phase) AS phase, sum(bytes) AS bytes"
         " FROM whole_steps CROSS JOIN traffic USING (step)"
@@ -71,12 +71,12 @@ int trace_counters(struct trace_out *o, const struct trace *t, struct runlog *lo
         " SELECT DISTINCT at, link, direction, time,"
         " iif(sum(begun) OVER o, max(sum(rate) OVER o, 0), 0) FROM changes"
         " WINDOW o AS (PARTITION BY at, link, direction ORDER BY time RANGE UNBOUNDED PRECEDING)"
-        " ORDER BY at, link, direction, time", a, b, a, b);
+        " ORDER BY at, link, direction, time", a, b);
 
     // a step ends with its thread's last span; these go on after it
-    return rc ? rc : runlog_ask(log, step_row, o, err, TRACE_SHOWN
-        " SELECT step, max(done), loss, tokens / nullif(seconds, 0), peak_rss"
+    return rc ? rc : runlog_ask(log, step_row, o, err,
+        "SELECT step, max(done), loss, tokens / nullif(seconds, 0), peak_rss"
         " FROM steps JOIN shown USING (step) WHERE device < 0"
         " AND phase NOT IN ('commit', 'eval', 'wait_eval', 'wait_drain')"
-        " GROUP BY step HAVING max(done) > 0 ORDER BY step", a, b);
+        " GROUP BY step HAVING max(done) > 0 ORDER BY step");
 }

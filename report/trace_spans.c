@@ -86,11 +86,11 @@ int trace_read(struct trace *t, struct runlog *log, const char *which, struct er
     *t = (struct trace){ 0 };
     int rc = range_find(&t->steps, log, which, err);
     t->on_host = !runlog_get(log, "option.mode", mode, sizeof mode, NULL) && !strcmp(mode, "mem");
+    rc = rc ? rc : runlog_keep(log, "shown", "step, device, phase", err, TRACE_SHOWN,
+                               (unsigned long long)t->steps.first,
+                               (unsigned long long)t->steps.last);
     // in the same microsecond, empty spans come first: they ended before the others began
     return rc ? rc : runlog_ask(log, span_row, &r, err,
-                                TRACE_SHOWN " SELECT step, phase, block, device, start, done,"
-                                " until, bytes, busy FROM shown"
-                                " ORDER BY start, done > start, done DESC",
-                                (unsigned long long)t->steps.first,
-                                (unsigned long long)t->steps.last);
+                                "SELECT step, phase, block, device, start, done, until, bytes, busy"
+                                " FROM shown ORDER BY start, done > start, done DESC");
 }

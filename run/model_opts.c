@@ -13,6 +13,46 @@
 
 enum { OWN_POSITIONS = 1024 };
 
+#define AT(field) offsetof(struct model_opts, field)
+
+const struct opt_row model_rows[] = {
+    { "init", OPT_PATH, AT(init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
+      .help = "Hugging Face folder of the model to start from, or of an adapter to go on with. "
+              "bench, and plan of a fine-tuning, take a run, too.", .kept = OPT_SOURCE },
+    OPT_BASE_ROW(AT(base), OPT_SOURCE),
+    { "model", OPT_STRING, AT(model), .words = arch_preset_name,
+      .arg = "NAME", .kept = OPT_SOURCE,
+      .help = "Size of a model to start from, with random parameters: %w. Size options override "
+              "its values." },
+    { "n-layer", OPT_UINT, AT(n_layer), .min = 1,
+      .max = TRAIN_MOST_LAYERS,
+      .help = "Number of layers (default: --model's). Without --model, --n-layer, --n-head and "
+              "--n-embd describe a GPT-2.", .kept = OPT_SOURCE },
+    { "n-head", OPT_UINT, AT(n_head), .min = 1,
+      .max = TRAIN_MOST_HEADS,
+      .help = "Number of attention heads (default: --model's). Must divide --n-embd, unless "
+              "--head-dim is given.", .kept = OPT_SOURCE },
+    { "n-kv-head", OPT_UINT, AT(n_kv_head), .min = 1,
+      .max = TRAIN_MOST_HEADS,
+      .help = "Number of key and value heads (default: --model's). Must divide --n-head. GPT-2, "
+              "BERT and RoBERTa have as many as attention heads.", .kept = OPT_SOURCE },
+    { "head-dim", OPT_UINT, AT(head_dim), .min = 1,
+      .max = TRAIN_MOST_WIDTH,
+      .help = "Size of one attention head (default: --model's; if --n-embd or --n-head is given, "
+              "width / heads)", .kept = OPT_SOURCE },
+    { "n-embd", OPT_UINT, AT(n_embd), .min = 1,
+      .max = TRAIN_MOST_WIDTH,
+      .help = "Width of embeddings and residual stream (default: --model's)",
+      .kept = OPT_SOURCE },
+    { "n-inner", OPT_UINT, AT(n_inner), .min = 1,
+      .max = 4 * TRAIN_MOST_WIDTH,
+      .help = "MLP width (default: --model's; in GPT-2, 4 times --n-embd)", .kept = OPT_SOURCE },
+    { "vocab", OPT_UINT, AT(vocab), .min = 1, .max = 2147483647,
+      .help = "Vocabulary size (default: the tokenizer's; without a tokenizer, --model's or "
+              "50257)", .kept = OPT_SOURCE },
+    { 0 },
+};
+
 int model_has_sizes(const struct model_opts *o)
 {
     return o->n_layer || o->n_head || o->n_embd || o->n_kv_head || o->head_dim || o->n_inner;

@@ -5,6 +5,17 @@
 #include "model/arch/arch.h"
 #include "run/folder/train_opts.h"
 
+/* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
+struct model_opts {
+    const char *init;  // a Hugging Face folder, or an adapter folder; NULL: none
+    const char *base;  // the folder of an adapter's model; NULL: as the adapter says
+    const char *model; // gpt2, gpt2-medium, ...; NULL: none
+    uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
+    uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
+};
+
+extern const struct opt_row model_rows[];
+
 /* True if any size option except --vocab is given. --vocab is compatible with every way to choose a
  * model. */
 int model_has_sizes(const struct model_opts *o);

@@ -1,320 +1,19 @@
-/* newrun.c: creates a run. First it makes every check that needs no folder. Then it fills the
- * folder (creation.h) in this order: settings, tokenizer, tokens, devices. */
+/* newrun.c: creates a run. First it makes every check that needs no folder (newrun_check.c). Then
+ * it fills the folder (creation.h) in this order: settings (newrun_record.c), tokenizer, tokens,
+ * devices with the initial parameters (newrun_params.c). */
 #include "run/newrun.h"
 
-#include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
-#include "data/base/round.h"
-#include "data/base/version.h"
-#include "model/lora/adapted.h"
-#include "model/file/finite.h"
-#include "model/file/peft.h"
-#include "offload/devices/devices.h"
 #include "run/folder/creation.h"
-#include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/folder/spares.h"
 #include "run/loop/training.h"
+#include "run/newrun_check.h"
+#include "run/newrun_params.h"
+#include "run/newrun_record.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/labelled.h"
 #include "run/sources/source.h"
-#include "run/sources/tokenise.h"
-
-#include <sys/stat.h>
-#include <time.h>
-
-/* ---- checks ---- */
-
-/* Check that a device exists, or that its parent folder does. */
-static int check_device(const char *path, struct err *err)
-{
-    char        dir[SESSION_PATH];
-    struct stat st;
-
-    if (strchr(path, '\n'))
-        return err_misuse(err,
-                          "--device: a path without line breaks is expected, but one has a line "
-                          "break after %.*s",
-                          (int)strcspn(path, "\n"), path);
-    if (stat(path, &st) == 0)
-        return 0;
-    snprintf(dir, sizeof dir, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = '\0';
-    if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
-        return 0;
-    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path,
-                      strerror(errno));
-}
-
-/* True if device i was already named and is not a folder. */
-static int is_twice(const struct opt_strings *devices, size_t i)
-{
-    const char *name = devices->item[i];
-    struct stat st;
-    size_t      j = 0;
-
-    while (strcmp(devices->item[j], name))
-        j++;
-    return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
-}
-
-/* Check the names of devices that would be created. A device in the run's own folder can only be
- * checked when the folder exists. */
-static int check_names(const struct train_opts *o, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < o->device.n && !rc; i++)
-        rc = output_check_name("--device", o->device.item[i], err);
-    for (size_t i = 0; i < train_opts_acts(o) && !rc; i++)
-        rc = output_check_name("--act-device", o->act_device.item[i], err);
-    return rc;
-}
-
-/* Check where the states would be stored, if they are stored at all. In mode mem, RUN's images may
- * be in RAM, because the states are there anyway. */
-static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
-{
-    int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
-                 !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
-    int rc = check_names(o, err);
-
-    if (!rc && stored && !o->device.n)
-        rc = devices_place_check(dir, NULL, o->device_in_ram, err);
-    for (size_t i = 0; i < o->device.n && !rc; i++) {
-        const char *name = o->device.item[i];
-
-        rc = check_device(name, err);
-        if (!rc && is_twice(&o->device, i))
-            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, "
-                            "a folder any number", name);
-        if (!rc && stored)
-            rc = devices_place_check(name, "--device", o->device_in_ram, err);
-    }
-    for (size_t i = 0; i < train_opts_acts(o) && !rc && stored; i++) {
-        const struct run_config cfg = { .force_device = o->force_device,
-                                        .device_in_ram = o->device_in_ram };
-
-        if (is_twice(&o->act_device, i))
-            rc = err_misuse(err, "--act-device %s was given twice: a file or a drive holds one, a "
-                            "folder any number", o->act_device.item[i]);
-        rc = rc ? rc : devices_act_check(&cfg, o->act_device.item[i], err);
-    }
-    return rc;
-}
-
-/* Rows of the larger development set; 0 if there is none. */
-static uint64_t dev_rows(const struct newrun *n)
-{
-    uint64_t most = 0;
-
-    for (size_t i = 0; i < n->n_examples; i++)
-        if (!strncmp(n->examples[i].name, "dev", 3) && n->examples[i].rows > most)
-            most = n->examples[i].rows;
-    return most;
-}
-
-static int has_data(const struct newrun *n) { return n->corpus && n->corpus->data.n; }
-
-static int has_eval(const struct newrun *n)
-{
-    return (n->corpus && (n->corpus->eval_data.n || n->corpus->split > 0)) || dev_rows(n) ||
-           (n->chat && (n->chat->eval.n || n->chat->split > 0));
-}
-
-static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
-{
-    struct masking m;
-    int rc = n->line ? masking_opts_check(n->line, &n->o->mask, &n->config, err) : 0;
-
-    if (rc || !arch_is_masked(&n->config) || !has_data(n))
-        return rc;
-    rc = masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err);
-    rc = rc ? rc : masking_framed(&m, &n->config, err);
-    return rc || masking_room(&m, seq)
-               ? rc
-               : err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves "
-                            "no room in it", seq);
-}
-
-/* --early-stopping needs evaluations. */
-static int check_early(const struct newrun *n, struct err *err)
-{
-    if (!n->o->early_stopping)
-        return 0;
-    if (!has_eval(n))
-        return err_misuse(err, "--early-stopping needs something to evaluate on: give %s FILE or "
-                          "--eval-split PART",
-                          n->examples || n->chat ? "--eval-file" : "--eval-data");
-    if (n->o->eval_every || (n->chat && n->chat->evaluates_epochs))
-        return 0;
-    return err_misuse(err, "--early-stopping counts evaluations, and there would be one at the end "
-                      "alone: give --eval-every N too");
-}
-
-/* The checks that need no folder. Nothing on disk changes. */
-static int check(const struct newrun *n, struct err *err)
-{
-    uint64_t seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
-    int      rc = creation_check(n->dir, err);
-
-    rc = rc ? rc : arch_check_head(&n->config, err);
-    rc = rc ? rc : check_devices(n->dir, n->o, err);
-    if (!rc && n->tokenizer)
-        rc = tokenizer_expect(n->tokenizer, err);
-    if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
-        rc = tokenise_same(n->tokenizer, n->init, err);
-    if (!rc && n->o->keep_best && !has_eval(n))
-        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s FILE or "
-                        "--eval-split PART",
-                        n->examples || n->chat ? "--eval-file" : "--eval-data");
-    rc = rc ? rc : check_early(n, err);
-    rc = rc ? rc : check_masking(n, seq, err);
-    if (!rc && n->corpus && n->comm && corpus_reads_input(n->corpus))
-        rc = err_misuse(err, "- (standard input) reaches one process alone, and %zu train: give a "
-                        "file", n->comm->size);
-    return rc || !n->corpus
-               ? rc
-               : corpus_check(n->corpus, n->tokenizer, n->config.vocab, seq, n->events, err);
-}
-
-/* ---- provenance ---- */
-
-/* Store the command line, the time, the version and the machine that created the run. */
-static int store_origin(struct session *s, const struct newrun *n, struct err *err)
-{
-    char           command[4096] = "siTrain", created[32];
-    time_t         now = time(NULL);
-    struct machine here;
-    struct tm      tm;
-    size_t         at = strlen(command);
-
-    for (int i = 0; n->line && i < n->line->argc && at < sizeof command - 1; i++)
-        at += (size_t)snprintf(command + at, sizeof command - at, " %s", n->line->argv[i]);
-    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    machine_here(&here);
-    int rc = settings_set(s->log, err, "command=%s", command);
-    return rc ? rc
-              : settings_set(s->log, err,
-                             "id=%s\ncreated=%s\nversion=%s\nhost=%s\nsystem=%s\ncpu=%s", s->id,
-                             created, SITRAIN_VERSION, here.host, here.system, here.cpu);
-}
-
-struct keeping { struct session *s; struct err *err; };
-
-/* The files of a text, one a line, in full; malloced. */
-static char *real_paths(const char *text)
-{
-    char  *out = NULL, *copy = strdup(text), *rest = copy, *line;
-    size_t size;
-    FILE  *f = copy ? open_memstream(&out, &size) : NULL;
-
-    while (f && (line = strsep(&rest, "\n"))) {
-        char *full = strcmp(line, "-") ? realpath(line, NULL) : NULL;
-
-        fprintf(f, "%s%s", full ? full : line, rest ? "\n" : "");
-        free(full);
-    }
-    if (f && fclose(f)) {
-        free(out);
-        out = NULL;
-    }
-    free(copy);
-    return out;
-}
-
-static int keep_option(void *ctx, const struct opt_row *row, int given, const char *text)
-{
-    const struct keeping *k = ctx;
-    char                 *full = NULL;
-
-    if (row->kept != OPT_SOURCE || !given)
-        return 0;
-    if (row->type == OPT_PATH)
-        full = realpath(text, NULL);
-    if (row->type == OPT_FILES && !(full = real_paths(text)))
-        return err_set(k->err, -ENOMEM, "%s: out of memory", k->s->dir);
-    int rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);
-    free(full);
-    return rc;
-}
-
-/* Store the given options that name the run's inputs. The command import has no --init, so its
- * folder is stored as init. */
-static int store_recipe(struct session *s, const struct newrun *n, struct err *err)
-{
-    static const struct opt_row init = { "init", OPT_PATH, .kept = OPT_SOURCE };
-    struct keeping              k = { s, err };
-    int                         rc = n->line ? opt_each(n->line, keep_option, &k) : 0;
-
-    if (rc || !n->line || !n->init || opt_row_find(n->line->cmd, "init", 4) >= 0)
-        return rc;
-    return keep_option(&k, &init, 1, n->init);
-}
-
-/* Store the folder of the model that adapters belong to. An exported adapter names it. */
-static int store_base(struct session *s, const struct newrun *n, struct err *err)
-{
-    char *full = n->base && n->config.lora.rank ? realpath(n->base, NULL) : NULL;
-    int   rc = full ? settings_set(s->log, err, "lora.base=%s", full) : 0;
-
-    free(full);
-    return rc;
-}
-
-/* Store a classifier's class names and padding id, and send the notices about its data. */
-static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
-{
-    long pad = !arch_classifies(&n->config) ? -1
-               : n->init                    ? hf_pad(n->init)
-               : n->source                  ? n->pad
-                                            : -1;
-    int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
-    char text[768];
-
-    if (!rc && n->notice && *n->notice)
-        rc = session_notice(s, n->notice, err);
-    for (int i = 0; i < LABELLED_NOTICES && n->examples && !rc; i++) {
-        labelled_notice(n->examples, i, text, sizeof text);
-        rc = *text ? session_notice(s, text, err) : 0;
-    }
-    return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
-}
-
-/* Store a language model's generation_config.json, which `generate` and `export` use. */
-static int store_generation(struct session *s, const struct newrun *n, struct err *err)
-{
-    json_t *generation;
-    char   *text;
-    long    pad;
-    int     rc;
-
-    if ((!n->init && !n->generation) || arch_classifies(&n->config))
-        return 0;
-    rc = n->init ? hf_generation(&generation, n->init, n->config.vocab, err) : 0;
-    if (rc)
-        return rc;
-    if (!n->init)
-        generation = json_incref((json_t *)(uintptr_t)n->generation);
-    text = json_dumps(generation, JSON_COMPACT);
-    rc = text ? settings_set(s->log, err, "config.generation=%s", text)
-              : err_set(err, -ENOMEM, "out of memory");
-    free(text);
-    json_decref(generation);
-    if (!rc && (pad = n->init ? hf_pad(n->init) : n->pad) >= 0)
-        rc = settings_set(s->log, err, "config.pad_id=%ld", pad);
-    return rc;
-}
-
-static int store_spares(struct session *s, struct err *err)
-{
-    if (s->spares == RUN_SPARES_HALF)
-        return 0;
-    return settings_set(s->log, err, "spares=%s", s->spares == RUN_SPARES_FEW ? "few" : "1");
-}
 
 /* Send a notice if the drives had room for few spare slots only. */
 static int notice_spares(struct session *s, struct err *err)
@@ -323,137 +22,6 @@ static int notice_spares(struct session *s, struct err *err)
         return 0;
     return session_notice(s, "the drives have little free space, so spare slots are few and steps "
                           "commit more often (--spare-slots)", err);
-}
-
-static int store_all(struct session *s, const struct newrun *n, struct err *err)
-{
-    int rc;
-
-    if (s->ranks.size > 1 && (rc = settings_set(s->log, err, "ranks=%zu\nrank=%zu", s->ranks.size,
-                                                s->ranks.rank)))
-        return rc;
-    if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
-        (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
-        (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)) ||
-        (rc = store_base(s, n, err)))
-        return rc;
-    return store_classifier(s, n, err);
-}
-
-/* ---- creation ---- */
-
-/* Initial parameters: those of a model, with new values for a head that it does not have; or,
- * without a model, all new values. */
-struct beginning {
-    const struct session *s;
-    struct params_source  body;
-    int                   bare; // an encoder with another kind of head: the whole head is new
-};
-
-static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
-{
-    const struct beginning  *b = ctx;
-    const struct model_config *g = &b->s->config;
-    size_t head = b->bare && block == arch_final_block(g) ? 0 : arch_score_offset(g, block);
-    size_t old = !b->body.read || first >= head ? 0 : n < head - first ? n : head - first;
-    int    rc = old ? b->body.read(b->body.ctx, block, first, old, out, err) : 0;
-
-    if (!rc && old < n)
-        arch_init_values(out + old, g, block, first + old, n - old, b->s->o.seed);
-    return rc;
-}
-
-/* Store a checksum of sample values from each block. Each rank reads the initial parameters itself,
- * and job_run_alike compares the checksums. */
-static int store_sample(struct session *s, const struct params_source *source, struct err *err)
-{
-    enum { VALUES = 64 };
-    float    values[VALUES];
-    uint32_t sum = 0;
-    int      rc = 0;
-
-    for (size_t b = 0; b < arch_blocks(&s->config) && !rc; b++) {
-        size_t all = arch_block_size(&s->config, b), n = size_min(all - all / 2, VALUES);
-
-        rc = source->read(source->ctx, b, all / 2, n, values, err); // skips norms, which are all 1
-        sum = rc ? sum : crc32c(sum, values, n * sizeof *values);
-    }
-    return rc ? rc : settings_set(s->log, err, "init.sum=%08" PRIx32, sum);
-}
-
-/* What a run begins with, while it is made. */
-struct begun {
-    struct beginning     new;
-    struct params_source source;
-    struct hf           *hf;
-    struct peft         *adapter;
-    struct finite        init;
-    struct adapted       adapted; // of new adapters
-};
-
-/* Open the folders of the model and of its adapters. */
-static int open_begun(struct begun *o, const struct session *s, const struct newrun *n,
-                       struct err *err)
-{
-    struct watch w = work_begin(n->events, "checking %s", n->init);
-    int          rc = hf_open(&o->hf, n->init, &w, err);
-
-    if (!rc && n->adapter) {
-        struct peft_base base = { hf_source(o->hf), hf_model(o->hf)->n_labels, 0 };
-
-        rc = peft_open(&o->adapter, &s->config, &base, n->adapter, &w, err);
-    }
-    work_end(n->events);
-    if (rc)
-        return rc;
-    if (o->adapter)
-        o->init = (struct finite){ peft_source(o->adapter), &s->config, n->adapter };
-    else
-        o->init = (struct finite){ hf_source(o->hf), hf_model(o->hf), n->init };
-    o->new.body = finite_source(&o->init);
-    return 0;
-}
-
-/* Find the initial parameters, by the blocks of the run's model. */
-static int find_begun(struct begun *o, struct session *s, const struct newrun *n,
-                       struct err *err)
-{
-    size_t labels = n->source_labels;
-    int    headless = 0, rc = n->init ? open_begun(o, s, n, err) : 0;
-
-    if (rc)
-        return rc;
-    if (n->source)
-        o->new.body = *n->source;
-    if (o->hf) {
-        labels = hf_model(o->hf)->n_labels;
-        headless = hf_model(o->hf)->headless != 0;
-    }
-    if (o->new.body.read && s->config.lora.rank && !o->adapter && !n->adapted) {
-        o->adapted = (struct adapted){ &s->config, o->new.body, s->o.seed };
-        o->new.body = adapted_source(&o->adapted);
-    }
-    o->new.bare = s->config.arch->encoder && (headless || !labels != !s->config.n_labels);
-    o->source = o->new.body.read && labels == s->config.n_labels && !headless
-                    ? o->new.body : (struct params_source){ begin_read, &o->new };
-    return 0;
-}
-
-static int format_run(struct session *s, const struct newrun *n, struct err *err)
-{
-    struct begun o = { .new = { .s = s } };
-    int           rc = find_begun(&o, s, n, err);
-    struct watch  w = work_begin(n->events, "making the states of %s", n->dir);
-
-    s->run.watch = &w;
-    if (!rc && s->ranks.size > 1)
-        rc = store_sample(s, &o.source, err);
-    rc = rc ? rc : packed_format(&s->run, &s->config, &o.source, err);
-    s->run.watch = NULL;
-    work_end(n->events);
-    peft_close(o.adapter);
-    hf_close(o.hf);
-    return rc ? rc : notice_spares(s, err);
 }
 
 /* Conversations: how many there are is known only now, and may be too much for the memory. */
@@ -490,7 +58,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         pad != tokenizer_endoftext(tok)) // the default if nothing is stored
         rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
-        rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
+        rc = task_files_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
     rc = rc ? rc : session_keep_template(s, err);
@@ -500,15 +68,23 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     return rc;
 }
 
+static int add_corpus(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    int rc = corpus_add(s, o, err);
+
+    rc = job_run_in_time(s->ranks.comm, rc, err);
+    return rc ? rc : corpus_clear_others(s, err);
+}
+
 /* Fill the folder, and check that all ranks have read the same data. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
     int rc = runlog_begin(s->log, err);
 
-    if (rc || (rc = runlog_end(s->log, store_all(s, n, err), err)) ||
+    if (rc || (rc = runlog_end(s->log, newrun_record(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->corpus && (rc = corpus_add(s, n->corpus, err))) ||
-        (rc = format_run(s, n, err)))
+        (n->corpus && (rc = add_corpus(s, n->corpus, err))) ||
+        (rc = newrun_params(s, n, err)) || (rc = notice_spares(s, err)))
         return rc;
     return job_run_alike(s, err);
 }
@@ -544,9 +120,9 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     int rc = job_run_groups(s, err);
     rc = rc ? rc : job_run_alike(s, err);
     rc = rc ? rc : session_config(s, err);
-    rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
+    rc = rc ? rc : training_plan_here(&plan, s, newrun_dev_rows(n), err);
     if (!rc && (rc = spares_choose(s, 1, err)) > 0)
-        rc = training_plan_here(&plan, s, dev_rows(n), err);
+        rc = training_plan_here(&plan, s, newrun_dev_rows(n), err);
     *acts = s->run.acts;
     return rc;
 }
@@ -560,6 +136,19 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
     return rc < 0 ? rc : 0;
 }
 
+/* Nothing is made. After a stop, and when the time of the process is up, tokens stay for the next
+ * process. */
+static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
+{
+    int stopped = rc == -EINTR && err->stopped;
+
+    if (!stopped && rc != -ETIME)
+        creation_give_up(place, s);
+    else if (creation_leave(place, s) && stopped)
+        err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",
+                    place->dir);
+}
+
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // the caller keeps the options: has_opts is 0
@@ -568,7 +157,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                                     .rank = n->comm ? n->comm->rank : 0 } };
     struct creation    place = CREATION_NONE;
     struct run_acts acts = { 0 };
-    int             rc = check(n, err);
+    int             rc = newrun_check(n, err);
 
     if (n->chat)
         s.rows = n->chat->pairs        ? SESSION_PAIRS
@@ -576,15 +165,15 @@ int newrun_create(const struct newrun *n, struct err *err)
                                        : SESSION_PADDED;
     if (n->chat && n->chat->pairs)
         s.pairs = pairs_opts_of(n->chat->pairs, n->o);
-    if (!rc && (has_data(n) || n->n_examples || n->chat))
+    if (!rc && (newrun_has_data(n) || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)
         rc = check_room(&s, n, err);
-    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
-                      n->dir);
+    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears, but "
+                      "for tokens that it can use", n->dir);
     if (!rc && !(rc = job_run_id(&s, err)) &&
-        !(rc = creation_claim(&place, &s, n->dir, err)) && !(rc = check_names(&s.o, err)) &&
-        !(rc = session_config(&s, err))) {
+        !(rc = creation_claim(&place, &s, n->dir, n->corpus != NULL, err)) &&
+        !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;
         rc = fill_folder(&s, n, err);
@@ -592,7 +181,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
-        creation_give_up(&place, &s);
+        give_up(&place, &s, rc, err);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;

@@ -1,46 +1,7 @@
 /* newrun.h: creates a run. Its folder is created completely or not at all. */
 #pragma once
 
-#include "run/folder/session.h"
-#include "run/sources/chat_files.h"
-#include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
-
-struct newrun {
-    const char              *dir;
-    struct model_config        config;
-    const struct train_opts *o; // checked; seq 0: all positions; schedule_steps 0: steps
-    const char              *tokenizer;        // a folder, or NULL
-    const struct corpus_opts *corpus;          // token files or texts; NULL: none
-    const struct events     *events;           // callbacks; may be NULL
-    struct comm             *comm;             // all ranks create it together, each its folder;
-                                               // NULL: a single process
-
-    // initial parameters; if both are NULL, arch_init_values with o->seed
-    const char                 *init;   // a Hugging Face folder
-    const struct params_source *source; // of a model that differs from config only in its head,
-    size_t                      source_labels; // which has so many classes; 0: a language model
-    int                         adapted; // the source has config's adapters; 0: new ones are made
-    const char                 *adapter; // the folder of the adapters, on init; NULL: new ones
-    const char                 *base;    // the folder of a model whose adapters are trained; NULL:
-                                         // it is in none
-    long                        pad;    // the source's pad_token_id; -1: none
-
-    // fine-tuning
-    const struct chat_files *chat;      // conversations, checked; NULL: labelled rows
-    const json_t           *generation; // generation_config.json of a source without init; NULL:
-                                        // none
-    const struct hf_labels *labels;     // class names of a classifier, or NULL
-    const struct labelled_file *examples; // (n_examples), checked; rows are truncated at o->seq
-    size_t                  n_examples;
-    uint64_t                epochs;
-    const char             *notice;     // sent and stored in run.db; NULL or "": none
-
-    // Command line, stored to reproduce the run (`report --config`); NULL: not stored. Training
-    // options are stored as option.NAME. Options that name the run's inputs are stored as
-    // given.NAME if they were given, with absolute paths.
-    const struct opt_line *line;
-};
+#include "run/recipe.h"
 
 /* Create the run. All checks come before anything is created. Refused are: a folder that is not
  * empty; data that corpus_check refuses; --keep-best without evaluation data; a memory plan above
@@ -48,5 +9,6 @@ struct newrun {
  *
  * A head is initialised anew if the initial parameters have none, or one for another number of
  * classes. After a failure, everything that was created is removed. A kill leaves a folder without
- * run.db, and the next run of that name clears it. */
+ * run.db, and the next run of that name clears it, but for tokens of the same texts. So it is after
+ * a stop, and after -ETIME: o->time_limit was over while texts were tokenised. */
 int newrun_create(const struct newrun *n, struct err *err);

@@ -8,7 +8,7 @@ _siTrain() {
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype"
+        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -73,7 +73,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -94,7 +94,7 @@ _siTrain() {
         --base-dtype) words="same bf16 int8 nf4" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --base --tokenizer --data --mix --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype"
+        options="--help --config --run --resume --init --base --tokenizer --data --mix --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -172,7 +172,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -228,7 +228,7 @@ _siTrain() {
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --host-mem) words=" " ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         esac ;;
@@ -254,7 +254,7 @@ _siTrain() {
         --batch) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --host-mem) words=" " ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         esac ;;
@@ -327,7 +327,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -351,7 +351,7 @@ _siTrain() {
         --gguf-type) words="f16 bf16 f32 q8_0" ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -444,7 +444,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;
@@ -479,8 +479,9 @@ _siTrain() {
         --interval) words=" " ;;
         esac ;;
     check)
-        options="--help --repair --disk --quiet"
+        options="--help --repair --base --disk --quiet"
         case "$before" in
+        --base) files=1 ;;
         --disk) words="uring sync" ;;
         esac ;;
     reshard)
@@ -560,7 +561,7 @@ _siTrain() {
         --topology) words="none" ;;
         --host-mem) words=" " ;;
         --activations) words="keep recompute offload auto ssdtrain" ;;
-        --blas) words="auto openblas onednn" ;;
+        --blas) words="auto openblas onednn sitrain" ;;
         --threads) words=" " ;;
         --disk) words="uring sync null" ;;
         --io-timeout) words=" " ;;

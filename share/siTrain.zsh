@@ -40,7 +40,7 @@ _siTrain() {
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt (default\: --init'\''s folder). It must have the vocabulary of --init.]:DIR:_files' \
             '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -96,7 +96,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -109,7 +109,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
@@ -118,6 +118,7 @@ _siTrain() {
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
             '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
             '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
+            '--base-in-place[Read the frozen model from the safetensors files of --init'\''s folder, where they lie, instead of a copy in the run. They must stay there unchanged.]' \
             '--help[what it takes]' ;;
     finetune)
         _arguments \
@@ -125,7 +126,7 @@ _siTrain() {
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
             '--init=[Hugging Face folder or run to start from, or folder of an adapter to go on with. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
             '--mix=[Weights of several --train-file, such as 0.7,0.3\: their shares of the training'\''s rows. By default all rows are one pool.]:WEIGHT,..:_files' \
@@ -206,7 +207,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -219,7 +220,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
@@ -228,6 +229,7 @@ _siTrain() {
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
             '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
             '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
+            '--base-in-place[Read the frozen model from the safetensors files of --init'\''s folder, where they lie, instead of a copy in the run. They must stay there unchanged.]' \
             '--help[what it takes]' ;;
     eval)
         _arguments \
@@ -265,12 +267,12 @@ _siTrain() {
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
@@ -278,7 +280,7 @@ _siTrain() {
         _arguments \
             ':RUN|HFDIR:_files' \
             '*--prompt=[Start of the text (default\: the tokenizer'\''s start token, or <|endoftext|>)]:TEXT:_files' \
-            '--prompt-file=[File with one prompt per line]:FILE:_files' \
+            '--prompt-file=[File with one prompt per line, or - (standard input)]:FILE:_files' \
             '--chat[Hold a conversation line by line, in the words of the model'\''s chat template; a model without one continues the text. Ctrl-C stops an answer; an empty line ends the conversation.]' \
             '--system=[System message of the conversation (--chat)]:TEXT:_files' \
             '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
@@ -294,12 +296,12 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
@@ -381,7 +383,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -394,7 +396,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -405,7 +407,7 @@ _siTrain() {
             '--dtype=[Precision of the tensors]:dtype:(fp32 bf16 fp16)' \
             '--max-shard-size=[Largest size of the tensors in one file (0\: one file). A larger model becomes model-00001-of-0000N.safetensors with an index, as in transformers.]:SIZE: ' \
             '--adapter[Write the adapters alone, as a folder that `peft` loads (default\: merged into their model)]' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--gguf-type=[Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; rows that are no multiple of 32 stay f16. Vectors are f32.]:gguf-type:(f16 bf16 f32 q8_0)' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
@@ -458,7 +460,7 @@ _siTrain() {
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -514,7 +516,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -527,7 +529,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
@@ -536,6 +538,7 @@ _siTrain() {
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
             '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
             '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
+            '--base-in-place[Read the frozen model from the safetensors files of --init'\''s folder, where they lie, instead of a copy in the run. They must stay there unchanged.]' \
             '--help[what it takes]' ;;
     report)
         _arguments \
@@ -560,6 +563,7 @@ _siTrain() {
         _arguments \
             ':RUN|HFDIR:_files' \
             '--repair[Repair the run as far as possible. Wire parameters are made from their master; a superblock is written again. In mode mem, the run returns to its previous image. Damaged rows of measurements are dropped. A damaged log in run.db is cut off if the rest of the run matches.]' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--disk=[How devices are read (default\: as the run does)]:disk:(uring sync)' \
             '--quiet[Print only damage]' \
             '--help[what it takes]' ;;
@@ -592,7 +596,7 @@ _siTrain() {
             '--json=[File for the results as JSON (-\: stdout, instead of tables). Only such a file is replaced.]:FILE:_files' \
             '--layer-us=[Microseconds that a layer'\''s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank'\''s --grad-accum micro-batches.]:N: ' \
             '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
-            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names)]:HFDIR:_files' \
+            '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -648,7 +652,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
+            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -661,7 +665,7 @@ _siTrain() {
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
-            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;

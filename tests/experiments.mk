@@ -3,7 +3,7 @@
 
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
-        bench-cores bench-fio paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
+        bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
@@ -70,6 +70,14 @@ bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan
 
 bench-cores: $(TARGET) ## OpenBLAS with each of its kernels that this processor can run (PARTS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cores.py $(PARTS)
+
+# ENGINE="fp32 2 3": the dtype, threads, rounds
+ENGINE ?=
+bench-engine: $(BUILD)/tests/bench/engine ## how siTrain's own products are best cut here, beside oneDNN's (ENGINE=), a minute or two
+	@$< $(ENGINE)
+$(BUILD)/tests/bench/engine: $(BUILD)/tests/bench/engine.o $(LINKED)
+	$(call say,ld)
+	$(link)
 
 bench-fio: $(TARGET) ## the disk beside fio (PARTS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/fio.py $(PARTS)

@@ -5,7 +5,9 @@
 #include "data/base/round.h"
 #include "data/tensors/safetensors.h"
 #include "kernels/rng.h"
+#include "model/decode.h"
 #include "model/file/hf.h"
+#include "tests/rig.h"
 #include "tests/tempdir.h"
 
 #include <setjmp.h>
@@ -323,4 +325,35 @@ double family_compare(const struct family *m, const char *what, const char *dir,
     }
     safetensors_close(s);
     return worst;
+}
+
+void family_logits(const struct family *m, const struct model_config *config, const float *params,
+                   size_t single)
+{
+    struct stream_plain_options so = { .config = *config, .wire = DT_F32, .params = params };
+    struct decode_options       o = { .config = *config, .batch = m->batch, .positions = m->seq,
+                                      .prefill = m->seq, .dtype = DT_F32, .threads = 2 };
+    struct stream              *s = stream_plain_open(&so);
+    const int32_t              *ids[8];
+    size_t                      n[8];
+    const float                *out;
+    struct decode              *d;
+    struct err                  err;
+
+    assert_true(m->batch <= 8);
+    if (decode_open(&d, &o, s, &err))
+        fail_msg("%s", err.text);
+    for (size_t k = 0; k <= single; k++) {
+        for (size_t i = 0; i < m->batch; i++) {
+            ids[i] = k ? ids[i] + n[i] : m->ids + i * (m->seq + 1);
+            n[i] = k ? 1 : m->seq - single;
+        }
+        assert_int_equal(decode_feed(d, ids, n, &out, &err), 0);
+    }
+    n[0] = m->batch * m->vocab;
+    double off = max_distance(out, fixture_f32(m->f, "last_logits", n[0]), n[0], 0);
+    if (!(off <= 1e-5))
+        fail_msg("logits off by %g", off);
+    decode_close(d);
+    stream_close(s);
 }

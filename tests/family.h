@@ -53,6 +53,11 @@ const char *family_written(const struct model_config *config, const float *value
  * with the family as ctx; it has `accum` micro-batches a step. */
 int family_batch(void *family, uint64_t step, size_t micro, struct batch *b, struct err *err);
 
+/* Compares the logits of the last tokens in generation with those of its file. The rows are passed
+ * at once, but for their last `single` tokens, which are passed one by one. */
+void family_logits(const struct family *m, const struct model_config *config, const float *params,
+                   size_t single);
+
 /* The tensors of a folder that siTrain wrote against the sketches `what`; the worst distance:
  * between samples, over the tensor's largest magnitude, and between the tensors, over the norm, as
  * the sums with signs tell it. by_norm: that alone. One that is nearly zero beside the others is

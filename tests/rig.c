@@ -23,7 +23,7 @@ struct rig rig_open(const struct trainer_options *o, const float *params, float 
                                        .weight_decay = weight_decay,
                                        .decay_all = decay_all,
                                        .params = params,
-                                       .piece_bytes = acts_sizes(&o->model).piece };
+                                       .piece_bytes = acts_sizes(&o->model).item };
     struct rig rig = { .stream = stream_plain_open(&so) };
     struct err err = { 0 };
 
@@ -91,7 +91,7 @@ struct trainer_options rig_options(struct model_config config, size_t batch, siz
                   .dtype = dtype,
                   .engine = engine,
                   .threads = 2,
-                  .ways = ways_recompute(config.n_layer, config.n_layer),
+                  .placement = placement_recompute(config.n_layer, config.n_layer),
                   .training = 1},
         .schedule = {.kind = SCHEDULE_CONSTANT, .lr = 1e-3},
         .optim = OPTIM_ADAMW,
@@ -101,15 +101,16 @@ struct trainer_options rig_options(struct model_config config, size_t batch, siz
     };
 }
 
-void rig_ways(struct trainer_options *o, size_t how)
+void rig_placement(struct trainer_options *o, size_t how)
 {
-    struct acts_ways *w = &o->model.ways;
+    struct placement *w = &o->model.placement;
     size_t            L = o->model.config.n_layer, n = how % RIG_OFFLOAD;
 
     o->adapts = how >= RIG_AUTO ? ADAPT_BEST : ADAPT_NOT;
     o->model.whole = how % 2 && acts_can_whole(&o->model);
     how -= how >= RIG_AUTO ? RIG_AUTO : 0;
-    *w = how >= RIG_OFFLOAD ? ways_offload(L, n % (L + 1)) : ways_recompute(L, n % (L + 1));
+    *w = how >= RIG_OFFLOAD ? placement_offload(L, n % (L + 1))
+                            : placement_recompute(L, n % (L + 1));
     for (enum acts_part p = 0; how >= RIG_MIXED && p < ACTS_PARTS; p++, n /= 2) {
         w->of[p].kept = n % (L + 1);
         w->of[p].offloaded = p == ACTS_INPUT ? L - w->of[p].kept : (n + 1) % (L - n % (L + 1) + 1);

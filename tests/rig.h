@@ -24,12 +24,12 @@ struct model_config rig_config(const struct fixture *f, size_t *batch, size_t *s
 struct trainer_options rig_options(struct model_config config, size_t batch, size_t seq,
                                    enum dtype dtype, enum matmul_engine engine);
 
-/* The ways of its activations: the last n layers' are kept, n less than any of these; the others'
- * are computed again, or with RIG_OFFLOAD added offloaded, MLPs whole where n is odd.
- * RIG_MIXED + n: each part its own way. RIG_AUTO + n: as n, and from the fifth step on as is
+/* The placement of its activations: the last n layers' are kept, n less than any of these; the
+ * others' are computed again, or with RIG_OFFLOAD added offloaded, MLPs whole where n is odd.
+ * RIG_MIXED + n: each part its own policy. RIG_AUTO + n: as n, and from the fifth step on as is
  * expected to be shortest. */
 enum { RIG_OFFLOAD = 100, RIG_MIXED = 200, RIG_AUTO = 300 };
-void rig_ways(struct trainer_options *o, size_t how);
+void rig_placement(struct trainer_options *o, size_t how);
 
 /* Batches from an array of micro-batches. */
 struct rig_rows { const int32_t *x, *y; size_t micro_tokens, accum; };

@@ -1,4 +1,4 @@
-/* The choice of activations' ways: against all ways there are, on problems made by a seed, and
+/* The choice of a placement: against all placements there are, on problems made by a seed, and
  * against numbers computed on paper. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,14 +34,15 @@ static struct choice_problem problem_of(unsigned number)
     return p;
 }
 
-/* The shortest of all ways. */
-static double all_ways(const struct choice_problem *p, const struct acts_ways *so_far, int part)
+/* The shortest of all placements. */
+static double all_placements(const struct choice_problem *p, const struct placement *so_far,
+                             int part)
 {
-    struct acts_ways w = *so_far;
+    struct placement w = *so_far;
     double           best = INFINITY;
 
     if (part == ACTS_PARTS)
-        return choice_sums(p, &w).kept > p->pool + (ways_offload_any(&w) ? 0 : p->spare)
+        return choice_sums(p, &w).kept > p->pool + (placement_offloads(&w) ? 0 : p->spare)
                    ? INFINITY : choice_seconds(p, &w);
     for (size_t kept = 0; kept <= p->n_layer; kept++) {
         for (size_t off = 0; off <= (p->may_offload ? p->n_layer - kept : 0); off++) {
@@ -49,7 +50,7 @@ static double all_ways(const struct choice_problem *p, const struct acts_ways *s
                 continue;
             w.of[part].kept = kept;
             w.of[part].offloaded = off;
-            best = fmin(best, all_ways(p, &w, part + 1));
+            best = fmin(best, all_placements(p, &w, part + 1));
         }
     }
     return best;
@@ -62,18 +63,18 @@ static void test_exact(void **state)
     (void)state;
     for (unsigned i = 0; i < 3000; i++) {
         struct choice_problem p = problem_of(i);
-        struct acts_ways      w;
-        double                best = all_ways(&p, &(struct acts_ways){ 0 }, 0);
+        struct placement      w;
+        double                best = all_placements(&p, &(struct placement){ 0 }, 0);
         int                   rc = choice_best(&w, &p);
 
         assert_int_equal(rc != 0, isinf(best));
         if (rc)
             continue;
-        assert_true(choice_sums(&p, &w).kept <= p.pool + (ways_offload_any(&w) ? 0 : p.spare));
+        assert_true(choice_sums(&p, &w).kept <= p.pool + (placement_offloads(&w) ? 0 : p.spare));
         if (!(fabs(choice_seconds(&p, &w) / best - 1) < 0.00301))
             fail_msg("problem %u: %g, the best is %g", i, choice_seconds(&p, &w), best);
         found++;
-        offloads += ways_offload_any(&w);
+        offloads += placement_offloads(&w);
         recomputes += w.of[ACTS_MLP].kept + w.of[ACTS_MLP].offloaded < p.n_layer;
     }
     assert_true(found > 2000 && offloads > 500 && recomputes > 500);
@@ -90,7 +91,7 @@ static const struct choice_problem paper = {
 static void test_on_paper(void **state)
 {
     struct choice_problem p = paper;
-    struct acts_ways      w;
+    struct placement      w;
 
     (void)state;
     // inputs are kept; of 8 parts 1 s each: 6 are written in the 6 s that forward has beside
@@ -102,7 +103,7 @@ static void test_on_paper(void **state)
     // a link a hundred times as slow: all is computed again
     p.write.down = p.read.up = 10;
     assert_int_equal(choice_best(&w, &p), 0);
-    assert_int_equal(ways_offload_any(&w), 0);
+    assert_int_equal(placement_offloads(&w), 0);
     assert_true(fabs(choice_seconds(&p, &w) - (8 + 24)) < 1e-9);
     // where computing waits anyhow nothing is written, though it would cost nothing
     p = paper;
@@ -124,7 +125,7 @@ static void test_ssdtrain(void **state)
     (void)state;
     p.pool = 120;
     // n = 0: 6 in 24; 1: 9 in 20; 2: 12 in 16; 3: 15 in 12
-    struct acts_ways w = choice_ssdtrain(&p);
+    struct placement w = choice_ssdtrain(&p);
     assert_int_equal(w.of[ACTS_MLP].offloaded, 3);
     assert_int_equal(w.of[ACTS_INPUT].kept, 1);
     p.write.down = 1; // 60 in 24

@@ -51,7 +51,7 @@ static void made_open(struct made *m, double told, double costs, enum adapt_poli
             .n_layer = LAYERS, .n_head = 1, .n_embd = 16, .vocab = 16, .n_positions = 64,
             .norm_eps = 1e-5f }),
         .batch = 4, .seq = 64, .grad_accum = 1, .dtype = DT_F32, .threads = 1, .training = 1,
-        .ways = ways_recompute(LAYERS, 0) };
+        .placement = placement_recompute(LAYERS, 0) };
     sizes = acts_sizes(&m->model.o);
     m->model.o.pool = LAYERS * sizes.kept_per_layer[ACTS_INPUT];
     assert_int_equal(acts_open(&m->model.acts, &m->model.o, &err), 0);
@@ -66,7 +66,7 @@ static void made_close(struct made *m)
 
 static double made_again(const struct made *m, enum acts_part part)
 {
-    const struct acts_ways *w = &m->model.acts.ways;
+    const struct placement *w = &m->model.acts.placement;
 
     return part == ACTS_INPUT ? 0
                               : 0.5 * (double)(LAYERS - w->of[part].kept - w->of[part].offloaded) /
@@ -75,7 +75,7 @@ static double made_again(const struct made *m, enum acts_part part)
 
 static double made_seconds(const struct made *m)
 {
-    const struct acts_ways *w = &m->model.acts.ways;
+    const struct placement *w = &m->model.acts.placement;
     struct acts_sizes       sizes = acts_sizes(&m->model.o);
     double                  bytes = 0, again = 0;
 
@@ -107,14 +107,14 @@ static void made_train(struct made *m, size_t steps, double noise)
             m->model.again[p].tokens += (uint64_t)(made_again(m, p) * 2 * LAYERS * tokens);
         }
         adapt_head(&m->adapt);
-        adapt_end(&m->adapt, made_seconds(m) * (1 + noise * rand() / RAND_MAX), m->load,
-                  2 * m->load + again, 0);
+        adapt_count(&m->adapt, made_seconds(m) * (1 + noise * rand() / RAND_MAX), m->load,
+                    2 * m->load + again, 0);
     }
 }
 
 static size_t offloaded(const struct made *m)
 {
-    const struct acts_ways *w = &m->model.acts.ways;
+    const struct placement *w = &m->model.acts.placement;
 
     return w->of[ACTS_INPUT].offloaded + w->of[ACTS_ATTN].offloaded + w->of[ACTS_MLP].offloaded;
 }
@@ -153,8 +153,9 @@ static void test_takes_back(void **state)
     }
 }
 
-/* Others are at work until the first ways were measured: what is tried after that takes less time,
- * though it would take more, and is taken back when the first ways were measured once more. */
+/* Others are at work until the first placement was measured: what is tried after that takes less
+ * time, though it would take more, and is taken back when the first placement was measured once
+ * more. */
 static void test_first_window(void **state)
 {
     struct made m;
@@ -220,7 +221,7 @@ static void test_ssdtrain(void **state)
     (void)state;
     made_open(&m, 1e-7, 1e-7, ADAPT_SSDTRAIN);
     made_train(&m, 30, 0.1);
-    const struct acts_ways *w = &m.model.acts.ways;
+    const struct placement *w = &m.model.acts.placement;
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) // nothing is computed again
         assert_int_equal(w->of[p].kept + w->of[p].offloaded, LAYERS);
     assert_string_equal(m.last.why, "expected to be shorter");

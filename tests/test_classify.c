@@ -113,7 +113,7 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 /* ---- a trainer over the fixture's model
  * ---------------------------------------------------------------- */
 
-/* how: as rig_ways has it. */
+/* how: as rig_placement has it. */
 static struct trainer_options options(const struct rows *r, enum matmul_engine engine,
                                       enum dtype dtype, size_t how)
 {
@@ -135,7 +135,7 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
         .eps = 1e-8,
     };
 
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     return o;
 }
 
@@ -425,7 +425,7 @@ static void check_spread(struct rows *r, enum dtype dtype)
     loss = spread_step(&o, &near, want, &again);
     assert_true(again == evaluated);
     assert_true(spread_step(&o, &far, got, &again) != loss && again == evaluated);
-    rig_ways(&o, r->config.n_layer);
+    rig_placement(&o, r->config.n_layer);
     assert_true(spread_step(&o, &near, got, &again) == loss && again == evaluated);
     assert_memory_equal(got, want, bytes);
     free(want);

@@ -1,4 +1,4 @@
-/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in pieces or not, and
+/* test_decode.c: generation against PyTorch's logits: a prompt of any length, in chunks or not, and
  * the rest token by token give what one pass over the whole row gives; a sequence gives the same
  * bits in any company; sampling follows its distribution and its seed. */
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 
 struct setting { struct fixture *f; struct stream *stream; struct decode_options o; size_t seq; };
 
-static struct setting setting_open(const char *path, size_t piece, enum dtype dtype)
+static struct setting setting_open(const char *path, size_t prefill, enum dtype dtype)
 {
     struct setting s = { .f = fixture_open(path) };
     const int32_t *c = fixture_i32(s.f, "config", 7);
@@ -37,7 +37,7 @@ static struct setting setting_open(const char *path, size_t piece, enum dtype dt
                                                             .norm_eps = 1e-5f}),
                                   .batch = (size_t)c[5],
                                   .positions = s.seq,
-                                  .piece = piece,
+                                  .prefill = prefill,
                                   .dtype = dtype,
                                   .threads = 1};
     so = (struct stream_plain_options){ .config = s.o.config,
@@ -78,10 +78,10 @@ static void compare(const struct setting *s, const float *logits, size_t b, size
 }
 
 /* Sequence b begins with prompt + b tokens. */
-static void check_logits(const char *path, size_t prompt, size_t piece, enum dtype dtype,
+static void check_logits(const char *path, size_t prompt, size_t prefill, enum dtype dtype,
                          double tolerance)
 {
-    struct setting s = setting_open(path, piece, dtype);
+    struct setting s = setting_open(path, prefill, dtype);
     const int32_t *x = fixture_i32(s.f, "x", s.o.batch * s.seq), *ids[16];
     size_t         n[16];
     struct decode *d;
@@ -120,7 +120,7 @@ static void test_logits(void **state)
     check_logits("tests/fixtures/gpt_a.fix", 1, 1, DT_F32, 1e-5);
     check_logits("tests/fixtures/gpt_a.fix", 7, 19, DT_F32, 1e-5);
     check_logits("tests/fixtures/gpt_a.fix", 19, 19, DT_F32, 1e-5);
-    check_logits("tests/fixtures/gpt_a.fix", 17, 5, DT_F32, 1e-5); // in pieces
+    check_logits("tests/fixtures/gpt_a.fix", 17, 5, DT_F32, 1e-5); // in chunks
     check_logits("tests/fixtures/gpt_b.fix", 1, 2, DT_F32, 1e-5);
     check_logits("tests/fixtures/gpt_b.fix", 31, 32, DT_F32, 1e-5);
     check_logits("tests/fixtures/gpt_b.fix", 5, 32, DT_BF16, 3e-2);
@@ -190,9 +190,9 @@ static void test_refusals(void **state)
     assert_true(err.misuse && err.text[0]);
     s.o.positions = 2;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
-    s.o.piece = 0;
+    s.o.prefill = 0;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
-    s.o.piece = 1;
+    s.o.prefill = 1;
     s.o.config.n_labels = 2;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
     decode_close(NULL);

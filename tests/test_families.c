@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/decode.h"
 #include "model/file/hf.h"
 #include "tests/family.h"
 #include "tests/rig.h"
@@ -147,40 +146,6 @@ static void losses(struct family *m, const struct family_model *r)
     rig_close(&rig);
 }
 
-/* Of the last tokens, in generation: the whole row at once, and its last tokens one by one. */
-static void logits(struct family *m, const struct family_model *r, size_t single)
-{
-    struct stream_plain_options so = { .config = r->config, .wire = DT_F32, .params = r->params };
-    struct decode_options       o = { .config = r->config, .batch = m->batch, .positions = m->seq,
-                                      .piece = m->seq, .dtype = DT_F32, .threads = 2 };
-    struct stream              *s = stream_plain_open(&so);
-    const int32_t              *ids[8];
-    size_t                      n[8];
-    const float                *out;
-    struct decode              *d;
-    struct err                  err;
-
-    assert_true(m->batch <= 8);
-    if (decode_open(&d, &o, s, &err))
-        fail_msg("%s", err.text);
-    for (size_t i = 0; i < m->batch; i++) {
-        ids[i] = m->ids + i * (m->seq + 1);
-        n[i] = m->seq - single;
-    }
-    assert_int_equal(decode_feed(d, ids, n, &out, &err), 0);
-    for (size_t k = 0; k < single; k++) {
-        for (size_t i = 0; i < m->batch; i++) {
-            ids[i] += n[i];
-            n[i] = 1;
-        }
-        assert_int_equal(decode_feed(d, ids, n, &out, &err), 0);
-    }
-    n[0] = m->batch * m->vocab;
-    same_values(out, fixture_f32(m->f, "last_logits", n[0]), n[0], 1e-5, "logits");
-    decode_close(d);
-    stream_close(s);
-}
-
 /* ---- 24 steps ---- */
 
 static void steps(struct family *m, const struct family_model *r)
@@ -300,7 +265,7 @@ static void compared(struct family *m)
             rounding(m, &r, rig_engine(e));
     losses(m, &r);
     for (size_t single = 0; m->ids && single < 3; single++)
-        logits(m, &r, single);
+        family_logits(m, &r.config, r.params, single);
     steps(m, &r);
     noisy(m, &r);
     free(r.params);

@@ -133,7 +133,7 @@ static void trainer_memory_fails(void **state)
     struct trainer_options      o = {
         .model = { .config = tiny, .batch = 2, .seq = 16, .grad_accum = 2, .dtype = DT_BF16,
                    .threads = 1, .engine = MATMUL_OPENBLAS, .training = 1,
-                   .ways = ways_recompute(2, 1) },
+                   .placement = placement_recompute(2, 1) },
         .optim = OPTIM_ADAMW,
         .clip = 1,
         .beta1 = 0.9,

@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 
 #include "data/tensors/safetensors.h"
-#include "model/decode.h"
 #include "model/lora/lora.h"
 #include "tests/family.h"
 #include "tests/rig.h"
@@ -194,38 +193,6 @@ static void losses(struct adapted *a)
     rig_close(&rig);
 }
 
-/* Of the last tokens, in generation: the whole row at once, and its last tokens one by one. */
-static void logits(struct adapted *a, size_t single)
-{
-    struct family              *m = &a->family;
-    struct stream_plain_options so = { .config = a->config, .wire = DT_F32, .params = a->params };
-    struct decode_options       o = { .config = a->config, .batch = m->batch, .positions = m->seq,
-                                      .piece = m->seq, .dtype = DT_F32, .threads = 2 };
-    struct stream              *s = stream_plain_open(&so);
-    const int32_t              *ids[8];
-    size_t                      n[8];
-    const float                *out;
-    struct decode              *d;
-    struct err                  err;
-
-    assert_true(m->batch <= 8);
-    if (decode_open(&d, &o, s, &err))
-        fail_msg("%s", err.text);
-    for (size_t k = 0; k <= single; k++) {
-        for (size_t i = 0; i < m->batch; i++) {
-            ids[i] = k ? ids[i] + n[i] : m->ids + i * (m->seq + 1);
-            n[i] = k ? 1 : m->seq - single;
-        }
-        assert_int_equal(decode_feed(d, ids, n, &out, &err), 0);
-    }
-    n[0] = m->batch * m->vocab;
-    double off = max_distance(out, fixture_f32(m->f, "last_logits", n[0]), n[0], 0);
-    if (!(off <= 1e-5))
-        fail_msg("logits off by %g", off);
-    decode_close(d);
-    stream_close(s);
-}
-
 /* What is frozen is as it was, to the bit. */
 static void untouched(const struct adapted *a, const float *now)
 {
@@ -251,7 +218,7 @@ static void steps(struct adapted *a, size_t how)
     o.model.grad_accum = m->accum;
     o.schedule = (struct schedule){ SCHEDULE_COSINE, 2e-3, 2e-4, 5, 20, 0 };
     o.clip = 1.0;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, a->params, 0.1f, 0);
     for (uint64_t s = 0; s < m->steps; s++) {
         assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
@@ -315,7 +282,7 @@ static float *dropped_steps(struct adapted *a, enum dtype dtype, int threads, si
     o.model.config.lora.dropout = 0.3f;
     o.model.grad_accum = m->accum;
     o.model.threads = threads;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, a->params, 0.1f, 0);
     for (uint64_t s = 0; s < 3; s++)
         assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
@@ -393,7 +360,7 @@ static void adapted_test(void **state)
         gradients(&a, rig_engine(e));
     losses(&a);
     for (size_t single = 0; a.family.ids && single < 3; single++)
-        logits(&a, single);
+        family_logits(&a.family, &a.config, a.params, single);
     steps(&a, 2);
     merged(&a);
     for (size_t i = 0; i < sizeof placed / sizeof *placed; i++)

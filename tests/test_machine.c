@@ -74,7 +74,8 @@ static void test_written(void **state)
                                "layer = bf16 64 32 1e9 2e9 3e9\n"
                                "layer = fp32 llama 64 32 4e9 5e9 6e9\n"
                                "attention = bf16 16 32 1e8 2e8\nhead = bf16 64 7e8\n"
-                               "memory = 1e10\nnorm = 3e8\ntop-k = 2e8\nhost-update = 4e8\n"
+                               "memory = 1e10\nnorm = 3e8\ntop-k = 2e8\nunpack-int8 = 5e8\n"
+                               "unpack-nf4 = 6e8\nhost-update = 4e8\n"
                                "device-update = 1e8\nupdates-beside = 3e7\nemulated = 1\n"
                                "drive = 1e9 5e8 6e8\n"
                                "drive = 2e9 6e8 7e8\n";
@@ -92,6 +93,7 @@ static void test_written(void **state)
     near(again.layer[1].again, 6e9);
     assert_true(again.layer[0].kind == MACHINE_GPT2 && again.layer[1].kind == MACHINE_LLAMA);
     near(again.drive[1].mixed, 7e8);
+    near(again.unpack_nf4, 6e8);
     assert_true(machine_has(&m, DT_BF16));
     assert_false(machine_has(&m, DT_F32)); // a layer alone
 }

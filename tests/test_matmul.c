@@ -176,6 +176,13 @@ static void test_openblas(void **unused)
     check_engine(MATMUL_OPENBLAS, 1);
 }
 
+static void test_sitrain(void **unused)
+{
+    (void)unused;
+    check_engine(MATMUL_SITRAIN, 2);
+    check_engine(MATMUL_SITRAIN, 1);
+}
+
 static void test_skeleton(void **unused)
 {
     struct matmul_shape shapes[MOST_SHAPES];
@@ -298,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onednn),
         cmocka_unit_test(test_openblas),
+        cmocka_unit_test(test_sitrain),
         cmocka_unit_test(test_skeleton),
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_same_bits_in_another_object),

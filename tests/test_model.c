@@ -38,7 +38,7 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     rows = (struct rig_rows){fixture_i32(f, wide_batch ? "wide_x" : "x", batch * seq),
                          fixture_i32(f, wide_batch ? "wide_y" : "y", batch * seq), batch * seq, 1};
     o = rig_options(config, batch, seq, dtype, engine);
-    rig_ways(&o, kept < config.n_layer ? kept : config.n_layer);
+    rig_placement(&o, kept < config.n_layer ? kept : config.n_layer);
     total = arch_total(&config);
     rig = rig_open(&o, fixture_f32(f, "params", total), 0, 0);
     assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rig_batch, &rows },
@@ -117,7 +117,7 @@ static const struct trajectory trajectories[] = { // as make_fixtures.py has the
     { OPTIM_ADAGRAD, SCHEDULE_COSINE, 1e-2, 1e-3, 0.01f, 1e-10 },
 };
 
-/* Train 24 steps, activations as rig_ways has them; params[0..total) as they end. losses and
+/* Train 24 steps, activations as rig_placement has them; params[0..total) as they end. losses and
  * norms NULL: not compared. */
 static void train(const struct trajectory *tr, size_t how, enum dtype dtype, float *params,
                   const float *losses, const float *norms)
@@ -137,7 +137,7 @@ static void train(const struct trajectory *tr, size_t how, enum dtype dtype, flo
     rows = (struct rig_rows){ fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens),
                           batch * seq, ACCUM };
     o.model.grad_accum = ACCUM;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     o.model.threads = 1; // tiny products: threads would wait for each other most of the time
     o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20, 0 };
     o.clip = 1.0;

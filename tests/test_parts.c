@@ -157,7 +157,9 @@ static void one_process(struct part *p, const char *kind)
     double                 first = 0;
 
     for (size_t how = 0; how < 4; how++) {
-        rig_ways(&o, how == 0 ? p->model.config.n_layer : how == 1 ? 0 : RIG_OFFLOAD * (how - 1));
+        rig_placement(&o, how == 0   ? p->model.config.n_layer
+                      : how == 1 ? 0
+                                 : RIG_OFFLOAD * (how - 1));
         struct rig rig = rig_open(&o, p->model.params, 0, 0);
 
         assert_int_equal(train_step(rig.trainer, 0, &data, &result, &err), 0);
@@ -309,7 +311,7 @@ static void frozen_steps(struct part *p, const char *kind, struct arch_frozen fr
     o.model.config.frozen = frozen;
     o.schedule.lr = 2e-3;
     o.clip = 1.0;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, p->model.params, 0.1f, 0);
     for (uint64_t s = 0; s < steps; s++) {
         assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);

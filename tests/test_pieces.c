@@ -211,7 +211,7 @@ static struct made made_by(struct model_config g, enum dtype dt, size_t how)
     o.model.threads = 1;
     o.model.smoothing = smoothing;
     o.model.neftune = smoothing > 0 ? 5 : 0;
-    rig_ways(&o, how);
+    rig_placement(&o, how);
     struct rig rig = rig_open(&o, NULL, 0.1f, 0);
     for (size_t i = 0; i < total; i++) // logits that are not all alike
         stream_plain_params(rig.stream)[i] *= 4;
@@ -319,7 +319,7 @@ static void so_is_a_classifier_s(void **state)
 static void logits_of(struct model_config g, enum dtype dt, float *out)
 {
     struct stream_plain_options so = { .config = g, .wire = dt };
-    struct decode_options       o = { .config = g, .batch = 2, .positions = 20, .piece = 8,
+    struct decode_options       o = { .config = g, .batch = 2, .positions = 20, .prefill = 8,
                                       .dtype = dt, .threads = 1 };
     struct stream *s = stream_plain_open(&so);
     struct decode *d;

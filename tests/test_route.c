@@ -195,7 +195,9 @@ static void test_buffers(void **state)
 
         assert_int_equal(of.first, i == 0 ? 0 : i == 3 ? 6 : 1);
         assert_int_equal(of.end, i == 0 ? 1 : i == 3 ? 7 : 6);
+        assert_int_equal(route_buffers_alike(&o, ROUTE_FRAMES, 2, i), i == 1 ? 2 : 1);
     }
+    assert_int_equal(route_buffers_alike(&o, ROUTE_FRAMES, 2, 4), 0);
 }
 
 static void reads(const struct route *o, enum stream_pass pass, size_t frames, int again,

@@ -1,4 +1,4 @@
-/* test_step.c: a step beside its arithmetic: dropout, activations in pieces, evaluations between
+/* test_step.c: a step beside its arithmetic: dropout, activations in items, evaluations between
  * steps, values that are not finite, options that are refused, and how much memory is planned, kept
  * and offloaded. */
 #include <setjmp.h>
@@ -63,11 +63,11 @@ static void test_dropout(void **state)
         (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
     loss = dropped_loss(&o, params, NULL, 0, 3, &data, kept);
     for (size_t how = 0; how < 6; how++) {
-        rig_ways(&o, how == 0 ? 0 : how == 1 ? RIG_OFFLOAD : RIG_MIXED + how);
+        rig_placement(&o, how == 0 ? 0 : how == 1 ? RIG_OFFLOAD : RIG_MIXED + how);
         assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, again) == loss);
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
-    rig_ways(&o, 0);
+    rig_placement(&o, 0);
     assert_true(dropped_loss(&o, params, NULL, 0, 4, &data, NULL) != loss);
     for (size_t i = 0; i < total; i++)
         size += (double)kept[i] * (double)kept[i];
@@ -89,7 +89,7 @@ static void test_dropout(void **state)
     fixture_close(f);
 }
 
-/* Micro-batches of three chunks, the last one shorter: what leaves piece by piece comes back as it
+/* Micro-batches of three chunks, the last one shorter: what leaves item by item comes back as it
  * was, whichever parts of a layer they are of. */
 static void chunks_as_kept(const struct arch *arch)
 {
@@ -112,7 +112,7 @@ static void chunks_as_kept(const struct arch *arch)
     o.model.grad_accum = ACCUM;
     double loss = dropped_loss(&o, params, NULL, 0, 0, &data, kept);
     for (size_t how = 0; how < 2 * LAYERS + 12; how++) {
-        rig_ways(&o, how < 2 * LAYERS ? RIG_OFFLOAD + how : RIG_MIXED + how);
+        rig_placement(&o, how < 2 * LAYERS ? RIG_OFFLOAD + how : RIG_MIXED + how);
         assert_true(dropped_loss(&o, params, NULL, 0, 0, &data, other) == loss);
         assert_memory_equal(kept, other, total * sizeof *kept);
     }
@@ -177,7 +177,7 @@ static void test_eval_between_steps(void **state)
     for (int with = 0; with < 3; with++) {
         struct rig rig;
 
-        rig_ways(&o, with == 2 ? RIG_OFFLOAD + 1 : 1);
+        rig_placement(&o, with == 2 ? RIG_OFFLOAD + 1 : 1);
         rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
 
         for (uint64_t s = 0; s < 3; s++) {
@@ -272,10 +272,10 @@ static void test_sizes(void **state)
     assert_int_equal(one.kept_per_layer[ACTS_MLP], 4096u * (4 * 768 * 2 + 768 * 4 + 2 * 4));
     assert_int_equal(one.moved_per_layer[ACTS_MLP], 4096u * 4 * 768 * 2);
     assert_int_equal(one.moved_per_layer[ACTS_ATTN], one.kept_per_layer[ACTS_ATTN]);
-    assert_int_equal(one.piece, 1024u * 4 * 768 * 2);
+    assert_int_equal(one.item, 1024u * 4 * 768 * 2);
     o.model.whole = 1;
     assert_int_equal(acts_sizes(&o.model).moved_per_layer[ACTS_MLP], two.kept_per_layer[ACTS_MLP]);
-    assert_int_equal(acts_sizes(&o.model).piece, one.piece);
+    assert_int_equal(acts_sizes(&o.model).item, one.item);
     assert_int_equal(two.kept_per_layer[ACTS_MLP], 2 * one.kept_per_layer[ACTS_MLP]);
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
@@ -284,7 +284,7 @@ static void test_sizes(void **state)
 /* However many are offloaded, so many are, and the kept ones are not. */
 static void test_ways(void **state)
 {
-    struct acts_ways w = { .of[ACTS_MLP].kept = 2 };
+    struct placement w = { .of[ACTS_MLP].kept = 2 };
 
     (void)state;
     for (size_t n = 0; n <= 5; n++) {
@@ -292,7 +292,7 @@ static void test_ways(void **state)
 
         w.of[ACTS_MLP].offloaded = n;
         for (size_t layer = 1; layer <= 7; layer++) {
-            enum acts_way way = ways_of(&w, 7, layer, ACTS_MLP);
+            enum acts_policy way = placement_of(&w, 7, layer, ACTS_MLP);
 
             found += way == ACTS_OFFLOADED;
             assert_true((way == ACTS_KEPT) == (layer > 5));

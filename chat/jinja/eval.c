@@ -181,44 +181,6 @@ static struct value arithmetic(struct run *r, int op, struct value a, struct val
     return undefined;
 }
 
-/* ---- comparisons ---- */
-
-static int contains(struct run *r, struct value all, struct value one)
-{
-    if (all.kind == VALUE_STRING) {
-        if (one.kind != VALUE_STRING)
-            run_fails(r, "in a str only a str is looked for, not a %s", value_kind_name(one));
-        run_goes_on(r, 1 + all.text.n / 64);
-        return !r->rc && (!one.text.n ||
-                          memmem(all.text.s, all.text.n, one.text.s, one.text.n) != NULL);
-    }
-    if (all.kind == VALUE_DICT)
-        return pairs_find(r, all.pairs, one) != NULL;
-    all = value_items(r, all);
-    for (size_t i = 0; i < all.list.n && !r->rc; i++)
-        if (value_equal(r, all.list.item[i], one))
-            return 1;
-    return 0;
-}
-
-static int compared(struct run *r, int op, struct value a, struct value b)
-{
-    switch (op) {
-    case OP_EQ:     return value_equal(r, a, b);
-    case OP_NE:     return !value_equal(r, a, b);
-    case OP_IN:     return contains(r, b, a);
-    case OP_NOT_IN: return !contains(r, b, a);
-    default:        break;
-    }
-    if (value_is_number(a) && value_is_number(b) && (isnan(value_number(a)) ||
-                                                     isnan(value_number(b))))
-        return 0;
-    int order = value_order(r, a, b);
-
-    return op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0
-                                                                            : order >= 0;
-}
-
 static struct value compare(const struct place *at, const struct node *n)
 {
     struct value left = eval(at, n->a);
@@ -226,7 +188,7 @@ static struct value compare(const struct place *at, const struct node *n)
     for (size_t i = 0; i < n->n_items && !at->r->rc; i++) {
         struct value right = eval(at, n->items[i]->a);
 
-        if (at->r->rc || !compared(at->r, n->items[i]->op, left, right))
+        if (at->r->rc || !value_compare(at->r, n->items[i]->op, left, right))
             return value_bool(0);
         left = right;
     }

@@ -6,20 +6,20 @@
 /* ---- tests ---- */
 
 enum test_kind {
-    TEST_KIND, TEST_TRUE, TEST_FALSE, TEST_ODD, TEST_EVEN, TEST_EQ, TEST_NE, TEST_LT, TEST_LE,
-    TEST_GT, TEST_GE, TEST_IN, TEST_DIVISIBLE,
+    TEST_KIND, TEST_TRUE, TEST_FALSE, TEST_ODD, TEST_EVEN, TEST_DIVISIBLE, TEST_COMPARES,
 };
 
 #define KIND(kind) (1u << VALUE_##kind)
 #define CALLABLE   (KIND(MACRO) | KIND(FUNCTION) | KIND(METHOD) | KIND(UNDEFINED))
 #define NUMBER     (KIND(BOOL) | KIND(INT) | KIND(FLOAT))
+#define COMPARES(op) TEST_COMPARES, OP_##op, 1
 #define SEQUENCE   /* an undefined value has a length, 0 */                                        \
     (KIND(STRING) | KIND(DICT) | KIND(LIST) | KIND(TUPLE) | KIND(UNDEFINED))
 
 static const struct test {
     const char    *name;
     enum test_kind kind;
-    unsigned       kinds; // of TEST_KIND
+    unsigned       kinds; // of TEST_KIND: a bit for each; of TEST_COMPARES: the operator
     int            arguments;
 } tests[] = {
     { "defined", TEST_KIND, ~KIND(UNDEFINED), 0 }, { "undefined", TEST_KIND, KIND(UNDEFINED), 0 },
@@ -29,11 +29,12 @@ static const struct test {
     { "false", TEST_FALSE, 0, 0 }, { "boolean", TEST_KIND, KIND(BOOL), 0 },
     { "number", TEST_KIND, NUMBER, 0 }, { "integer", TEST_KIND, KIND(INT), 0 },
     { "float", TEST_KIND, KIND(FLOAT), 0 }, { "callable", TEST_KIND, CALLABLE, 0 },
-    { "odd", TEST_ODD, 0, 0 }, { "even", TEST_EVEN, 0, 0 }, { "equalto", TEST_EQ, 0, 1 },
-    { "eq", TEST_EQ, 0, 1 }, { "==", TEST_EQ, 0, 1 }, { "ne", TEST_NE, 0, 1 },
-    { "!=", TEST_NE, 0, 1 }, { "lt", TEST_LT, 0, 1 }, { "lessthan", TEST_LT, 0, 1 },
-    { "le", TEST_LE, 0, 1 }, { "gt", TEST_GT, 0, 1 }, { "greaterthan", TEST_GT, 0, 1 },
-    { "ge", TEST_GE, 0, 1 }, { "in", TEST_IN, 0, 1 }, { "divisibleby", TEST_DIVISIBLE, 0, 1 },
+    { "odd", TEST_ODD, 0, 0 }, { "even", TEST_EVEN, 0, 0 },
+    { "divisibleby", TEST_DIVISIBLE, 0, 1 }, { "in", COMPARES(IN) }, { "eq", COMPARES(EQ) },
+    { "equalto", COMPARES(EQ) }, { "==", COMPARES(EQ) }, { "ne", COMPARES(NE) },
+    { "!=", COMPARES(NE) }, { "lt", COMPARES(LT) }, { "lessthan", COMPARES(LT) },
+    { "le", COMPARES(LE) }, { "gt", COMPARES(GT) }, { "greaterthan", COMPARES(GT) },
+    { "ge", COMPARES(GE) },
 };
 
 const struct test *test_find(const char *name) { return TABLE_FIND(tests, name); }
@@ -63,19 +64,7 @@ int test_call(struct run *r, const struct test *t, struct value v, const struct 
     case TEST_KIND:  return t->kinds >> v.kind & 1;
     case TEST_TRUE:  return v.kind == VALUE_BOOL && v.i;
     case TEST_FALSE: return v.kind == VALUE_BOOL && !v.i;
-    case TEST_EQ: return value_equal(r, v, *other);
-    case TEST_NE: return !value_equal(r, v, *other);
-    case TEST_IN:
-        for (struct value all = value_items(r, *other); all.list.n && !r->rc;
-             all.list.item++, all.list.n--)
-            if (value_equal(r, *all.list.item, v))
-                return 1;
-        return other->kind == VALUE_STRING && v.kind == VALUE_STRING &&
-               memmem(other->text.s, other->text.n, v.text.s, v.text.n) != NULL;
-    case TEST_LT: return value_order(r, v, *other) < 0;
-    case TEST_LE: return value_order(r, v, *other) <= 0;
-    case TEST_GT: return value_order(r, v, *other) > 0;
-    default:      return value_order(r, v, *other) >= 0;
+    default:         return value_compare(r, (int)t->kinds, v, *other);
     }
 }
 

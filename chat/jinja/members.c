@@ -1,10 +1,12 @@
 /* members.c: finds of.name and of[key] in values, without methods. */
 #include "chat/jinja/calls.h"
 
+#include "data/base/table.h"
+
 /* Returns loop.name, or an undefined value for other names, such as cycle and changed. */
 static struct value loop_member(const struct value_loop *l, const char *name)
 {
-    const struct { const char *name; struct value v; } is[] = {
+    const struct member { const char *name; struct value v; } is[] = {
         { "index", value_int((long long)l->at + 1) }, { "index0", value_int((long long)l->at) },
         { "revindex", value_int((long long)(l->n - l->at)) },
         { "revindex0", value_int((long long)(l->n - l->at) - 1) },
@@ -14,10 +16,9 @@ static struct value loop_member(const struct value_loop *l, const char *name)
         { "previtem", l->at ? l->item[l->at - 1] : value_undefined("loop.previtem") },
         { "nextitem", l->at + 1 < l->n ? l->item[l->at + 1] : value_undefined("loop.nextitem") } };
 
-    for (size_t i = 0; i < sizeof is / sizeof *is; i++)
-        if (!strcmp(is[i].name, name))
-            return is[i].v;
-    return undefined;
+    const struct member *found = TABLE_FIND(is, name);
+
+    return found ? found->v : undefined;
 }
 
 struct value value_item(struct run *r, struct value of, struct value key)

@@ -41,11 +41,6 @@ enum node_kind {
     NODE_CAPTURED,   // the text of a block set, to which its filters are applied
 };
 
-/* A comparison or an arithmetic: + - * / % as their character. */
-enum node_op {
-    OP_POWER = 256, OP_FLOOR, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_NOT_IN,
-};
-
 struct filter;
 struct test;
 struct node {

@@ -222,6 +222,8 @@ struct value value_dict(struct run *r, enum value_kind kind)
     return (struct value){ .kind = kind, .pairs = p ? p : &none };
 }
 
+static int value_equal(struct run *r, struct value a, struct value b);
+
 const struct value *pairs_find(struct run *r, const struct value_pairs *p, struct value key)
 {
     run_goes_on(r, 1 + p->n / 16);
@@ -323,7 +325,7 @@ static int pairs_equal(struct run *r, const struct value_pairs *a, const struct 
     return 1;
 }
 
-int value_equal(struct run *r, struct value a, struct value b)
+static int value_equal(struct run *r, struct value a, struct value b)
 {
     int same = 0;
 
@@ -378,4 +380,40 @@ int value_order(struct run *r, struct value a, struct value b)
     }
     run_fails(r, "a %s and a %s have no order", value_kind_name(a), value_kind_name(b));
     return 0;
+}
+
+static int contains(struct run *r, struct value all, struct value one)
+{
+    if (all.kind == VALUE_STRING) {
+        if (one.kind != VALUE_STRING)
+            run_fails(r, "in a str only a str is looked for, not a %s", value_kind_name(one));
+        run_goes_on(r, 1 + all.text.n / 64);
+        return !r->rc && (!one.text.n ||
+                          memmem(all.text.s, all.text.n, one.text.s, one.text.n) != NULL);
+    }
+    if (all.kind == VALUE_DICT)
+        return pairs_find(r, all.pairs, one) != NULL;
+    all = value_items(r, all);
+    for (size_t i = 0; i < all.list.n && !r->rc; i++)
+        if (value_equal(r, all.list.item[i], one))
+            return 1;
+    return 0;
+}
+
+int value_compare(struct run *r, int op, struct value a, struct value b)
+{
+    switch (op) {
+    case OP_EQ:     return value_equal(r, a, b);
+    case OP_NE:     return !value_equal(r, a, b);
+    case OP_IN:     return contains(r, b, a);
+    case OP_NOT_IN: return !contains(r, b, a);
+    default:        break;
+    }
+    if (value_is_number(a) && value_is_number(b) && (isnan(value_number(a)) ||
+                                                     isnan(value_number(b))))
+        return 0;
+    int order = value_order(r, a, b);
+
+    return op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0
+                                                                            : order >= 0;
 }

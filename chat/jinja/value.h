@@ -121,9 +121,14 @@ static inline double value_number(struct value v)
 
 struct value value_from_json(struct run *r, const json_t *json);
 int          value_truth(struct value v);
-int          value_equal(struct run *r, struct value a, struct value b);
 /* Returns -1, 0 or 1. Values that Python does not order fail. */
 int          value_order(struct run *r, struct value a, struct value b);
+/* The operators of expressions, except those of one character, which are that character. */
+enum value_op {
+    OP_POWER = 256, OP_FLOOR, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_NOT_IN,
+};
+/* Returns whether a comparison from OP_EQ to OP_NOT_IN holds. */
+int          value_compare(struct run *r, int op, struct value a, struct value b);
 const char  *value_kind_name(struct value v); // the name of Python's type
 
 /* ---- strings ---- */

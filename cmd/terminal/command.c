@@ -49,8 +49,10 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
         code = 0;
     }
     free(line.options);
-    int failed = code < 0;
-    code = failed ? command_failed(cmd->name, &err) : code;
+    int failed = code < 0 && code != -ETIME;
+    if (code == -ETIME && job_speaks())
+        say_line(stderr, "siTrain: %s", err.text);
+    code = failed ? command_failed(cmd->name, &err) : code < 0 ? 0 : code;
     job_close(failed && code == 130 ? 1 : code); // one rank stopped alone: end the others
     return code;
 }

@@ -30,3 +30,9 @@ void say_line(FILE *out, const char *fmt, ...)
 }
 
 void say_text(FILE *out, const char *text) { visible_write(out, text, strlen(text), "\n\t"); }
+
+void say_json(const json_t *value, size_t flags)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII | flags);
+    putchar('\n');
+}

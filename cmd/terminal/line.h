@@ -2,10 +2,13 @@
  * drive calls itself. All that is printed and is not siTrain's own words goes through here. */
 #pragma once
 
-#include <stddef.h>
+#include <jansson.h>
 #include <stdio.h>
 
 /* One line, without control characters (visible.h); the newline is added. */
 void say_line(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Text of several lines; tabs and newlines stay. */
 void say_text(FILE *out, const char *text);
+/* A JSON value on stdout, as --json prints it: ASCII only, so that no control character is left.
+ * flags: jansson's, in addition. */
+void say_json(const json_t *value, size_t flags);

@@ -194,12 +194,22 @@ void progress_line(const char *fmt, ...)
 static struct {
     char     what[256];
     uint64_t start_ns, drawn_ns, looked_ns;
+    uint64_t first_ns, first; // of the first look: when, and what was done by then
 } work;
+
+/* The seconds that the rest takes if it goes on as it has since the first look: what was done by
+ * then may be an earlier process's. */
+static double work_left(uint64_t now, uint64_t done, uint64_t total)
+{
+    int    later = done > work.first;
+    double seconds = (double)(now - (later ? work.first_ns : work.start_ns)) * 1e-9;
+
+    return seconds / (double)(later ? done - work.first : done) * (double)(total - done);
+}
 
 static void work_draw(uint64_t now, uint64_t done, uint64_t total)
 {
-    double seconds = (double)(now - work.start_ns) * 1e-9,
-           part = total ? (double)done / (double)total : 0;
+    double part = total ? (double)done / (double)total : 0;
     int    width = columns(STDERR_FILENO), n;
     int    room = width > REST_BYTES ? width - REST_BYTES : 0;
     char   text[LINE_BYTES], cells[BAR_CELLS + 3] = "", time[32];
@@ -207,10 +217,11 @@ static void work_draw(uint64_t now, uint64_t done, uint64_t total)
     part = part < 1 ? part : 1;
     if (part > 0)
         n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, work.what, 100 * part,
-                     opt_time_text(time, sizeof time, seconds / part - seconds));
+                     opt_time_text(time, sizeof time,
+                                   part < 1 ? work_left(now, done, total) : 0));
     else
         n = snprintf(text, sizeof text, "%.*s  for %s", room, work.what,
-                     opt_time_text(time, sizeof time, seconds));
+                     opt_time_text(time, sizeof time, (double)(now - work.start_ns) * 1e-9));
     if (part > 0)
         cells_text(cells, sizeof cells, width - n - 2, part);
     if (line == LINE_WORK)
@@ -229,7 +240,7 @@ void progress_work_begins(void *ctx, const char *what)
     (void)ctx;
     visible_text(work.what, sizeof work.what, what, strlen(what), ""); // it may have names of files
     work.start_ns = work.looked_ns = clock_ns();
-    work.drawn_ns = 0;
+    work.drawn_ns = work.first_ns = 0;
     snprintf(until, sizeof until, "in the middle of %s, after the piece under way", work.what);
     stop_waits(NULL, until, 0);
 }
@@ -241,6 +252,10 @@ void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total)
     (void)ctx;
     stop_expects((double)(now - work.looked_ns) * 1e-9); // as long as the piece before
     work.looked_ns = now;
+    if (!work.first_ns) {
+        work.first_ns = now;
+        work.first = done;
+    }
     if (!silent && now - work.start_ns > WORK_SHOWN_NS && now - work.drawn_ns > WORK_DRAWN_NS &&
         job_terminal(STDERR_FILENO)) {
         work_draw(now, done, total);

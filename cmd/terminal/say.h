@@ -11,10 +11,6 @@ extern const struct events say_events;
 /* The same where this process speaks (job.h); else nothing but whether the end is asked for. */
 const struct events *say_events_of_job(void);
 
-/* training_run, and what is said of its end. -errno with a sentence, or the command's exit code.
- * *finished: the run has nothing left to train. */
-int command_train(struct session *s, int *finished, struct err *err);
-
 /* How many parameters a model has, and how many of them are trained, if it has adapters. Returns
  * buf. */
 const char *say_parameters(char *buf, size_t size, const struct model_config *g);

@@ -225,13 +225,10 @@ int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine
         list_init(jobs[i], offsetof(struct csd_job, next));
     list_init(&w->delayed, offsetof(struct worker_io, next));
     int rc = csd_memory_check(cfg, worker_memory(cfg), err);
-    if (rc == 0)
-        rc = engine->open(&w->engine, cfg, engine_wakes, w, err);
-    if (rc == 0)
-        rc = worker_updates_init(w, err);
-    if (rc == 0)
-        rc = worker_disk_open(w, cfg, notice, notice_size, err);
-    if (rc == 0) {
+    rc = rc ? rc : engine->open(&w->engine, cfg, engine_wakes, w, err);
+    rc = rc ? rc : worker_updates_init(w, err);
+    rc = rc ? rc : worker_disk_open(w, cfg, notice, notice_size, err);
+    if (!rc) {
         char name[16];
 
         snprintf(name, sizeof name, "csd%d", cfg->id);

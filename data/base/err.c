@@ -61,3 +61,13 @@ int err_stopped(struct err *err, const char *fmt, ...)
     va_end(ap);
     return -EINTR;
 }
+
+int err_time(struct err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_write(err, 0, 0, fmt, ap);
+    va_end(ap);
+    return -ETIME;
+}

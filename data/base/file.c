@@ -505,6 +505,8 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
 
     if (socket) {
         rc = err_misuse(err, "%s is a socket, not a regular file", path);
+    } else if (f < 0 && errno == ENOENT && !strcmp(path, "-")) {
+        rc = err_misuse(err, "- (standard input) is not read here: give a file");
     } else if (f < 0 || fstat(f, &st)) {
         rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)

@@ -143,12 +143,19 @@ int  file_new_folder(struct file_new *f, const char *path, struct err *err);
  * none; or -errno. */
 int  file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, int fd), void *ctx,
                    struct err *err);
+/* Takes a new folder for `path` that a dead process of this user left at `temp`. `fd` is the open
+ * folder; the caller has locked it. Returns 1, and fd belongs to f; 0 if the folder is another
+ * user's; or -errno. */
+int  file_new_take(struct file_new *f, const char *path, const char *temp, int fd,
+                   struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and a committed one
 void file_new_keep(struct file_new *f);  // frees f; the new file stays under its temporary name
 /* Returns whether file_new_open, or with `folder` file_new_folder, could have made `name` for
  * the later name `base`. Neither contains a folder. */
 int  file_new_is(const char *name, const char *base, int folder);
+/* Returns whether this is the name of an unfinished file; base: of which one. */
+int  file_new_base(char base[NAME_MAX + 1], const char *name);
 /* file_like for f's new folder and the folder that it will replace, and for its files and the
  * files with the same names there. commit does this itself. */
 void file_new_like_folder(const struct file_new *f);

@@ -268,6 +268,25 @@ int file_new_folder(struct file_new *f, const char *path, struct err *err)
     return rc;
 }
 
+int file_new_take(struct file_new *f, const char *path, const char *temp, int fd, struct err *err)
+{
+    struct stat st;
+    char       *dir = file_folder(path);
+    int         own = dir && !fstat(fd, &st) && is_this_users(&st, dir);
+
+    free(dir);
+    if (!own)
+        return 0;
+    *f = (struct file_new){ .fd = fd, .folder = 1, .path = strndup(path, file_trimmed(path)),
+                            .temp = strdup(temp) };
+    if (f->path && f->temp)
+        return 1;
+    free(f->path);
+    free(f->temp);
+    *f = (struct file_new){ .fd = -1 };
+    return err_set(err, -ENOMEM, "no memory to create %s", path);
+}
+
 int file_new_scratch(struct file_new *f, const char *path, struct err *err)
 {
     return file_new_make(f, path, 1, 0700, err);
@@ -409,8 +428,7 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     return rc;
 }
 
-/* Whether this is the name of an unfinished file, and which one it was to become. */
-static int is_new_name(const char *name, char base[NAME_MAX + 1])
+int file_new_base(char base[NAME_MAX + 1], const char *name)
 {
     size_t n = strlen(name);
 
@@ -427,7 +445,7 @@ void file_new_clean(const char *dir, int (*clears)(const char *base))
 
     file_walk_begin(&w, dir, NULL);
     while (file_walk_next(&w))
-        if (is_new_name(w.name, base) && (!clears || clears(base)))
+        if (file_new_base(base, w.name) && (!clears || clears(base)))
             remove_dead(&w, 0);
     file_walk_end(&w, 0, NULL);
 }

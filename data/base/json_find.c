@@ -11,13 +11,6 @@ enum { DEPTH = 64, DIGITS = 18 };
 /* A string's inside, without quotes. */
 struct span { const char *from; size_t n; int escaped; };
 
-static const char *past_blanks(const char *p, const char *end)
-{
-    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
-        p++;
-    return p;
-}
-
 /* The code unit of the four hexadecimal digits at p, or -1. */
 static int32_t hex4(const char *p, const char *end)
 {
@@ -142,13 +135,13 @@ static const char *plain_end(const char *p, const char *end, struct span *s, int
 /* Reads a key and its colon. Returns where the value begins, or NULL. */
 static const char *key_end(const char *p, const char *end, struct span *key)
 {
-    p = past_blanks(p, end);
+    p = json_past_blanks(p, end);
     if (p == end || *p != '"' || !(p = string_end(p + 1, end, key)))
         return NULL;
-    p = past_blanks(p, end);
+    p = json_past_blanks(p, end);
     if (p == end || *p != ':')
         return NULL;
-    p = past_blanks(p + 1, end);
+    p = json_past_blanks(p + 1, end);
     return p < end ? p : NULL;
 }
 
@@ -157,7 +150,7 @@ static const char *key_end(const char *p, const char *end, struct span *key)
 static const char *closed(const char *p, const char *end, const char *opened, size_t *depth)
 {
     while (*depth) {
-        p = past_blanks(p, end);
+        p = json_past_blanks(p, end);
         if (p == end)
             return NULL;
         if (*p == ',')
@@ -177,7 +170,7 @@ static int walk(const char *p, const char *end, const char *key, size_t n_key, s
     size_t      depth = 0;
     int         is, seen = 0;
 
-    p = past_blanks(p, end);
+    p = json_past_blanks(p, end);
     if (p == end || *p != '{')
         return 0;
     for (;;) {
@@ -187,7 +180,7 @@ static int walk(const char *p, const char *end, const char *key, size_t n_key, s
                 (depth == 1 && name.n == n_key && !memcmp(name.from, key, n_key)))
                 return 0;
             opened[depth++] = *p;
-            p = past_blanks(p + 1, end);
+            p = json_past_blanks(p + 1, end);
             if (p < end && *p == opened[depth - 1] + 2) { // it is empty
                 depth--;
                 if (!(p = closed(p + 1, end, opened, &depth)))
@@ -205,12 +198,12 @@ static int walk(const char *p, const char *end, const char *key, size_t n_key, s
                 return 0;
         }
         if (!depth)
-            return past_blanks(p, end) == end && seen;
+            return json_past_blanks(p, end) == end && seen;
         if (opened[depth - 1] == '{' && !(p = key_end(p, end, &name)))
             return 0;
         if (depth == 1 && name.escaped)
             return 0;
-        p = past_blanks(p, end);
+        p = json_past_blanks(p, end);
         if (p == end)
             return 0;
     }

@@ -1,4 +1,4 @@
-/* table.h: finds a row of a table by the name that it begins with. */
+/* table.h: finds a row of a table by the name that it begins with, and a word by its number. */
 #pragma once
 
 #include <stddef.h>
@@ -18,3 +18,23 @@ static inline const void *table_find(const void *rows, size_t n, size_t size, co
 }
 #define TABLE_FIND(table, name)                                                                    \
     table_find(table, sizeof(table) / sizeof *(table), sizeof *(table), name)
+
+/* Compares two such rows by name, for qsort. For bsearch the key is the address of a name. */
+static inline int table_by_name(const void *a, const void *b)
+{
+    const char *x, *y;
+
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return strcmp(x, y);
+}
+
+/* TABLE_WORDS(name, [ENUM] = "word", ...) defines a function that returns the i-th word, or NULL
+ * past the last. */
+#define TABLE_WORDS(name, ...)                                                                     \
+    const char *name(size_t i)                                                                     \
+    {                                                                                              \
+        static const char *const words[] = { __VA_ARGS__ };                                        \
+                                                                                                   \
+        return i < sizeof words / sizeof *words ? words[i] : NULL;                                 \
+    }

@@ -3,18 +3,21 @@
 
 #include "data/base/crc32c.h"
 #include "data/db/runlog_parts.h"
-#include "data/db/schema.h"
 
 static const char writing[] = "writing the journal", reading[] = "reading the journal";
 
 #define TEXTS(name) .get = "SELECT * FROM " name " ORDER BY 1, 2", .clear = "DELETE FROM " name
 static const struct {
-    const char *name, *columns; // behind CREATE TABLE; NULL: schema_journal_state
+    const char *name, *columns; // behind CREATE TABLE
     const char *types;          // of the columns
     const char *put, *get, *clear;
 } ledgers[LEDGERS] = {
     [LEDGER_STATE] = {
-        "journal_state", NULL, "uuuuddddddddduu",
+        "journal_state", "journal_state (id INTEGER PRIMARY KEY CHECK (id = 1), next_step INTEGER,"
+        " applied INTEGER, optimizer INTEGER /* 0 adamw, 1 adam, 2 sgd, 3 adagrad */, lr REAL,"
+        " beta1 REAL, beta2 REAL, eps REAL, one_minus_beta1 REAL, one_minus_beta2 REAL,"
+        " step_size REAL, bias2_sqrt REAL, grad_scale REAL, first INTEGER, sum INTEGER)",
+        "uuuuddddddddduu",
         "INSERT OR REPLACE INTO journal_state VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         TEXTS("journal_state") },
     [LEDGER_SUBS] = {
@@ -43,7 +46,7 @@ uint32_t ledger_sum(const uint64_t *numbers, size_t n)
 int ledger_make(struct runlog *log, enum ledger_table t, struct err *err)
 {
     return db_exec(&log->db, "making the journal", err, "CREATE TABLE %s",
-                   ledgers[t].columns ? ledgers[t].columns : schema_journal_state);
+                   ledgers[t].columns);
 }
 
 int ledger_put(struct runlog *log, enum ledger_table t, const uint64_t *row, struct err *err)

@@ -231,15 +231,13 @@ static int settings_check(struct runlog *log, struct err *err)
     return got;
 }
 
-/* Checks an open database: is it a run's, whole, and of this format? Older formats are upgraded. */
-static int log_ready(struct runlog *log, int read_only, struct err *err)
+/* Checks an open database: is it a run's, whole, and of a format that is read here? */
+static int log_ready(struct runlog *log, struct err *err)
 {
-    int version, rc;
-
     schema_guard(&log->db);
-    rc = schema_check(&log->db, &version, err);
+    int rc = schema_check(&log->db, err);
+
     rc = rc ? rc : settings_check(log, err);
-    rc = rc ? rc : schema_upgrade(&log->db, version, read_only, err);
     return rc ? rc : schema_views(&log->db, err);
 }
 
@@ -308,7 +306,7 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
     rc = rc ? rc : db_open(&log->db, 0, err);
     if (!rc && log->left) // if it does not fit, the first commit finds out
         sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    rc = rc ? rc : log_ready(log, 0, err);
+    rc = rc ? rc : log_ready(log, err);
     rc = rc ? rc : set_wal(log, durable, err);
     return rc ? rc : log_count(log, err);
 }
@@ -324,7 +322,7 @@ static int open_reading(struct runlog *log, struct err *err)
         rc = runlog_lock_reading(log, err);
         rc = rc ? rc : db_open_apart(&log->db, 0, err);
     }
-    rc = rc ? rc : log_ready(log, 1, err);
+    rc = rc ? rc : log_ready(log, err);
     return rc ? rc : db_exec(&log->db, "opening", err, "PRAGMA query_only=1");
 }
 
@@ -408,7 +406,7 @@ int runlog_open_past(struct runlog **out, const char *path, int *past, struct er
     rc = rc ? rc : past_of(log, &alone, err);
     *past = rc > 0;
     rc = rc < 0 ? rc : db_open_apart(&log->db, alone, err);
-    rc = rc ? rc : log_ready(log, 1, err);
+    rc = rc ? rc : log_ready(log, err);
     if (*past && rc == -EINVAL)
         rc = err_set(err, -EBADMSG, "%s: before the damage of its log it was no run yet", path);
     if (rc)

@@ -47,8 +47,7 @@ extern const char *const runlog_phase_names[PHASES];
  *
  * A reader (read_only) can open the database where nothing can be written next to it: a
  * read-only mount, another user's folder, a full disk. It then reads the log, too, and keeps
- * writers away as runlog_lock_reading does. An older format is upgraded: by a writer in the
- * file, by a reader for itself. */
+ * writers away as runlog_lock_reading does. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 /* Opens the database of the run in the folder `dir` for reading. If there is none, a sentence
@@ -108,11 +107,12 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
 int runlog_unread(const struct runlog *log, struct err *err);
 int runlog_unset(struct runlog *log, const char *key, struct err *err);
 /* Mark a run as one whose rows older programs cannot read, whose arithmetic or sources they do not
- * know, or which has frozen or packed blocks. They refuse it from then on. */
+ * know, or which has frozen or packed blocks, or a base in place. They refuse it from then on. */
 int runlog_new_rows(struct runlog *log, struct err *err);
 int runlog_new_arithmetic(struct runlog *log, struct err *err);
 int runlog_new_frozen(struct runlog *log, struct err *err);
 int runlog_new_packed(struct runlog *log, struct err *err);
+int runlog_new_in_place(struct runlog *log, struct err *err);
 /* Makes the table of rewards, for a new run of pairs. */
 int runlog_new_pairs(struct runlog *log, struct err *err);
 /* Stores a notice (a fall-back, a skipped step, ...) with the time. */
@@ -224,3 +224,7 @@ int runlog_query(struct runlog *log, const char *sql,
 int runlog_ask(struct runlog *log,
                int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                struct err *err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Keeps the rows of a SELECT as the table `name` of this read-only connection, found by `columns`,
+ * for later questions. The file stays as it is. */
+int runlog_keep(struct runlog *log, const char *name, const char *columns, struct err *err,
+                const char *fmt, ...) __attribute__((format(printf, 5, 6)));

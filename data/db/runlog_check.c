@@ -3,8 +3,8 @@
  *
  * SQLite detects a torn page, and a table that contradicts its index, but not a value with a
  * flipped bit. Our checksums detect that, and a gap in the steps shows that rows were lost with
- * whole pages. A row without a checksum passes: its run is older than these. Repair never invents a
- * number: a step's numbers become NULL, and an evaluation's row is deleted. */
+ * whole pages. A row without a checksum passes: its run began before there were any. Repair never
+ * invents a number: a step's numbers become NULL, and an evaluation's row is deleted. */
 #include "data/db/runlog_parts.h"
 
 #include <math.h>

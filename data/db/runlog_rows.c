@@ -104,6 +104,11 @@ int runlog_new_packed(struct runlog *log, struct err *err)
     return schema_raise(&log->db, SCHEMA_PACKED, err);
 }
 
+int runlog_new_in_place(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_IN_PLACE, err);
+}
+
 int runlog_new_pairs(struct runlog *log, struct err *err)
 {
     return schema_pairs(&log->db, err);
@@ -176,6 +181,8 @@ int runlog_devices_forget(struct runlog *log, int from, struct err *err)
 
 /* ---- reports ---- */
 
+enum { QUESTION = 4096 };
+
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err)
@@ -204,7 +211,7 @@ int runlog_ask(struct runlog *log,
                int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                struct err *err, const char *fmt, ...)
 {
-    char    sql[4096];
+    char    sql[QUESTION];
     va_list ap;
 
     va_start(ap, fmt);
@@ -212,4 +219,19 @@ int runlog_ask(struct runlog *log,
     va_end(ap);
     assert(n >= 0 && (size_t)n < sizeof sql);
     return runlog_query(log, sql, row, ctx, err);
+}
+
+int runlog_keep(struct runlog *log, const char *name, const char *columns, struct err *err,
+                const char *fmt, ...)
+{
+    char    sql[QUESTION];
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(sql, sizeof sql, fmt, ap);
+    va_end(ap);
+    assert(n >= 0 && (size_t)n < sizeof sql);
+    return db_exec(&log->db, "a query", err, "PRAGMA query_only=0; CREATE TEMP TABLE %s AS %s;"
+                   " CREATE INDEX temp.%s_by ON %s (%s); PRAGMA query_only=1", name, sql, name,
+                   name, columns);
 }

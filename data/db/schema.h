@@ -4,18 +4,15 @@
 
 #include "data/db/db.h"
 
-/* Columns of the journal's one-row table, as they follow CREATE TABLE. The other tables are
- * ledger.c's alone. */
-extern const char schema_journal_state[];
-
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 
 /* Formats of runs that older programs would misread, and therefore must refuse: those whose rows
  * are conversations, those of newer arithmetic or of several sources, those with frozen blocks,
- * and those whose frozen blocks are packed.
+ * those whose frozen blocks are packed, and those whose frozen blocks lie in files of their own.
  * schema_raise gives the file this format, unless it has a higher one. */
-enum { SCHEMA_ROWS = 5, SCHEMA_ARITHMETIC = 6, SCHEMA_FROZEN = 7, SCHEMA_PACKED = 8 };
+enum { SCHEMA_ROWS = 5, SCHEMA_ARITHMETIC = 6, SCHEMA_FROZEN = 7, SCHEMA_PACKED = 8,
+       SCHEMA_IN_PLACE = 9 };
 int schema_raise(struct db *db, int format, struct err *err);
 /* Makes the table of a step's rewards, which only runs of pairs have. */
 int schema_pairs(struct db *db, struct err *err);
@@ -24,16 +21,11 @@ int schema_pairs(struct db *db, struct err *err);
  * hold rows. */
 void schema_guard(struct db *db);
 
-/* Refuses a database that is not a run, or that a newer program wrote. *version gets its format
- * version. */
-int schema_check(struct db *db, int *version, struct err *err);
+/* Refuses a database that is not a run, or whose format another siTrain reads. */
+int schema_check(struct db *db, struct err *err);
 
-/* Upgrades an older database to this version. A writer does so in the file, in one transaction.
- * A reader (read_only) does so for this connection alone. */
-int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
-
-/* Creates siTrain's views for this connection alone, once its tables are of this version. The
- * file's own views may have been changed. */
+/* Creates siTrain's views for this connection alone. The file's own views may have been
+ * changed. */
 int schema_views(struct db *db, struct err *err);
 /* Restricts the views of whole steps to steps from `step` on. The connection must be read-only. */
 int schema_views_since(struct db *db, uint64_t step, struct err *err);

@@ -5,12 +5,7 @@
 
 enum shell { BASH, ZSH, FISH };
 
-const char *opt_shells(size_t i)
-{
-    static const char *const names[] = { [BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish" };
-
-    return i < sizeof names / sizeof *names ? names[i] : NULL;
-}
+TABLE_WORDS(opt_shells, [BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish")
 
 static const char own_options[] = "--help --version --man --completion";
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "data/base/err.h"
+#include "data/base/table.h"
 
 enum opt_type {
     OPT_FLAG = 1, // int: 1 if given
@@ -37,18 +38,11 @@ struct opt_sizes   { uint64_t *item; size_t n; };
 struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
 
 /* Returns the i-th word, or NULL past the last. The file with the enum or the table of the words
- * owns this function. An option's value is an index into that table. */
+ * owns this function (TABLE_WORDS). An option's value is an index into that table. */
 typedef const char *opt_words(size_t i);
 
-/* OPT_WORDS(name, [ENUM] = "word", ...) defines such a function for words that belong to one
- * command or struct. */
-#define OPT_WORDS(name, ...)                                                                       \
-    static const char *name(size_t i)                                                              \
-    {                                                                                              \
-        static const char *const words[] = { __VA_ARGS__ };                                        \
-                                                                                                   \
-        return i < sizeof words / sizeof *words ? words[i] : NULL;                                 \
-    }
+/* The same for words that belong to one command or struct. */
+#define OPT_WORDS(name, ...) static TABLE_WORDS(name, __VA_ARGS__)
 
 /* How a run keeps an option. */
 enum opt_kept {

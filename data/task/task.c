@@ -3,6 +3,7 @@
 #include "data/task/task.h"
 
 #include "data/base/json.h"
+#include "data/base/table.h"
 #include "data/base/unpack.h"
 
 #include <strings.h>
@@ -235,11 +236,6 @@ static int own_by_number(const void *a, const void *b)
     return dx < dy ? -1 : dx > dy ? 1 : strcmp(x, y);
 }
 
-static int own_by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Refuses a word for a missing value among numbers, and -1 among the numbers of classes. */
 static int own_check_none(const struct own_task *o, struct err *err)
 {
@@ -295,7 +291,7 @@ static int own_settle(struct own_task *o, const char *path, struct err *err)
     if (n < 2)
         return err_misuse(err, "%s has one label only, '%.40s': to tell classes apart takes two",
                           path, o->text[0]);
-    qsort(o->text, n, sizeof *o->text, o->whole ? own_by_number : own_by_name);
+    qsort(o->text, n, sizeof *o->text, o->whole ? own_by_number : table_by_name);
     o->task = task_custom(o->text, n);
     return 0;
 }

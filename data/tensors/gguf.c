@@ -11,6 +11,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/grow.h"
 #include "data/base/round.h"
+#include "data/base/table.h"
 
 #include <strings.h>
 #include <unistd.h>
@@ -151,11 +152,6 @@ static int take_value(struct parsing *p, struct gguf_value *v, struct err *err)
     return rc;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const struct gguf_value *)a)->key, ((const struct gguf_value *)b)->key);
-}
-
 static int take_values(struct parsing *p, uint64_t n, struct err *err)
 {
     struct gguf *g = p->g;
@@ -169,7 +165,7 @@ static int take_values(struct parsing *p, uint64_t n, struct err *err)
     }
     if (rc || g->n_values == 0)
         return rc;
-    qsort(g->values, g->n_values, sizeof *g->values, by_key);
+    qsort(g->values, g->n_values, sizeof *g->values, table_by_name);
     for (size_t i = 1; i < g->n_values; i++)
         if (!strcmp(g->values[i - 1].key, g->values[i].key))
             return err_misuse(err, "%s: the key %s is there twice", g->path, g->values[i].key);
@@ -236,11 +232,6 @@ static int by_place(const void *a, const void *b)
     return (p->offset > q->offset) - (p->offset < q->offset);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct gguf_tensor *)a)->name, ((const struct gguf_tensor *)b)->name);
-}
-
 /* Checks the places of all tensors in the `bytes` of data, and makes offsets those of the file. */
 static int places_check(struct parsing *p, struct err *err)
 {
@@ -282,7 +273,7 @@ static int take_tensors(struct parsing *p, uint64_t n, struct err *err)
     rc = rc ? rc : places_check(p, err);
     if (rc || g->n_tensors == 0)
         return rc;
-    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, by_name);
+    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, table_by_name);
     for (size_t i = 1; i < g->n_tensors; i++)
         if (!strcmp(g->tensors[i - 1].name, g->tensors[i].name))
             return err_misuse(err, "%s: the tensor %s is there twice", g->path,
@@ -377,17 +368,14 @@ void gguf_close(struct gguf *g)
 
 const struct gguf_value *gguf_find(const struct gguf *g, const char *key)
 {
-    struct gguf_value sought = { .key = (char *)(uintptr_t)key };
-
-    return g->n_values ? bsearch(&sought, g->values, g->n_values, sizeof *g->values, by_key)
+    return g->n_values ? bsearch(&key, g->values, g->n_values, sizeof *g->values, table_by_name)
                        : NULL;
 }
 
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name)
 {
-    struct gguf_tensor sought = { .name = (char *)(uintptr_t)name };
-
-    return g->n_tensors ? bsearch(&sought, g->tensors, g->n_tensors, sizeof *g->tensors, by_name)
+    return g->n_tensors ? bsearch(&name, g->tensors, g->n_tensors, sizeof *g->tensors,
+                                  table_by_name)
                         : NULL;
 }
 

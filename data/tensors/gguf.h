@@ -16,7 +16,7 @@ enum gguf_kind {
 
 /* One key. The value's bytes begin at offset `at` of the header. */
 struct gguf_value {
-    char          *key;
+    char          *key;     // first member (table.h)
     enum gguf_kind kind;    // of one value, or of an array's elements
     int            is_array;
     uint64_t       n;       // elements of an array; 1 otherwise
@@ -32,7 +32,7 @@ enum gguf_type { GGUF_TYPE_F32 = 0, GGUF_TYPE_F16 = 1, GGUF_TYPE_Q8_0 = 8, GGUF_
 enum { GGUF_BLOCK = 32, GGUF_BLOCK_BYTES = 2 + GGUF_BLOCK, GGUF_DIMS = 4 };
 
 struct gguf_tensor {
-    char    *name;
+    char    *name;              // first member (table.h)
     uint32_t type;              // enum gguf_type, or the number of a type that is not read here
     int      n_dims;
     uint64_t dims[GGUF_DIMS];   // the fastest first: dims[0] elements are a row

@@ -13,6 +13,7 @@
 #include "data/base/grow.h"
 #include "data/base/json.h"
 #include "data/base/round.h"
+#include "data/base/table.h"
 #include "data/tensors/safetensors.h"
 
 #include <assert.h>
@@ -325,13 +326,6 @@ static int st_open_index(struct safetensors *s, const char *dir, const char *pat
     return rc ? rc : st_index_check(s, *map_root, path, err);
 }
 
-static int st_by_name(const void *a, const void *b)
-{
-    const struct st_tensor *p = a, *q = b;
-
-    return strcmp(p->name, q->name);
-}
-
 /* Sorts by name. Refuses a tensor that two shards have, and one that the index lists but its shard
  * lacks. */
 static int st_finish(struct safetensors *s, const char *dir, const json_t *map, struct err *err)
@@ -341,7 +335,7 @@ static int st_finish(struct safetensors *s, const char *dir, const json_t *map, 
 
     if (s->n == 0)
         return err_misuse(err, "%s holds no tensor", s->files[0].path);
-    qsort(s->tensors, s->n, sizeof *s->tensors, st_by_name);
+    qsort(s->tensors, s->n, sizeof *s->tensors, table_by_name);
     for (size_t i = 1; i < s->n; i++)
         if (!strcmp(s->tensors[i].name, s->tensors[i - 1].name))
             return err_misuse(err, "%s: tensor %s stands in two files, %s and %s", dir,
@@ -424,12 +418,17 @@ void safetensors_close(struct safetensors *s)
 
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name)
 {
-    struct st_tensor key = { .name = (char *)(uintptr_t)name };
-
-    return bsearch(&key, s->tensors, s->n, sizeof *s->tensors, st_by_name);
+    return bsearch(&name, s->tensors, s->n, sizeof *s->tensors, table_by_name);
 }
 
 /* ---- values ---- */
+
+int safetensors_fd(const struct safetensors *s, size_t file) { return s->files[file].fd; }
+
+const char *safetensors_path(const struct safetensors *s, size_t file)
+{
+    return s->files[file].path;
+}
 
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,
                      float *out, struct err *err)

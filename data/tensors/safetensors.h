@@ -9,7 +9,7 @@
 enum st_dtype { ST_F32, ST_F16, ST_BF16, ST_OTHER };
 
 struct st_tensor {
-    char         *name;
+    char         *name; // first member (table.h)
     enum st_dtype dtype;
     int           n_dims;
     uint64_t      dims[8];
@@ -56,6 +56,10 @@ int  safetensors_open_file(struct safetensors **out, const char *dir, const char
 void safetensors_close(struct safetensors *s);
 /* Returns the tensor of this name, or NULL. */
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name);
+
+/* An open file of the model: its descriptor, and its path. */
+int         safetensors_fd(const struct safetensors *s, size_t file);
+const char *safetensors_path(const struct safetensors *s, size_t file);
 
 /* Reads elements [first, first + n) of t as fp32 into out. */
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,

@@ -166,6 +166,20 @@ static int lies_across(const struct pretoken_special *s)
     return white && (white < s->n || s->single_word);
 }
 
+/* Appends a copy of a token. */
+static int special_append(struct specials *t, const struct pretoken_special *s, struct err *err)
+{
+    char *content = malloc(s->n);
+
+    if (!content || grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err)) {
+        free(content);
+        return err_set(err, -ENOMEM, "no memory for a special token");
+    }
+    t->list[t->n] = *s;
+    t->list[t->n++].content = memcpy(content, s->content, s->n);
+    return 0;
+}
+
 int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struct err *err)
 {
     struct specials *t = &p->turns[s->second ? 1 : 0];
@@ -174,20 +188,15 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
     assert(s->n > 0 && s->id >= 0);
     if (s->second && p->inner)
         return inner_special(p, s, err);
-    char *copy = malloc(s->n);
-    if (!copy || grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err)) {
-        free(copy);
-        return err_set(err, -ENOMEM, "no memory for a special token");
-    }
-    t->list[t->n] = *s;
-    t->list[t->n].content = memcpy(copy, s->content, s->n);
-    t->one_begin = t->n == 0 || t->one_begin == first ? first : -1;
+    int rc = special_append(t, s, err);
+    if (rc)
+        return rc;
+    t->one_begin = t->n == 1 || t->one_begin == first ? first : -1;
     t->begins[first] = 1;
     t->any_lstrip |= s->lstrip;
     t->across |= lies_across(s);
     t->lstrips[first] |= s->lstrip != 0;
     t->rstrips[(unsigned char)s->content[s->n - 1]] |= s->rstrip != 0;
-    t->n++;
     return 0;
 }
 
@@ -201,19 +210,8 @@ static int specials_copy(struct pretoken *to, const struct pretoken *p, struct e
         to->turns[turn] = p->turns[turn];
         to->turns[turn].list = NULL;
         to->turns[turn].n = to->turns[turn].cap = to->turns[turn].scan = 0;
-        for (size_t i = 0; i < p->turns[turn].n && !rc; i++) {
-            struct specials        *t = &to->turns[turn];
-            struct pretoken_special s = p->turns[turn].list[i];
-
-            rc = grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err);
-            char *content = rc ? NULL : malloc(s.n);
-            if (!rc && !content)
-                rc = err_set(err, -ENOMEM, "no memory for a special token");
-            if (rc)
-                break;
-            s.content = memcpy(content, s.content, s.n);
-            t->list[t->n++] = s;
-        }
+        for (size_t i = 0; i < p->turns[turn].n && !rc; i++)
+            rc = special_append(&to->turns[turn], &p->turns[turn].list[i], err);
     }
     return rc;
 }

@@ -123,9 +123,7 @@ static const struct run_said { const char *said; struct split_run run; } runs[] 
     { "\\p{N}", { SPLIT_NUMBERS, 1 } },
     { "\\p{N}{1,3}", { SPLIT_NUMBERS, 3 } },
     { "\\p{N}+", { SPLIT_NUMBERS, 0 } },
-    // from U+4E00 to U+9FA5, hiragana, katakana
-    { "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
-      { SPLIT_CHINESE_JAPANESE, 0 } },
+    { SPLIT_SAID_CHINESE_JAPANESE, { SPLIT_CHINESE_JAPANESE, 0 } },
 };
 
 const struct split_pattern *split_pattern_find(const char *said)

@@ -22,6 +22,8 @@ const char                 *split_pattern_names(void);
  * has at most `most` characters (0: any number). split_run_find finds one by its expression in
  * Hugging Face's files, or returns NULL. */
 enum split_set { SPLIT_NUMBERS, SPLIT_CHINESE_JAPANESE };
+#define SPLIT_SAID_CHINESE_JAPANESE /* from U+4E00 to U+9FA5, hiragana, katakana */                \
+    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"
 struct split_run { enum split_set set; size_t most; };
 const struct split_run *split_run_find(const char *said);
 

@@ -100,24 +100,25 @@ static int token_read(const struct adding *s, struct added_token *out, const jso
 
     if (!content || !*content)
         return err_misuse(err, "%s: an added token has no content", s->path);
-    *out = (struct added_token){
-        .content = content, .id = -1,
-        .special = special || json_is_true(json_object_get(v, "special")),
-        .lstrip = json_is_true(json_object_get(v, "lstrip")),
-        .rstrip = json_is_true(json_object_get(v, "rstrip")),
-        .single_word = json_is_true(json_object_get(v, "single_word"))
+    static const struct { const char *name; size_t at; } flags[] = {
+        { "special", offsetof(struct added_token, special) },
+        { "lstrip", offsetof(struct added_token, lstrip) },
+        { "rstrip", offsetof(struct added_token, rstrip) },
+        { "single_word", offsetof(struct added_token, single_word) },
+        { "normalized", offsetof(struct added_token, normalized) },
     };
-    static const char *const flags[] = { "special", "lstrip", "rstrip", "single_word",
-                                         "normalized" };
+    *out = (struct added_token){ .content = content, .id = -1 };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        const json_t *said = json_object_get(v, flags[i]);
+        const json_t *said = json_object_get(v, flags[i].name);
 
         if (said && !json_is_null(said) && !json_is_boolean(said))
             return err_misuse(err, "%s: added token %.100s sets %s to what is no true or false",
-                              s->path, out->content, flags[i]);
+                              s->path, content, flags[i].name);
+        *(int *)(void *)((char *)out + flags[i].at) = json_is_true(said);
     }
-    const json_t *flag = json_object_get(v, "normalized");
-    out->normalized = flag ? json_is_true(flag) : !out->special;
+    out->special |= special;
+    if (!json_object_get(v, "normalized"))
+        out->normalized = !out->special;
     return 0;
 }
 

@@ -61,40 +61,6 @@ static int config_agrees(const struct tokenizer_settings *s, const json_t *confi
 
 /* ---- the template ---- */
 
-static json_t *special_make(const char *name, int type)
-{
-    return json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", type);
-}
-
-/* Appends a text, with what is around it, to the pieces of a template. */
-static void text_append(json_t *pieces, const char *const around[2], const char *text, int type)
-{
-    if (around[0])
-        json_array_append_new(pieces, special_make(around[0], type));
-    json_array_append_new(pieces,
-                          json_pack("{s:{s:s, s:i}}", "Sequence", "id", text, "type_id", type));
-    if (around[1])
-        json_array_append_new(pieces, special_make(around[1], type));
-}
-
-/* Makes a template of these two special tokens. Each is NULL or in `added`. */
-static json_t *template_make(const struct added_tokens *added, const char *const around[2])
-{
-    json_t *single = json_array(), *pair = json_array(), *tokens = json_object();
-
-    text_append(single, around, "A", 0);
-    text_append(pair, around, "A", 0);
-    text_append(pair, around, "B", 1);
-    for (int i = 0; i < 2; i++)
-        if (around[i])
-            json_object_set_new(tokens, around[i],
-                                json_pack("{s:s, s:[I], s:[s]}", "id", around[i], "ids",
-                                          added_tokens_find(added, around[i])->id, "tokens",
-                                          around[i]));
-    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair",
-                     pair, "special_tokens", tokens);
-}
-
 /* Applies add_bos_token and add_eos_token, if one of them is set. */
 static int ends_set(struct tokenizer_settings *s, json_t *root, const struct added_tokens *added,
                     const json_t *config, const char *dir, struct err *err)
@@ -102,6 +68,7 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
     static const char *const names[2][2] = { { "add_bos_token", "bos_token" },
                                              { "add_eos_token", "eos_token" } };
     const char *around[2] = { NULL };
+    json_int_t  ids[2] = { 0 };
     int         said = 0;
 
     for (int i = 0; i < 2; i++) {
@@ -111,7 +78,11 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
         if (!json_is_true(v))
             continue;
         around[i] = tokenizer_role_name(added->roles, names[i][1]);
-        if (!around[i] || !added_tokens_find(added, around[i]))
+        const struct added_token *t = around[i] ? added_tokens_find(added, around[i]) : NULL;
+
+        if (t)
+            ids[i] = t->id;
+        else
             return err_misuse(err, "%s/tokenizer_config.json sets %s, but no file names the "
                               "tokenizer's %s", dir, names[i][0], names[i][1]);
     }
@@ -121,7 +92,7 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
     json_object_set_new(root, "post_processor", json_null());
     if (!around[0] && !around[1])
         return 0;
-    json_t *step = template_make(added, around);
+    json_t *step = tokenizer_template_make(around, ids);
 
     s->template = step;
     return json_object_set_new(root, "post_processor", step)

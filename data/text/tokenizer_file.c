@@ -62,6 +62,18 @@ char *name_encode(const struct byte_map *m, const struct token_entry *e)
     return name;
 }
 
+char *merge_encode(const struct byte_map *m, const struct tokenizer *t, size_t rank)
+{
+    char *left = name_encode(m, &t->entries[t->merges[rank].left]),
+         *right = name_encode(m, &t->entries[t->merges[rank].right]), *line = NULL;
+
+    if (!left || !right || asprintf(&line, "%s %s", left, right) < 0)
+        line = NULL;
+    free(left);
+    free(right);
+    return line;
+}
+
 /* ---- loading: vocabulary ---- */
 
 /* The id of a JSON value, or -1. */

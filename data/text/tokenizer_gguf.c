@@ -10,9 +10,6 @@
 #include "data/base/utf8.h"
 #include "data/text/tokenizer_parts.h"
 
-#define CHINESE_JAPANESE \
-    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"
-
 /* llama.cpp's own splitters of these names are the expressions of split.c. It does not normalize:
  * a text that is not in NFC gets other ids there. */
 static const struct gguf_split splits[] = {
@@ -24,7 +21,7 @@ static const struct gguf_split splits[] = {
     { { "smollm", "refact", "starcoder", "command-r", "codeshell", "exaone" }, "GPT-2",
       { "\\p{N}" }, 0, 0, 0 },
     { { "tekken" }, "Tekken", { NULL }, 0, 1, 1 },
-    { { "deepseek-v3" }, "DeepSeek-V3", { "\\p{N}{1,3}", CHINESE_JAPANESE }, 0, 0, 0 },
+    { { "deepseek-v3" }, "DeepSeek-V3", { "\\p{N}{1,3}", SPLIT_SAID_CHINESE_JAPANESE }, 0, 0, 0 },
 };
 enum { SPLITS = sizeof splits / sizeof *splits };
 
@@ -272,12 +269,6 @@ static int make_merges(struct reading *k, struct err *err)
 
 /* ---- the settings ---- */
 
-static json_t *split_step(const char *expression)
-{
-    return json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", expression,
-                     "behavior", "Isolated", "invert", 0);
-}
-
 static json_t *pre_tokenizer(const struct gguf_split *s)
 {
     int     own = strcmp(s->pattern, "GPT-2") == 0;
@@ -286,9 +277,9 @@ static json_t *pre_tokenizer(const struct gguf_split *s)
     for (size_t i = 0; i < 2 && s->runs[i]; i++)
         json_array_append_new(steps, own ? json_pack("{s:s, s:b}", "type", "Digits",
                                                      "individual_digits", 1)
-                                         : split_step(s->runs[i]));
+                                         : tokenizer_split_make(s->runs[i]));
     if (!own)
-        json_array_append_new(steps, split_step(split_pattern_said(s->pattern)));
+        json_array_append_new(steps, tokenizer_split_make(split_pattern_said(s->pattern)));
     json_array_append_new(steps, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
                                            "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
                                            own));
@@ -321,45 +312,22 @@ static json_t *decoder(const struct reading *k)
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 
-static void special_add(json_t *list, const char *name, int type)
-{
-    if (name)
-        json_array_append_new(list, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name,
-                                              "type_id", type));
-}
-
-/* The template that puts bos and eos around a text. NULL: there is none. */
+/* The template that puts bos and eos around a text; null if neither is put. */
 static json_t *template_of(const struct reading *k)
 {
-    static const char *const keys[] = { "tokenizer.ggml.bos_token_id",
-                                        "tokenizer.ggml.eos_token_id" };
-    const char *around[2] = { k->begins ? role(k, keys[0]) : NULL,
-                              k->ends ? role(k, keys[1]) : NULL };
-    json_t     *single = json_array(), *pair = json_array(), *tokens = json_object();
+    const char *around[2] = { k->begins ? role(k, "tokenizer.ggml.bos_token_id") : NULL,
+                              k->ends ? role(k, "tokenizer.ggml.eos_token_id") : NULL };
+    json_int_t  ids[2] = { 0 };
 
-    for (int i = 0; i < 3; i++) { // a text alone; then two
-        json_t *to = i ? pair : single;
-
-        special_add(to, around[0], i == 2);
-        json_array_append_new(to, json_pack("{s:{s:s, s:i}}", "Sequence", "id", i == 2 ? "B" : "A",
-                                            "type_id", i == 2));
-        special_add(to, around[1], i == 2);
-    }
     for (int i = 0; i < 2; i++)
         if (around[i])
-            json_object_set_new(tokens, around[i],
-                                json_pack("{s:s, s:[O], s:[s]}", "id", around[i], "ids",
-                                          json_object_get(k->vocab, around[i]), "tokens",
-                                          around[i]));
-    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair",
-                     pair, "special_tokens", tokens);
+            ids[i] = json_integer_value(json_object_get(k->vocab, around[i]));
+    return around[0] || around[1] ? tokenizer_template_make(around, ids) : json_null();
 }
 
 static int make_root(json_t **out, const struct reading *k, struct err *err)
 {
     const char *unknown = role(k, "tokenizer.ggml.unknown_token_id");
-    int         around = (k->begins && role(k, "tokenizer.ggml.bos_token_id")) ||
-                 (k->ends && role(k, "tokenizer.ggml.eos_token_id"));
 
     for (size_t i = 0; i < k->n && !k->split && !unknown; i++)
         unknown = k->types[i] == GGUF_TOKEN_UNKNOWN ? k->names[i] : NULL;
@@ -370,7 +338,7 @@ static int make_root(json_t **out, const struct reading *k, struct err *err)
         k->split ? k->split->nfc ? json_pack("{s:s}", "type", "NFC") : json_null()
                  : marks(k->prefix),
         "pre_tokenizer", k->split ? pre_tokenizer(k->split) : json_null(), "post_processor",
-        around ? template_of(k) : json_null(), "decoder", decoder(k), "model", "type", "BPE",
+        template_of(k), "decoder", decoder(k), "model", "type", "BPE",
         "dropout", "unk_token", k->split ? NULL : unknown, "continuing_subword_prefix",
         "end_of_word_suffix", "fuse_unk", !k->split, "byte_fallback", !k->split, "ignore_merges",
         k->split ? k->split->ignores_merges : 0, "vocab", k->vocab, "merges", k->merges);

@@ -156,16 +156,13 @@ static int put_merges(struct writing *k, struct err *err)
     byte_map_make(&map);
     gguf_put_array(k->w, "tokenizer.ggml.merges", GGUF_STRING, k->t->n_merges);
     for (size_t r = 0; r < k->t->n_merges && !rc; r++) {
-        char *left = name_encode(&map, &k->t->entries[k->t->merges[r].left]),
-             *right = name_encode(&map, &k->t->entries[k->t->merges[r].right]), *line = NULL;
+        char *line = merge_encode(&map, k->t, r);
 
-        if (!left || !right || asprintf(&line, "%s %s", left, right) < 0)
-            rc = err_set(err, -ENOMEM, "no memory for a tokenizer's merges");
-        else
+        if (line)
             gguf_add_text(k->w, line, strlen(line));
+        else
+            rc = err_set(err, -ENOMEM, "no memory for a tokenizer's merges");
         free(line);
-        free(left);
-        free(right);
     }
     return rc;
 }

@@ -146,27 +146,6 @@ static int merges_read(json_t **out, const char *path, struct err *err)
     return rc;
 }
 
-/* The rest of a tokenizer.json, as for GPT-2. */
-json_t *tokenizer_said_make(void)
-{
-    return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
-                     "s:{s:s, s:b, s:b, s:b}}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
-                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                     "use_regex", 1,
-                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
-                     0, "use_regex", 1, "decoder", "type", "ByteLevel", "add_prefix_space", 1,
-                     "trim_offsets", 1, "use_regex", 1);
-}
-
-/* The model of a tokenizer.json, as for GPT-2. */
-json_t *tokenizer_model_make(void)
-{
-    return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
-                     "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
-                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
-}
-
 /* Sets the steps of the kind in a tokenizer.json for GPT-2. */
 static void steps_set(json_t *root, const struct kind *k, int prefix)
 {
@@ -182,11 +161,9 @@ static void steps_set(json_t *root, const struct kind *k, int prefix)
     if (!k->expression)
         return;
     json_object_set_new(level, "use_regex", json_false());
-    json_object_set_new(
-        root, "pre_tokenizer",
-        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, O]}", "type", "Sequence", "pretokenizers",
-                  "type", "Split", "pattern", "Regex", split_pattern_said(k->expression),
-                  "behavior", "Isolated", "invert", 0, level));
+    json_object_set_new(root, "pre_tokenizer",
+                        json_pack("{s:s, s:[o, O]}", "type", "Sequence", "pretokenizers",
+                                  tokenizer_split_make(split_pattern_said(k->expression)), level));
 }
 
 int pair_read(json_t **root, json_t **roles, const json_t *config, const char *dir,

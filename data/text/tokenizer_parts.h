@@ -6,7 +6,7 @@
  * and saves. tokenizer_settings.c reads the settings of tokenizer.json, and tokenizer_config.c
  * the changes by tokenizer_config.json. tokenizer_added.c reads the added tokens,
  * tokenizer_template.c the template around a text. tokenizer_decode.c decodes. tokenizer_pair.c
- * and tokenizer_vocab_txt.c read older files. */
+ * and tokenizer_vocab_txt.c read older files, for which tokenizer_json.c makes what they lack. */
 #pragma once
 
 #include "data/text/heap.h"
@@ -144,6 +144,9 @@ struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t by
 void byte_map_make(struct byte_map *m);
 /* Returns the name of a token as written in the files; caller frees. NULL: no memory. */
 char *name_encode(const struct byte_map *m, const struct token_entry *e);
+/* Returns the merge of this rank as a line of merges.txt, "left right"; caller frees. NULL: no
+ * memory. */
+char *merge_encode(const struct byte_map *m, const struct tokenizer *t, size_t rank);
 /* Writes the bytes of name[0..n) to out, which has room for n. Returns their number, or -1 if a
  * character of the name is not a mapped byte. */
 long name_decode(const struct byte_map *m, const char *name, size_t n, char *out);
@@ -237,9 +240,14 @@ int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
 int pair_read(json_t **root, json_t **roles, const json_t *config, const char *dir,
               const char *first, const char *second, struct err *err);
 
-/* Make GPT-2's tokenizer.json without its model, and its model without tokens. */
+/* Make GPT-2's tokenizer.json without its model, its model without tokens, and the step of a
+ * pre_tokenizer that splits by an expression. */
 json_t *tokenizer_said_make(void);
 json_t *tokenizer_model_make(void);
+json_t *tokenizer_split_make(const char *expression);
+/* Makes a TemplateProcessing of the special tokens before and behind each text, with their ids.
+ * Each may be NULL. */
+json_t *tokenizer_template_make(const char *const around[2], const json_int_t ids[2]);
 
 /* Makes a tokenizer.json of BERT's older files: vocab.txt (`path`), and tokenizer_config.json in
  * dir (`config`, or NULL). Caller decrefs *root. */

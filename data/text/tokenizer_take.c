@@ -41,20 +41,15 @@ static int ids_make(struct taking *k)
 
 static int merges_make(struct taking *k)
 {
-    const struct tokenizer *t = k->t;
-
     if (k->merges)
         return 0;
     k->merges = json_object();
-    for (size_t r = 0; r < t->n_merges; r++) {
-        char *left = name_encode(&k->map, &t->entries[t->merges[r].left]),
-             *right = name_encode(&k->map, &t->entries[t->merges[r].right]), *line = NULL;
+    for (size_t r = 0; r < k->t->n_merges; r++) {
+        char *line = merge_encode(&k->map, k->t, r);
 
-        if (left && right && asprintf(&line, "%s %s", left, right) >= 0)
+        if (line)
             json_object_set_new(k->merges, line, json_true());
         free(line);
-        free(left);
-        free(right);
     }
     return k->merges == NULL;
 }

@@ -437,12 +437,21 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
     return rc;
 }
 
+int tokens_writer_flush(struct tokens_writer *w, struct err *err)
+{
+    int rc = append_flush(&w->ids, err);
+
+    return rc || !fdatasync(w->ids.f.fd)
+               ? rc : err_set(err, -errno, "fsync %s: %s", w->ids.f.temp, strerror(errno));
+}
+
+/* The ids are durable before the header, so that a kill between costs nothing but the last save. */
 int tokens_writer_commit(struct tokens_writer *w, struct err *err)
 {
     int     fits = w->count <= INT32_MAX;
     int32_t header[LLMC_HEADER_BYTES / 4] = { w->format->magic, w->format->version,
                                               fits ? (int32_t)w->count : COUNT_BEHIND };
-    int     rc = append_flush(&w->ids, err);
+    int     rc = tokens_writer_flush(w, err);
 
     memcpy((char *)header + sizeof(struct llmc_header), mark, sizeof mark);
     if (!fits)
@@ -471,14 +480,12 @@ int tokens_writer_save(struct tokens_writer *w, const void *state, struct err *e
 {
     const char  *path = w->ids.f.temp;
     struct saved s;
-    int          rc = append_flush(&w->ids, err);
+    int          rc = tokens_writer_flush(w, err);
 
     memset(&s, 0, sizeof s);
     s.number = w->saves + 1;
     memcpy(s.state, state, sizeof s.state);
     s.sum = saved_sum(&s);
-    if (!rc && fdatasync(w->ids.f.fd))
-        rc = err_set(err, -errno, "fsync %s: %s", path, strerror(errno));
     rc = rc ? rc : file_pwrite(w->ids.f.fd, &s, sizeof s, s.number % 2 * SAVED_AT, path, err);
     if (!rc && fdatasync(w->ids.f.fd))
         rc = err_set(err, -errno, "fsync %s: %s", path, strerror(errno));
@@ -519,6 +526,32 @@ int tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
     rc = append_go(&w->ids, &left, LLMC_HEADER_BYTES, err);
     if (rc)
         tokens_writer_keep(w);
+    return rc ? rc : 1;
+}
+
+static int is_so_long(void *ctx, int fd)
+{
+    const struct tokens_writer *w = ctx;
+    struct stat                 st;
+
+    return !fstat(fd, &st) &&
+           (uint64_t)st.st_size == LLMC_HEADER_BYTES + w->count * w->format->width;
+}
+
+int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, struct err *err)
+{
+    struct tokens_writer w;
+    struct file_new      left;
+
+    writer_begin(&w, vocab);
+    w.count = count;
+    int rc = file_new_find(&left, path, is_so_long, &w, err);
+
+    if (rc <= 0)
+        return rc;
+    rc = append_go(&w.ids, &left, (uint64_t)LLMC_HEADER_BYTES + count * w.format->width, err);
+    rc = rc ? rc : tokens_writer_commit(&w, err);
+    append_close(&w.ids);
     return rc ? rc : 1;
 }
 

@@ -103,7 +103,7 @@ SIMD_CLONES static void columns_scale(float *restrict x, const float *restrict b
 static void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
                                const struct head *hd, size_t i0)
 {
-    words_transpose(scratch, (const word *)x, hd->width, TILE, TILE);
+    words_transpose(scratch, hd->width, (const word *)x, TILE, hd->width, TILE);
     tile_store(dtype_at(out, hd->dt, i0 * stride), hd->dt, stride, (const float *)scratch,
                hd->width, size_min(hd->T - i0, TILE), hd->hs);
 }
@@ -127,7 +127,8 @@ static void query_begin(const struct forward_tiles *t, const struct query_tile *
                         const struct head *hd, size_t i0)
 {
     tile_load(t->k, hd, hd->q, hd->stride, i0);
-    words_transpose(q->qt, t->k, TILE, hd->width / hd->form->depth, hd->width / hd->form->depth);
+    words_transpose(q->qt, TILE, t->k, hd->width / hd->form->depth, TILE,
+                    hd->width / hd->form->depth);
     memset(q->o, 0, sizeof(float) * TILE * hd->width);
     for (size_t i = 0; i < TILE; i++) {
         q->max[i] = -FLT_MAX; // finite, because a window's first tile may have no key for a query
@@ -379,8 +380,8 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
 
     tile_load(t->q, hd, hd->q, hd->stride, i0);
     tile_load(t->dout, hd, dout, hd->C, i0);
-    words_transpose(t->qt, t->q, TILE, ld, ld);
-    words_transpose(t->doutt, t->dout, TILE, ld, ld);
+    words_transpose(t->qt, TILE, t->q, ld, TILE, ld);
+    words_transpose(t->doutt, TILE, t->dout, ld, TILE, ld);
     const word *q_fold = tile_fold(t->q_fold, hd, t->q);
     const word *dout_fold = tile_fold(t->dout_fold, hd, t->dout);
     memset(t->dq, 0, sizeof(float) * TILE * hd->width);

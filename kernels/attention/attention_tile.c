@@ -34,8 +34,8 @@ struct operand tile_columns(word *out, word *folded, const struct head *hd, cons
 {
     if (!hd->form->contiguous)
         return tile_columns_at(hd, tile_fold(out, hd, rows));
-    words_transpose(out, tile_fold(folded, hd, rows), TILE / hd->form->depth, hd->width,
-                    hd->width);
+    words_transpose(out, TILE / hd->form->depth, tile_fold(folded, hd, rows), hd->width,
+                    TILE / hd->form->depth, hd->width);
     return tile_columns_at(hd, out);
 }
 

@@ -13,7 +13,8 @@
 const char *matmul_engine_name(size_t e)
 {
     static const char *const names[] = {
-        [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn", NULL,
+        [MATMUL_AUTO] = "auto", [MATMUL_OPENBLAS] = "openblas", [MATMUL_ONEDNN] = "onednn",
+        [MATMUL_SITRAIN] = "sitrain", NULL,
     };
 
     return names[e];
@@ -114,6 +115,8 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
     int rc = -ENOTSUP;
 
     *out = NULL;
+    if (engine == MATMUL_SITRAIN)
+        return matmul_open_engine(out, &matmul_sitrain, shapes, n_shapes, threads, err);
     if (engine == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
     else if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_ONEDNN)

@@ -8,7 +8,7 @@
 #include "data/base/dtype.h"
 #include "data/base/err.h"
 
-enum matmul_engine { MATMUL_AUTO, MATMUL_OPENBLAS, MATMUL_ONEDNN };
+enum matmul_engine { MATMUL_AUTO, MATMUL_OPENBLAS, MATMUL_ONEDNN, MATMUL_SITRAIN };
 
 enum matmul_form {
     MATMUL_NN, // C(m,n) = A(m,k) B(k,n)      forward: y = x W

@@ -17,7 +17,7 @@ struct matmul_ops {
 
 /* Without oneDNN in the build, this symbol is undefined (weak). */
 extern const struct matmul_ops matmul_onednn __attribute__((weak));
-extern const struct matmul_ops matmul_openblas;
+extern const struct matmul_ops matmul_openblas, matmul_sitrain;
 
 /* matmul_open with any engine. */
 int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,

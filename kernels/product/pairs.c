@@ -56,8 +56,8 @@ static void pack_transposed(bf16 *out, const bf16 *x, const struct pairs *p)
 #pragma omp parallel for schedule(dynamic)
     for (size_t j = 0; j < p->n / p->wide; j++)
         for (size_t i = 0; i < p->k / PAIRS_ROWS; i++)
-            words_transpose(block_at(out, p, i, j), words + j * p->wide * row + i * WORDS,
-                            p->wide, WORDS, row);
+            words_transpose(block_at(out, p, i, j), p->wide,
+                            words + j * p->wide * row + i * WORDS, row, p->wide, WORDS);
 }
 
 void pairs_pack(bf16 *out, const bf16 *x, const struct pairs *p)

@@ -19,7 +19,7 @@
 #include "data/base/err.h"
 #include "kernels/attention/rope.h"
 #include "model/arch/hf_keys.h"
-#include "model/arch/ways.h"
+#include "model/arch/placement.h"
 
 /* Frozen parameters: they are read, but not trained. They have no gradient, and a block without
  * trained parameters has no gradient at all. tensors: bit t freezes tensor t of the family's

@@ -239,8 +239,8 @@ static void mlp_backward(const struct layer *l)
     layer_gradient(l, DOWN, w->act, dy);
 
     layernorm_apply(w->ln, &mid);
-    layer_gradient(l, FC, w->ln, w->dfc);
     layer_back(l, FC, w->proj, w->dfc);
+    layer_gradient(l, FC, w->ln, w->dfc);
     residual_add(l->dx, l->dx, w->proj, l->n * g->n_embd);
 }
 
@@ -251,8 +251,8 @@ static void mid_backward(const struct layer *l)
     struct layernorm norm = norm_1(l);
     const void *dy = sum_backward(l, BERT_NORM_1_W, &norm, BERT_O_B, &l->drop_attn_proj);
 
-    layer_gradient(l, ATTN_PROJ, l->attn.at[ATTN_OUT], dy);
     layer_back(l, ATTN_PROJ, l->dattn, dy);
+    layer_gradient(l, ATTN_PROJ, l->attn.at[ATTN_OUT], dy);
 }
 
 /* Adds the gradient of x through attention to dx. */
@@ -263,8 +263,8 @@ static void qkv_backward(const struct layer *l)
     // the three biases stand one after the other
     colsum_add(layer_grad(l, BERT_Q_B), NULL, l->dqkv, l->m->o.dtype, l->n, arch_dim(g, DIM_QKV),
                l->w->sums);
-    layer_gradient(l, QKV, input(l), l->dqkv);
     layer_back(l, QKV, l->w->proj, l->dqkv);
+    layer_gradient(l, QKV, input(l), l->dqkv);
     residual_add(l->dx, l->dx, l->w->proj, l->n * g->n_embd);
 }
 

@@ -234,8 +234,8 @@ static void mid_backward(const struct layer *l)
 
     if (l->drop_attn_proj.p > 0)
         dy = layer_proj_back(l, GPT2_ATTN_PROJ_B, &l->drop_attn_proj);
-    layer_gradient(l, ATTN_PROJ, l->attn.at[ATTN_OUT], dy);
     layer_back(l, ATTN_PROJ, l->dattn, dy);
+    layer_gradient(l, ATTN_PROJ, l->attn.at[ATTN_OUT], dy);
 }
 
 /* Adds the gradient of x through attention to dx. */

@@ -166,7 +166,7 @@ static void qkv_forward(const struct layer *l)
     layer_product(l, QKV, l->attn.at[normed ? RAW : ATTN_QKV], l->w->ln);
     if (normed)
         heads_forward(l);
-    layer_turn(l, l->attn.at[ATTN_QKV], rope_forward);
+    layer_rotate(l, l->attn.at[ATTN_QKV], rope_forward);
 }
 
 /* x_mid = x + attn Wo'. Also computes rms_2(x_mid). */
@@ -266,8 +266,8 @@ static void mid_backward(const struct layer *l)
 
     if (l->m->o.config.arch->post_norms)
         dy = gave_backward(l, LLAMA_POST_1, &post);
-    layer_gradient(l, O_PROJ, l->attn.at[ATTN_OUT], dy);
     layer_back(l, O_PROJ, l->dattn, dy);
+    layer_gradient(l, O_PROJ, l->attn.at[ATTN_OUT], dy);
 }
 
 /* Turns gradients of normalised heads into those of RAW. */
@@ -289,7 +289,7 @@ static void qkv_backward(const struct layer *l)
     const struct model_config *g = &l->m->o.config;
     struct rmsnorm             norm = norm_1(l);
 
-    layer_turn(l, l->dqkv, rope_backward);
+    layer_rotate(l, l->dqkv, rope_backward);
     if (g->qk_norm)
         heads_backward(l);
     if (g->qkv_bias) // the three biases stand one after the other

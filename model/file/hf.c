@@ -71,9 +71,9 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
                       "AutoModelForCausalLM", name, slash ? slash + 1 : name);
 }
 
-/* Refuses a folder that has only PyTorch's own format, because such files hold a program's objects,
- * not plain data. */
-static int refuse_pickle(const char *dir, const struct model_config *g, struct err *err)
+/* Refuses a folder without safetensors. PyTorch's own files hold a program's objects, not plain
+ * data. */
+static int refuse_files(const char *dir, const struct model_config *g, struct err *err)
 {
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
     char                     hint[HF_HINT], to[128];
@@ -87,7 +87,7 @@ static int refuse_pickle(const char *dir, const struct model_config *g, struct e
             return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s",
                               dir, names[i],
                               hint_write(hint, "", hf_class(g), from, to));
-    return 0;
+    return hf_refuse_exported(dir, err);
 }
 
 /* Writes the families' names, for a message. */
@@ -415,7 +415,9 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
 
 /* ---- the folder ---- */
 
-int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
+/* verify: look at the data, too. */
+static int open_as(struct hf **out, const char *dir, int verify, const struct watch *watch,
+                   struct err *err)
 {
     struct hf        *h = calloc(1, sizeof *h);
     struct hf_tensors t;
@@ -427,7 +429,7 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
 
     if (gguf)
         rc = gguf_model_open(&h->gguf, dir, &h->config, err);
-    rc = rc || gguf ? rc : refuse_pickle(dir, &h->config, err);
+    rc = rc || gguf ? rc : refuse_files(dir, &h->config, err);
     rc = rc || gguf ? rc : safetensors_open(&h->st, dir, err);
     if (!rc && !gguf) {
         h->tensor = calloc(arch_blocks(&h->config) * h->config.arch->n_params, sizeof *h->tensor);
@@ -435,14 +437,24 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
         rc = h->tensor ? hf_tensors_find(&t, err)
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
-    rc = rc || gguf ? rc : safetensors_verify(h->st, watch, err);
-    rc = rc || gguf ? rc : hf_tensors_same(&t, err);
+    rc = rc || gguf || !verify ? rc : safetensors_verify(h->st, watch, err);
+    rc = rc || gguf || !verify ? rc : hf_tensors_same(&t, err);
     if (rc) {
         hf_close(h);
         return rc;
     }
     *out = h;
     return 0;
+}
+
+int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
+{
+    return open_as(out, dir, 1, watch, err);
+}
+
+int hf_open_known(struct hf **out, const char *dir, struct err *err)
+{
+    return open_as(out, dir, 0, NULL, err);
 }
 
 void hf_close(struct hf *h)
@@ -470,6 +482,15 @@ struct hf_files hf_files(const struct hf *h)
 
 uint32_t hf_sum(const struct hf *h) { return h->gguf ? gguf_model_sum(h->gguf) : h->st->sum; }
 
+const struct safetensors *hf_tensor_files(const struct hf *h) { return h->st; }
+
+struct hf_place hf_place(const struct hf *h, size_t block, size_t first)
+{
+    struct arch_place at = arch_place(&h->config, block, first);
+
+    return (struct hf_place){ h->tensor[block * h->config.arch->n_params + at.t], at.in, at.left };
+}
+
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     struct hf *h = ctx;
@@ -480,12 +501,9 @@ static int source_read(void *ctx, size_t block, size_t first, size_t n, float *o
         struct arch_place at = arch_place(&h->config, block, first);
 
         count = size_min(at.left, n);
-        if (h->gguf) {
-            rc = gguf_model_read(h->gguf, block, at.t, at.in, count, out, err);
-            continue;
-        }
-        rc = safetensors_read(h->st, h->tensor[block * h->config.arch->n_params + at.t], at.in,
-                              count, out, err);
+        rc = h->gguf ? gguf_model_read(h->gguf, block, at.t, at.in, count, out, err)
+                     : safetensors_read(h->st, hf_place(h, block, first).tensor, at.in, count, out,
+                                        err);
     }
     return rc;
 }

@@ -24,10 +24,12 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
 /* Refuse known inputs of other kinds, in hf_other.c; 0 or a misuse. hf_refuse_other: an adapter
  * folder (peft.h) without a config.json, or a folder with a GGUF file alone. hf_refuse_adapter: any
- * adapter folder, where only a model will do. hf_refuse_quantized: a model with quantized
+ * adapter folder, where only a model will do. hf_refuse_exported: a folder with another
+ * program's files of parameters alone. hf_refuse_quantized: a model with quantized
  * parameters; k: the config.json in dir. */
 int hf_refuse_other(const char *path, struct err *err);
 int hf_refuse_adapter(const char *path, struct err *err);
+int hf_refuse_exported(const char *dir, struct err *err);
 int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err);
 
 /* Reads dir/config.json alone. A variant that this program does not compute is refused, and the
@@ -58,6 +60,8 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
  * program's own exports are verified, which reads all tensors. watch: is told of the progress;
  * may be NULL. */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
+/* The same, without a look at data and without checksums: the caller compares the files itself. */
+int  hf_open_known(struct hf **out, const char *dir, struct err *err);
 void hf_close(struct hf *h); // NULL is allowed
 const struct model_config *hf_model(const struct hf *h);
 /* Its files: their tensors and bytes, and whether all of them have siTrain's checksums. */
@@ -68,6 +72,13 @@ uint32_t hf_sum(const struct hf *h); // checksum of all tensors' checksums and n
 /* The parameters by blocks, as fp32. h must outlive the source. Only one thread at a time may
  * read. */
 struct params_source hf_source(struct hf *h);
+
+/* Where the parameters lie: the tensor that has parameter `first` of a block, the number of that
+ * parameter in the tensor, and how many follow it there in order. NULL: the model is a GGUF file,
+ * whose tensors are not read in place. */
+struct hf_place { const struct st_tensor *tensor; size_t in, n; };
+const struct safetensors *hf_tensor_files(const struct hf *h);
+struct hf_place           hf_place(const struct hf *h, size_t block, size_t first);
 
 /* Copies the tokenizer files that exist in `from` to the folder `to`. *copied is their number.
  * `from` is a run's folder, filled by tokenizer_take. Its files are not checked again, and links

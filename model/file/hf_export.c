@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16 };
+enum { BUFFER = 1 << 16 };
 
 /* ---- the tokenizer ---- */
 
@@ -286,9 +286,9 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
                        size_t shard, uint64_t *done, struct err *err)
 {
     struct safetensors_writer w = { 0 };
-    float                    *piece = malloc(PIECE * sizeof *piece);
+    float                    *buffer = malloc(BUFFER * sizeof *buffer);
     char                      path[HF_PATH_BYTES], name[SHARD_NAME];
-    int                       rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
+    int                       rc = buffer ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
     shard_name(name, s, shard);
     rc = rc ? rc : hf_path(path, dir, name, err);
@@ -300,15 +300,15 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
         for (size_t at = 0, n; p->shard == shard && at < p->n && !rc; at += n) {
             struct arch_spot spot = arch_spot(&x->config, p->block, p->t, at);
 
-            n = size_min(spot.left, PIECE);
-            rc = x->source.read(x->source.ctx, spot.block, spot.i, n, piece, err);
-            rc = rc ? rc : safetensors_writer_add(&w, piece, n, err);
+            n = size_min(spot.left, BUFFER);
+            rc = x->source.read(x->source.ctx, spot.block, spot.i, n, buffer, err);
+            rc = rc ? rc : safetensors_writer_add(&w, buffer, n, err);
             rc = rc ? rc : watch_look(x->watch, *done += n, arch_total(&x->config), err);
         }
     }
     rc = rc ? rc : safetensors_writer_commit(&w, err);
     safetensors_writer_close(&w);
-    free(piece);
+    free(buffer);
     return rc;
 }
 

@@ -64,17 +64,33 @@ int hf_refuse_adapter(const char *path, struct err *err)
                       "merges it into its model", path, path, path);
 }
 
+int hf_refuse_exported(const char *dir, struct err *err)
+{
+    static const struct { const char *name, *of; } files[] = {
+        { "model.onnx", "an ONNX model" }, { "decoder_model.onnx", "an ONNX model" },
+        { "decoder_model_merged.onnx", "an ONNX model" }, { "onnx", "an ONNX model" },
+        { "tf_model.h5", "a TensorFlow model" },
+        { "flax_model.msgpack", "a Flax model" }, { "openvino_model.xml", "an OpenVINO model" } };
+
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (hf_has(dir, files[i].name))
+            return err_misuse(err, "%.200s has %s (%s), but no model.safetensors, which is read "
+                              "here: begin with the model that it was made from", dir, files[i].of,
+                              files[i].name);
+    return 0;
+}
+
 /* ---- quantized models ---- */
 
-/* How models are quantized: the word in config.json, its name, and what converts them: the library
- * that the method needs, gptqmodel's converter, or NULL. */
+/* How models are quantized: the word in config.json, its name, and the packages that convert them;
+ * NULL: none does. MLX's files have no word. */
 static const struct quantized { const char *method, *name, *by; } quantized[] = {
     { "gptq", "GPTQ", "gptqmodel" }, { "awq", "AWQ", "gptqmodel" },
     { "compressed-tensors", "compressed-tensors", "gptqmodel compressed-tensors" },
     { "fp8", "FP8", "gptqmodel" }, { "fbgemm_fp8", "FP8 (FBGEMM)", NULL },
     { "mxfp4", "MXFP4", "gptqmodel" }, { "bitsandbytes", "bitsandbytes", "bitsandbytes" },
-    { "hqq", "HQQ", NULL }, { "torchao", "torchao", NULL }, { "quanto", "Quanto", NULL },
-    { "auto-round", "AutoRound", NULL }, { "bitnet", "BitNet", NULL },
+    { "mlx", "MLX", "mlx-lm" }, { "hqq", "HQQ", NULL }, { "torchao", "torchao", NULL },
+    { "quanto", "Quanto", NULL }, { "auto-round", "AutoRound", NULL }, { "bitnet", "BitNet", NULL },
 };
 
 /* Writes the end of the sentence: the command that makes a folder of plain numbers. */
@@ -90,6 +106,10 @@ static void dequantize(char *out, size_t size, const struct quantized *q, const 
                  "(M.from_pretrained('%.100s').dequantize(), "
                  "AutoTokenizer.from_pretrained('%.100s'))]\" makes the folder %.100s-plain (pip "
                  "install torch transformers bitsandbytes)", path, path, path, path);
+    else if (!strcmp(q->by, "mlx-lm"))
+        snprintf(out, size, "python3 -m mlx_lm convert --dequantize --hf-path '%.100s' --mlx-path "
+                 "'%.100s-plain' makes the folder %.100s-plain (pip install mlx-lm, on "
+                 "Linux with 'mlx[cpu]')", path, path, path);
     else
         snprintf(out, size, "python3 -c \"from gptqmodel.utils.model_dequant import "
                  "dequantize_model as d; d('%.100s', '%.100s-plain')\" makes the folder "
@@ -98,22 +118,26 @@ static void dequantize(char *out, size_t size, const struct quantized *q, const 
 
 int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err)
 {
-    const json_t *settings = json_object_get(k->config, "quantization_config");
+    const json_t *mlx = json_object_get(k->config, "quantization"),
+                 *settings = json_object_get(k->config, "quantization_config");
     const char   *method = json_str(settings, "quant_method");
     char          end[768];
     size_t        i = 0;
 
-    if (!hf_key_has(k, "quantization_config"))
+    if (!hf_key_has(k, "quantization_config") && !hf_key_has(k, "quantization"))
         return 0;
     // the first files of bitsandbytes do not name it
     if (!*method && (json_flag(settings, "load_in_4bit", 0) ||
                      json_flag(settings, "load_in_8bit", 0)))
         method = "bitsandbytes";
+    if (!*method && json_is_integer(json_object_get(mlx, "group_size")))
+        method = "mlx"; // its files name no method
     while (i < sizeof quantized / sizeof *quantized && strcmp(method, quantized[i].method))
         i++;
     const struct quantized *q = i < sizeof quantized / sizeof *quantized ? &quantized[i] : NULL;
     dequantize(end, sizeof end, q, dir);
     return err_misuse(err, "%.200s: a model that is quantized with %.40s "
-                      "(\"quantization_config\"), which cannot be trained: %s", k->path,
-                      q ? q->name : *method ? method : "an unknown method", end);
+                      "(\"%s\"), which cannot be trained: %s", k->path,
+                      q ? q->name : *method ? method : "an unknown method",
+                      settings ? "quantization_config" : "quantization", end);
 }

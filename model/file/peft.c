@@ -264,6 +264,43 @@ static int find_targets(uint64_t *targets, const struct safetensors *st,
                                  g->arch->title, st->tensors[0].name);
 }
 
+/* Whether a list of modules has this one: by its name, or by the end of its name. */
+static int names_module(const json_t *list, const char *module, size_t n)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        size_t        m = json_string_length(v);
+
+        if (json_is_string(v) && m <= n && !memcmp(module + n - m, json_string_value(v), m) &&
+            (m == n || module[n - m - 1] == '.'))
+            return 1;
+    }
+    return 0;
+}
+
+/* Refuses tensors of modules that "target_modules" does not name: peft leaves such tensors out. A
+ * pattern is not compared. */
+static int targets_refuse(const struct safetensors *st, const struct hf_keys *k, struct err *err)
+{
+    static const char end[] = ".lora_A.weight";
+    const json_t     *list = json_object_get(k->config, "target_modules");
+    const size_t      prefix = strlen(PEFT_PREFIX), suffix = strlen(end);
+
+    for (size_t i = 0; i < st->n && json_array_size(list); i++) {
+        const char *name = st->tensors[i].name;
+        size_t      n = strlen(name);
+
+        if (n <= prefix + suffix || strcmp(name + n - suffix, end))
+            continue;
+        n -= prefix + suffix;
+        if (!names_module(list, name + prefix, n))
+            return err_misuse(err, "%s: \"target_modules\" does not name %.*s, of which " PEFT_MODEL
+                              " has an adapter: peft would leave that out. Name the module, or "
+                              "remove its tensors", k->path, (int)size_min(n, 100), name + prefix);
+    }
+    return 0;
+}
+
 /* A model's folder has no adapter_model.bin read, because such files hold a program's objects. */
 static int open_file(struct safetensors **out, const char *dir, struct err *err)
 {
@@ -326,6 +363,7 @@ int peft_config(struct model_config *g, const char *dir, struct err *err)
     rc = rc ? rc : open_file(&st, dir, err);
     rc = rc ? rc : take_head(g, st, &k, dir, err);
     rc = rc ? rc : saved_refuse(g, &k, err);
+    rc = rc ? rc : targets_refuse(st, &k, err);
     if (!rc) {
         struct model_config any = *g;
 

@@ -63,12 +63,12 @@ void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T)
 }
 
 /* Columns of the adapters' widest input or output, and of their widest output that is a part of a
- * product's. */
-struct widths { size_t any, part; };
+ * product's. `tensors`: most tensors of an adapted matrix. */
+struct widths { size_t any, part, tensors; };
 
 static struct widths adapter_widths(const struct model_config *g)
 {
-    struct widths w = { 0, 0 };
+    struct widths w = { 0 };
 
     for (size_t m = 0; m < g->arch->n_matrices; m++) {
         struct arch_matrix of = arch_matrix(g, m);
@@ -79,6 +79,7 @@ static struct widths adapter_widths(const struct model_config *g)
 
             w.any = size_max(w.any, size_max(out, in));
             w.part = size_max(w.part, of.n > 1 ? out : 0);
+            w.tensors = size_max(w.tensors, out ? of.n : 0);
         }
     }
     return w;
@@ -94,7 +95,9 @@ void acts_lay_adapter(struct arena *a, struct acts_work *w, const struct model_o
         return;
     w->adapter.wide = arena_take(a, R * widths.any * sizeof(float));
     w->adapter.sums = arena_take(a, R * lora->rank * sizeof(float));
-    w->adapter.narrow = o->dtype == DT_F32 ? NULL : arena_take(a, R * lora->rank * e);
+    w->adapter.h = arena_take(a, R * lora->rank * e);
+    if (o->training)
+        w->adapter.dh = arena_take(a, widths.tensors * R * lora->rank * e);
     if (o->training && lora->dropout > 0)
         w->adapter.in = arena_take(a, R * widths.any * e);
     if (o->training && widths.part)
@@ -224,7 +227,7 @@ static struct model_options settled(const struct model_options *asked)
     struct model_options o = *asked;
 
     if (!o.training) // without backward, all layers use the shared arrays
-        o.ways = (struct acts_ways){ 0 };
+        o.placement = (struct placement){ 0 };
     if (!o.threads)
         o.threads = omp_get_max_threads();
     return o;
@@ -240,22 +243,22 @@ static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
     return round_up(in.used, ARENA_LINE);
 }
 
-/* The piece that an array belongs to. */
-static enum piece_kind piece_of(enum acts_part part, size_t array)
+/* The item that an array belongs to. */
+static enum item_kind item_of(enum acts_part part, size_t array)
 {
     if (part == ACTS_MLP)
-        return array == MLP_FC ? PIECE_FC : PIECE_MLP;
-    return part == ACTS_ATTN && array == ATTN_QKV ? PIECE_QKV : PIECE_MID;
+        return array == MLP_FC ? ITEM_FC : ITEM_MLP;
+    return part == ACTS_ATTN && array == ATTN_QKV ? ITEM_QKV : ITEM_MID;
 }
 
-/* Bytes per token that a part has in a piece. */
+/* Bytes per token that a part has in an item. */
 static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
-                             enum piece_kind piece)
+                             enum item_kind item)
 {
     size_t bytes = 0;
 
     for (size_t i = 0; is_array(o, part, i); i++)
-        bytes += piece_of(part, i) == piece ? acts_row_bytes(o, part, i) : 0;
+        bytes += item_of(part, i) == item ? acts_row_bytes(o, part, i) : 0;
     return bytes;
 }
 
@@ -266,7 +269,7 @@ int acts_can_whole(const struct model_options *o)
 
 size_t acts_rest_bytes(const struct model_options *o)
 {
-    return part_row_bytes(o, ACTS_MLP, PIECE_MLP);
+    return part_row_bytes(o, ACTS_MLP, ITEM_MLP);
 }
 
 /* Bytes per token of a part that is offloaded. */
@@ -274,34 +277,34 @@ static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 {
     uint64_t bytes = 0;
 
-    for (enum piece_kind i = 0; i < PIECES; i++)
-        bytes += i == PIECE_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
+    for (enum item_kind i = 0; i < ITEMS; i++)
+        bytes += i == ITEM_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
     return bytes;
 }
 
-/* Bytes per token of a layer's piece. Counts offloaded parts only. */
-static size_t piece_row_bytes(const struct model_options *o, const struct acts_ways *w,
-                              size_t layer, enum piece_kind piece)
+/* Bytes per token of a layer's item. Counts offloaded parts only. */
+static size_t item_row_bytes(const struct model_options *o, const struct placement *w,
+                             size_t layer, enum item_kind item)
 {
     size_t bytes = 0;
 
-    for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || o->whole); p++)
-        if (ways_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
-            bytes += part_row_bytes(o, p, piece);
+    for (enum acts_part p = 0; p < ACTS_PARTS && (item != ITEM_MLP || o->whole); p++)
+        if (placement_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
+            bytes += part_row_bytes(o, p, item);
     return bytes;
 }
 
-/* Bytes of the largest piece, if everything were offloaded. */
-static uint64_t piece_bytes(const struct model_options *o)
+/* Bytes of the largest item, if everything were offloaded. */
+static uint64_t item_bytes(const struct model_options *o)
 {
     uint64_t most = 0;
 
-    for (enum piece_kind i = 0; i < PIECES; i++) {
+    for (enum item_kind i = 0; i < ITEMS; i++) {
         uint64_t row = 0;
 
         for (enum acts_part p = 0; p < ACTS_PARTS; p++)
             row += part_row_bytes(o, p, i);
-        most = row > most && (i != PIECE_MLP || acts_can_whole(o)) ? row : most;
+        most = row > most && (i != ITEM_MLP || acts_can_whole(o)) ? row : most;
     }
     return most * size_min(tokens(o), CHUNK_ROWS);
 }
@@ -336,42 +339,42 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
         out.kept_per_layer[p] = o->grad_accum * part_bytes(o, p);
         out.moved_per_layer[p] = o->grad_accum * tokens(o) * moved_bytes(o, p);
     }
-    out.piece = o->training ? piece_bytes(o) : 0;
+    out.item = o->training ? item_bytes(o) : 0;
     return out;
 }
 
-int acts_inputs_first(const struct acts_ways *w, size_t n_layer, size_t layer)
+int acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer)
 {
-    return ways_of(w, n_layer, layer, ACTS_INPUT) == ACTS_OFFLOADED &&
-           ways_of(w, n_layer, layer, ACTS_ATTN) == ACTS_RECOMPUTED;
+    return placement_of(w, n_layer, layer, ACTS_INPUT) == ACTS_OFFLOADED &&
+           placement_of(w, n_layer, layer, ACTS_ATTN) == ACTS_RECOMPUTED;
 }
 
-size_t acts_records(const struct model_options *o, const struct acts_ways *w, size_t layer)
+size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer)
 {
-    int attn = piece_row_bytes(o, w, layer, PIECE_QKV) > 0,
-        rest = piece_row_bytes(o, w, layer, PIECE_MID) + piece_row_bytes(o, w, layer, PIECE_FC) > 0;
+    int attn = item_row_bytes(o, w, layer, ITEM_QKV) > 0,
+        rest = item_row_bytes(o, w, layer, ITEM_MID) + item_row_bytes(o, w, layer, ITEM_FC) > 0;
 
     return (size_t)attn + (size_t)rest;
 }
 
-/* Lists the pieces of a layer's micro-batch. With `before`, these are the pieces that all chunks
+/* Lists the items of a layer's micro-batch. With `before`, these are the items that all chunks
  * push before anything else; otherwise the others, chunk by chunk. `first` says that they begin a
  * record. */
-static size_t list_layer(const struct model_options *o, const struct acts_ways *w, size_t layer,
+static size_t list_layer(const struct model_options *o, const struct placement *w, size_t layer,
                          int before, int first, struct act_item *out)
 {
-    enum piece_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? PIECE_MID : PIECE_QKV;
-    size_t          row[PIECES], kinds = 0, n = 0, rows;
+    enum item_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? ITEM_MID : ITEM_QKV;
+    size_t          row[ITEMS], kinds = 0, n = 0, rows;
 
-    for (enum piece_kind i = 0; i < PIECES; i++) {
-        row[i] = (i == alone) == before ? piece_row_bytes(o, w, layer, i) : 0;
+    for (enum item_kind i = 0; i < ITEMS; i++) {
+        row[i] = (i == alone) == before ? item_row_bytes(o, w, layer, i) : 0;
         kinds += row[i] > 0;
     }
     if (!out)
         return chunks(o) * kinds;
     for (size_t at = 0; at < tokens(o); at += rows) {
         rows = products_rows(tokens(o) - at, CHUNK_ROWS, products_unit(o));
-        for (enum piece_kind i = 0; i < PIECES; i++) {
+        for (enum item_kind i = 0; i < ITEMS; i++) {
             if (!row[i])
                 continue;
             out[n++] = (struct act_item){ rows * row[i], first };
@@ -381,7 +384,7 @@ static size_t list_layer(const struct model_options *o, const struct acts_ways *
     return n;
 }
 
-size_t acts_list(const struct model_options *o, const struct acts_ways *w, struct act_item *out)
+size_t acts_list(const struct model_options *o, const struct placement *w, struct act_item *out)
 {
     size_t n = 0;
 
@@ -395,7 +398,7 @@ size_t acts_list(const struct model_options *o, const struct acts_ways *w, struc
     return n;
 }
 
-int acts_moves(struct acts_moves *out, const struct model_options *o, const struct acts_ways *w,
+int acts_moves(struct acts_moves *out, const struct model_options *o, const struct placement *w,
                size_t buffers, struct err *err)
 {
     size_t            n = acts_list(o, w, NULL);
@@ -416,14 +419,14 @@ int acts_moves(struct acts_moves *out, const struct model_options *o, const stru
 
 double acts_stay(const struct model_options *o, size_t buffers)
 {
-    double pieces = (double)(o->grad_accum * chunks(o));
+    double items = (double)(o->grad_accum * chunks(o));
     double stay = (double)act_rule_stay(buffers);
 
-    return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
+    return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / items;
 }
 
 /* Bytes of all kept activations. */
-static uint64_t kept_bytes(const struct acts_sizes *s, const struct acts_ways *w)
+static uint64_t kept_bytes(const struct acts_sizes *s, const struct placement *w)
 {
     uint64_t bytes = 0;
 
@@ -448,10 +451,12 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
 {
     struct acts_sizes sizes = acts_sizes(o);
 
-    assert(!o->training || o->ways.of[ACTS_INPUT].kept + o->ways.of[ACTS_INPUT].offloaded ==
+    const struct placement *w = &o->placement;
+
+    assert(!o->training || w->of[ACTS_INPUT].kept + w->of[ACTS_INPUT].offloaded ==
                                o->config.n_layer);
     *a = (struct acts){ .o = settled(o) };
-    uint64_t need = kept_bytes(&sizes, &a->o.ways), pool = a->o.pool > need ? a->o.pool : need;
+    uint64_t need = kept_bytes(&sizes, &a->o.placement), pool = a->o.pool > need ? a->o.pool : need;
     a->o.pool = pool;
     pool += o->spare;
     lay(a, sizes.flow, pool);
@@ -459,32 +464,32 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     if (rc)
         return rc;
     lay(a, sizes.flow, pool);
-    acts_set_ways(a, &a->o.ways);
+    acts_place(a, &a->o.placement);
     acts_fill_rope(&a->work, &o->config, o->seq);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     return 0;
 }
 
-/* ---- ways ---- */
+/* ---- the placement ---- */
 
-void acts_set_ways(struct acts *a, const struct acts_ways *w)
+void acts_place(struct acts *a, const struct placement *w)
 {
     uint64_t at = 0;
 
-    a->ways = *w;
+    a->placement = *w;
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         assert(w->of[p].kept + w->of[p].offloaded <= a->o.config.n_layer);
         a->at[p] = at;
         at += w->of[p].kept * a->o.grad_accum * part_bytes(&a->o, p);
     }
-    assert(at <= a->o.pool + (ways_offload_any(w) ? 0 : a->o.spare));
+    assert(at <= a->o.pool + (placement_offloads(w) ? 0 : a->o.spare));
     arena_give_back(a->pool + at, a->o.pool + a->o.spare - at);
 }
 
-enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
+enum acts_policy acts_policy(const struct acts *a, size_t layer, enum acts_part part)
 {
-    return ways_of(&a->ways, a->o.config.n_layer, layer, part);
+    return placement_of(&a->placement, a->o.config.n_layer, layer, part);
 }
 
 /* ---- where activations stand ---- */
@@ -492,7 +497,7 @@ enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
 /* Where the kept part of (layer, micro) begins. */
 static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts_part part)
 {
-    size_t among = layer + a->ways.of[part].kept - a->o.config.n_layer - 1; // index among the
+    size_t among = layer + a->placement.of[part].kept - a->o.config.n_layer - 1; // index among the
                                                                             // layers that keep it
 
     return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * part_bytes(&a->o, part);
@@ -500,7 +505,7 @@ static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts
 
 static int is_kept(const struct acts *a, size_t layer, enum acts_part part)
 {
-    return layer <= a->o.config.n_layer && acts_way(a, layer, part) == ACTS_KEPT;
+    return layer <= a->o.config.n_layer && acts_policy(a, layer, part) == ACTS_KEPT;
 }
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
@@ -547,30 +552,30 @@ void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, 
         a->held[part] = (struct acts_held){ layer, micro, first };
 }
 
-size_t acts_pieces(const struct acts *a, size_t layer)
+size_t acts_items(const struct acts *a, size_t layer)
 {
     size_t n = 0;
 
-    for (enum piece_kind i = 0; i < PIECES; i++)
-        n += piece_row_bytes(&a->o, &a->ways, layer, i) > 0;
+    for (enum item_kind i = 0; i < ITEMS; i++)
+        n += item_row_bytes(&a->o, &a->placement, layer, i) > 0;
     return n;
 }
 
-size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_kind piece,
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum item_kind item,
                  size_t first, struct acts_rows out[ACTS_ROWS])
 {
     size_t n = 0;
 
-    for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || a->o.whole); p++) {
+    for (enum acts_part p = 0; p < ACTS_PARTS && (item != ITEM_MLP || a->o.whole); p++) {
         struct acts_set set = { { (char *)acts_input(a, layer, micro) +
                                   first * acts_row_bytes(&a->o, ACTS_INPUT, 0) } };
 
-        if (acts_way(a, layer, p) != ACTS_OFFLOADED)
+        if (acts_policy(a, layer, p) != ACTS_OFFLOADED)
             continue;
         if (p != ACTS_INPUT)
             set = acts_at(a, p, layer, micro, first);
         for (size_t i = 0; is_array(&a->o, p, i); i++)
-            if (piece_of(p, i) == piece)
+            if (item_of(p, i) == item)
                 out[n++] = (struct acts_rows){ set.at[i], acts_row_bytes(&a->o, p, i) };
     }
     return n;

@@ -2,8 +2,8 @@
  * one arena, which is allocated at open. A step allocates nothing.
  *
  * Backward needs three parts of every micro-batch of a layer: its input, attention's arrays and
- * the MLP's. Each part is kept, recomputed or offloaded (ways.h). Kept parts stand in a pool,
- * whose layout changes when the ways change. The residual stream is one array, which every layer
+ * the MLP's. Each part is kept, recomputed or offloaded (placement.h). Kept parts stand in a pool,
+ * whose layout changes with the placement. The residual stream is one array, which every layer
  * updates in place; a layer whose input is kept has an array of its own. Attention's arrays are
  * needed for the whole micro-batch. All layers that do not keep them share one set. The MLP's
  * arrays are needed for one chunk of tokens at a time. */
@@ -18,11 +18,11 @@
  * a micro-batch of N = batch x seq tokens. ACTS_MLP has the arrays of n of its tokens. */
 struct acts_set { void *at[ARCH_ARRAYS]; };
 
-/* A piece holds offloaded arrays of one chunk of a layer's tokens. PIECE_QKV: queries, keys and
- * values. PIECE_MID: the layer's input and attention's other arrays. PIECE_MLP: the MLP arrays
- * that one product can recompute; they are offloaded only if o.whole is set. PIECE_FC: the input
+/* An item holds offloaded arrays of one chunk of a layer's tokens. ITEM_QKV: queries, keys and
+ * values. ITEM_MID: the layer's input and attention's other arrays. ITEM_MLP: the MLP arrays
+ * that one product can recompute; they are offloaded only if o.whole is set. ITEM_FC: the input
  * of the MLP's activation function. */
-enum piece_kind { PIECE_QKV, PIECE_MID, PIECE_MLP, PIECE_FC, PIECES };
+enum item_kind { ITEM_QKV, ITEM_MID, ITEM_MLP, ITEM_FC, ITEMS };
 
 /* The size of a micro-batch; rows 0: it is empty and is skipped. Arrays are allocated for the
  * largest micro-batch. A smaller one uses the first rows x seq tokens. */
@@ -66,7 +66,8 @@ struct acts_work {
         void  *in;      // (R, W) dt: input behind dropout; only in training
         float *wide;    // (R, W)
         float *sums;    // (R, r)
-        void  *narrow;  // (R, r) dt, in bf16
+        void  *h;       // (R, r) dt
+        void  *dh;      // (tensors of a matrix, R, r) dt; only in training
         void  *part;    // (R, O) dt; only in training
     } adapter;
 };
@@ -117,7 +118,7 @@ struct acts {
     /* Only acts.c uses the members below. */
     struct model_options o; // settled
     struct arena     arena;
-    struct acts_ways ways;
+    struct placement placement;
     char            *flow;             // (accum, N, C)
     char            *pool;
     size_t           at[ACTS_PARTS];   // offset of each part's kept layers in the pool
@@ -126,36 +127,36 @@ struct acts {
     struct acts_held held[ACTS_PARTS];
 };
 
-/* Bytes of each part, for the memory plan. They follow from the options alone; ways and pool do
- * not matter. The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer
- * count all micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded
- * part moves moved_per_layer bytes, in pieces of at most `piece` bytes. */
+/* Bytes of each part, for the memory plan. They follow from the options alone; placement and pool
+ * do not matter. The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer
+ * count all micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded part
+ * moves moved_per_layer bytes, in items of at most `item` bytes. */
 struct acts_sizes {
     uint64_t flow, kept_per_layer[ACTS_PARTS], work, head;
-    uint64_t moved_per_layer[ACTS_PARTS], piece;
+    uint64_t moved_per_layer[ACTS_PARTS], item;
 };
 struct acts_sizes acts_sizes(const struct model_options *o);
-/* Lists the pieces of a step with full micro-batches, in the order in which forward pushes them.
+/* Lists the items of a step with full micro-batches, in the order in which forward pushes them.
  * Returns their number. If out is NULL, it only returns an upper bound on the number, which also
  * holds where lengths vary. */
-size_t            acts_list(const struct model_options *o, const struct acts_ways *w,
+size_t            acts_list(const struct model_options *o, const struct placement *w,
                             struct act_item *out);
-/* Computes with act_rule_moves the bytes of these pieces that are written and read with so many
- * buffers. all: the bytes of all pieces. 0, or an error if memory is short. */
+/* Computes with act_rule_moves the bytes of these items that are written and read with so many
+ * buffers. all: the bytes of all items. 0, or an error if memory is short. */
 struct acts_moves { uint64_t written, read, all; };
 int               acts_moves(struct acts_moves *out, const struct model_options *o,
-                             const struct acts_ways *w, size_t buffers, struct err *err);
+                             const struct placement *w, size_t buffers, struct err *err);
 /* A lower bound on the offloaded bytes that stay in memory if there are so many buffers. A
- * buffer that no coming piece needs keeps its piece (act_rule.h). */
+ * buffer that no coming item needs keeps its item (act_rule.h). */
 double            acts_stay(const struct model_options *o, size_t buffers);
 
 int  acts_open(struct acts *a, const struct model_options *o, struct err *err);
 static inline void acts_close(struct acts *a) { arena_free(&a->arena); }
 
-/* Sets the ways of all coming passes; call it between passes. The kept parts must fit into the
+/* Sets the placement of all coming passes; call it between passes. The kept parts must fit into the
  * pool. The unused rest of the pool is given back to the system. */
-void          acts_set_ways(struct acts *a, const struct acts_ways *w);
-enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part);
+void          acts_place(struct acts *a, const struct placement *w);
+enum acts_policy acts_policy(const struct acts *a, size_t layer, enum acts_part part);
 
 /* The residual stream that is the input of block `block` (1..n_layer + 1), (N, C). It is the
  * layer's own array if the input is kept. Otherwise it is the shared array, which the next layer
@@ -176,7 +177,7 @@ void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, 
 /* Bytes of one token's row of an array. */
 size_t acts_row_bytes(const struct model_options *o, enum acts_part part, size_t array);
 /* acts_can_whole: whether all arrays of an offloaded MLP may be offloaded. They may unless a
- * norm follows the MLP's last product. acts_rest_bytes: bytes of one token's row of PIECE_MLP. */
+ * norm follows the MLP's last product. acts_rest_bytes: bytes of one token's row of ITEM_MLP. */
 int    acts_can_whole(const struct model_options *o);
 size_t acts_rest_bytes(const struct model_options *o);
 /* Takes the arrays of a part of N tokens from the arena, one after the other. */
@@ -187,16 +188,16 @@ void   acts_lay(struct arena *a, struct acts_set *s, const struct model_options 
 
 /* True if backward reads a layer's inputs first, because it recomputes the attention. The
  * micro-batch is then one record: inputs, then MLP chunks. Otherwise there are up to two
- * records. The first has the QKV pieces of all chunks, the second has the other pieces, chunk by
+ * records. The first has the QKV items of all chunks, the second has the other items, chunk by
  * chunk. Backward reads the second record first. */
-int    acts_inputs_first(const struct acts_ways *w, size_t n_layer, size_t layer);
+int    acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer);
 /* The number of records of a layer's micro-batch. */
-size_t acts_records(const struct model_options *o, const struct acts_ways *w, size_t layer);
-/* The number of pieces of one chunk of a layer. */
-size_t acts_pieces(const struct acts *a, size_t layer);
-/* Lists a piece's arrays, from token `first` on; each has one row a token. Returns their number,
- * at most ACTS_ROWS; 0: the piece is not offloaded. */
+size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer);
+/* The number of items of one chunk of a layer. */
+size_t acts_items(const struct acts *a, size_t layer);
+/* Lists an item's arrays, from token `first` on; each has one row a token. Returns their number,
+ * at most ACTS_ROWS; 0: the item is not offloaded. */
 enum { ACTS_ROWS = ARCH_ARRAYS + 1 };
 struct acts_rows { char *base; size_t bytes; };
-size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_kind piece,
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum item_kind item,
                  size_t first, struct acts_rows out[ACTS_ROWS]);

@@ -10,6 +10,7 @@
 /* One adapted tensor of a matrix. */
 struct target {
     size_t      t, in, out, rank;
+    size_t      nth;            // of the matrix's tensors
     size_t      column, stride; // first of its columns in the product's output, which has `stride`
     int         out_rounded, in_rounded; // as the matrix's
     const void *a, *b;          // wire parameters
@@ -21,7 +22,7 @@ static struct target target_of(const struct adapter_rows *r, size_t matrix, size
     const struct model_config *g = &r->m->o.config;
     struct arch_matrix         of = arch_matrix(g, matrix);
     struct target              out = {
-        .t = t, .in = arch_cols(g, arch_a(t)), .out = arch_rows(g, arch_b(t)),
+        .t = t, .nth = t - of.weight, .in = arch_cols(g, arch_a(t)), .out = arch_rows(g, arch_b(t)),
         .out_rounded = of.out_rounded, .in_rounded = of.in_rounded,
         .rank = g->lora.rank, .stride = arch_matrix_out(g, matrix),
         .a = model_wire(r->m, r->of.wire, arch_a(t)), .b = model_wire(r->m, r->of.wire, arch_b(t)),
@@ -94,31 +95,35 @@ static const void *dropped(const struct adapter_rows *r, const struct target *of
     return w->in;
 }
 
-/* Scales w->sums (rows, rank), and returns it as products take it. */
-static const void *scaled(const struct adapter_rows *r, const struct target *of)
+/* out = scale x w->sums (rows, rank), as products take it. */
+static const void *scaled(const struct adapter_rows *r, const struct target *of, void *out)
 {
-    const struct acts_adapter *w = &r->w->adapter;
-    size_t                     n = (r->padded ? r->padded : r->n) * of->rank;
+    float *sums = r->w->adapter.sums;
+    size_t n = (r->padded ? r->padded : r->n) * of->rank;
 
-    floats_scale(w->sums, lora_scale(&r->m->o.config.lora), n);
-    if (dtype_of(r) == DT_F32)
-        return w->sums;
-    convert(w->narrow, dtype_of(r), w->sums, DT_F32, n);
-    return w->narrow;
+    floats_scale(sums, lora_scale(&r->m->o.config.lora), n);
+    convert(out, dtype_of(r), sums, DT_F32, n);
+    return out;
 }
 
 /* h = scale x A'. x is the input behind dropout. */
 static const void *h_of(const struct adapter_rows *r, const struct target *of, const void *x)
 {
     forward(r, of, ADAPTER_DOWN, r->w->adapter.sums, x);
-    return scaled(r, of);
+    return scaled(r, of, r->w->adapter.h);
+}
+
+/* The place of dh, which adapter_back leaves for adapter_gradient. */
+static void *dh_at(const struct adapter_rows *r, const struct target *of)
+{
+    return dtype_at(r->w->adapter.dh, dtype_of(r), of->nth * r->n * of->rank);
 }
 
 /* dh = scale dy B. */
 static const void *dh_of(const struct adapter_rows *r, const struct target *of, const void *dy)
 {
     backward(r, of, ADAPTER_BACK_UP, r->w->adapter.sums, dy);
-    return scaled(r, of);
+    return scaled(r, of, dh_at(r, of));
 }
 
 /* The tensor's columns of dout. */
@@ -163,7 +168,7 @@ static void gradient_one(const struct adapter_rows *r, const struct target *of, 
     products_add(m->products, products_adapter(of->t, ADAPTER_DB), r->n,
                  model_grad(m, r->of.grad, arch_b(of->t)), dy, h_of(r, of, x), m->scratch.base);
     products_add(m->products, products_adapter(of->t, ADAPTER_DA), r->n,
-                 model_grad(m, r->of.grad, arch_a(of->t)), dh_of(r, of, dy), x, m->scratch.base);
+                 model_grad(m, r->of.grad, arch_a(of->t)), dh_at(r, of), x, m->scratch.base);
 }
 
 void adapter_forward(const struct adapter_rows *a, size_t matrix, void *out, const void *in)

@@ -5,8 +5,9 @@
  *     h = scale dropout(in) A',  out += h B'
  *
  * and backward, with dh = scale dout B: dB += dout' h, dA += dh' dropout(in), din += dropout(dh A).
- * Backward computes h again. Sums are fp32. In bf16, h, dh and dropout(in) are rounded, as operands
- * of products, and out and din are rounded after each addition if they are bf16. */
+ * Backward computes h again, and dh once. Sums are fp32. In bf16, h, dh and dropout(in) are
+ * rounded, as operands of products, and out and din are rounded after each addition if they are
+ * bf16. */
 #pragma once
 
 #include "model/layer/model.h"
@@ -31,6 +32,7 @@ struct adapter_rows {
  * adapters. Without adapters these functions do nothing. */
 void adapter_forward(const struct adapter_rows *a, size_t matrix, void *out, const void *in);
 void adapter_back(const struct adapter_rows *a, size_t matrix, void *din, const void *dout);
-/* Adds to the gradients of A and B. */
+/* Adds to the gradients of A and B. adapter_back of the same matrix and rows has run before it, and
+ * left dh; no adapter_back of another matrix came between them. */
 void adapter_gradient(const struct adapter_rows *a, size_t matrix, const void *in,
                       const void *dout);

@@ -18,7 +18,7 @@
 
 /* NEFTune (Jain et al., 2023), as transformers has it: uniform noise of size alpha / sqrt(L x
  * width), where L is the number of tokens in the micro-batch's rows, with their padding. */
-static float noise_reach(const struct model *m, struct acts_shape shape)
+static float noise_size(const struct model *m, struct acts_shape shape)
 {
     if (!m->dropping || !(m->o.neftune > 0))
         return 0;
@@ -34,7 +34,7 @@ static struct embed embed_of(struct model *m, size_t micro, size_t block, const 
     return (struct embed){ .m = m, .block = block, .wire = wire, .B = shape.rows, .T = shape.seq,
                            .tokens = w->x + at, .types = w->types ? w->types + at : NULL,
                            .positions = w->at ? w->at + at : NULL,
-                           .reach = noise_reach(m, shape),
+                           .noise_size = noise_size(m, shape),
                            .noise = NOISE_STREAM + model_micro(m, micro) };
 }
 
@@ -76,11 +76,11 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
 }
 
 /* One micro-batch of a layer, in one pass. */
-struct turn {
+struct visit {
     struct model      *m;
     const struct arch *arch;
     size_t             layer, micro;
-    enum acts_way      way[ACTS_PARTS]; // how each part is treated in this pass
+    enum acts_policy      way[ACTS_PARTS]; // how each part is treated in this pass
     int                offloads;        // this pass pushes and pops the offloaded parts
     int                inputs_first;    // see acts.h
     size_t             rows, seq, N;    // N = rows x seq
@@ -88,12 +88,12 @@ struct turn {
     struct dropout     drop_attn;
 };
 
-static struct turn turn_of(struct model *m, size_t layer, size_t micro,
-                           const struct block_wires *wires, const struct block_grads *grads)
+static struct visit visit_of(struct model *m, size_t layer, size_t micro,
+                             const struct block_wires *wires, const struct block_grads *grads)
 {
     const struct acts_work *w = &m->acts.work;
     struct acts_shape       shape = model_shape(m, micro);
-    struct turn             t = {
+    struct visit            t = {
         .m = m, .arch = m->o.config.arch, .layer = layer, .micro = micro, .rows = shape.rows,
         .seq = shape.seq, .N = shape.rows * shape.seq,
         .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
@@ -111,19 +111,19 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro,
 
     t.offloads = m->records.stream && layer >= m->lowest; // an evaluation offloads nothing
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
-        t.way[p] = acts_way(&m->acts, layer, p);
+        t.way[p] = acts_policy(&m->acts, layer, p);
         if (t.way[p] == ACTS_OFFLOADED && !t.offloads)
             t.way[p] = ACTS_RECOMPUTED;
     }
-    t.inputs_first = t.offloads && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
-                                                            layer);
+    t.inputs_first = t.offloads && acts_inputs_first(&m->acts.placement, m->o.config.n_layer,
+                                                     layer);
     if (m->o.training)
         t.all.dx = w->dx + micro * model_tokens(m) * m->o.config.n_embd;
     return t;
 }
 
 /* The chunk that begins with token i. */
-static struct layer chunk_at(const struct turn *t, size_t i)
+static struct layer chunk_at(const struct visit *t, size_t i)
 {
     const struct model_config *g = &t->m->o.config;
     struct layer               l = t->all;
@@ -143,7 +143,7 @@ static struct layer chunk_at(const struct turn *t, size_t i)
     return l;
 }
 
-static struct attention attention_of(const struct turn *t)
+static struct attention attention_of(const struct visit *t)
 {
     const int32_t   *length = t->all.w->length, *begin = t->all.w->begin;
     struct attention a = model_attention(&t->m->o, t->layer, t->rows, t->seq);
@@ -160,42 +160,42 @@ static struct attention attention_of(const struct turn *t)
 
 /* ---- offloaded activations ---- */
 
-size_t block_pieces(const struct model *m, size_t layer, size_t micro)
+size_t block_items(const struct model *m, size_t layer, size_t micro)
 {
     struct acts_shape shape = model_shape(m, micro);
     size_t            n = 0, N = layer < m->lowest ? 0 : shape.rows * shape.seq;
 
     for (size_t i = 0; i < N; i += model_chunk(m, N - i, CHUNK_ROWS))
         n++;
-    return n * acts_pieces(&m->acts, layer);
+    return n * acts_items(&m->acts, layer);
 }
 
 typedef int records_copy(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
                          struct err *err);
 
-/* Pushes or pops a chunk's piece, if it is offloaded. */
-static int piece_copy(const struct turn *t, enum piece_kind piece, const struct layer *l,
-                      records_copy *copy, struct err *err)
+/* Pushes or pops a chunk's item, if it is offloaded. */
+static int item_copy(const struct visit *t, enum item_kind item, const struct layer *l,
+                     records_copy *copy, struct err *err)
 {
     const struct acts *acts = &t->m->acts;
     struct acts_rows   rows[ACTS_ROWS];
     size_t             arrays = 0;
 
     if (t->offloads)
-        arrays = acts_rows(acts, t->layer, t->micro, piece, l->first, rows);
+        arrays = acts_rows(acts, t->layer, t->micro, item, l->first, rows);
     return arrays ? copy(&t->m->records, rows, arrays, l->n, err) : 0;
 }
 
 /* The same for all chunks. */
-static int pieces_copy(const struct turn *t, enum piece_kind piece, records_copy *copy,
-                       struct err *err)
+static int items_copy(const struct visit *t, enum item_kind item, records_copy *copy,
+                      struct err *err)
 {
     struct layer l;
     int          rc = 0;
 
     for (size_t i = 0; i < t->N && !rc; i += l.n) {
         l = chunk_at(t, i);
-        rc = piece_copy(t, piece, &l, copy, err);
+        rc = item_copy(t, item, &l, copy, err);
     }
     return rc;
 }
@@ -203,7 +203,7 @@ static int pieces_copy(const struct turn *t, enum piece_kind piece, records_copy
 /* ---- forward ---- */
 
 /* Attention's arrays for all tokens. Pushes queries, keys and values if they are offloaded. */
-static int attn_forward(const struct turn *t, struct err *err)
+static int attn_forward(const struct visit *t, struct err *err)
 {
     struct attention attention = attention_of(t);
     struct layer     l;
@@ -212,7 +212,7 @@ static int attn_forward(const struct turn *t, struct err *err)
     for (size_t i = 0; i < t->N && !rc; i += l.n) {
         l = chunk_at(t, i);
         t->arch->qkv(&l);
-        rc = piece_copy(t, PIECE_QKV, &l, records_push_rows, err);
+        rc = item_copy(t, ITEM_QKV, &l, records_push_rows, err);
     }
     if (rc)
         return rc;
@@ -222,16 +222,16 @@ static int attn_forward(const struct turn *t, struct err *err)
 }
 
 /* Runs the MLP for one chunk. Pushes its input and its activation's input if they are offloaded. */
-static int chunk_forward(const struct turn *t, struct layer *l, struct err *err)
+static int chunk_forward(const struct visit *t, struct layer *l, struct err *err)
 {
     struct model *m = t->m;
     int leaves = t->way[ACTS_MLP] == ACTS_OFFLOADED,
-        rc = t->inputs_first ? 0 : piece_copy(t, PIECE_MID, l, records_push_rows, err);
+        rc = t->inputs_first ? 0 : item_copy(t, ITEM_MID, l, records_push_rows, err);
 
     if (rc)
         return rc;
     t->arch->mid(l);
-    rc = piece_copy(t, PIECE_MLP, l, records_push_rows, err);
+    rc = item_copy(t, ITEM_MLP, l, records_push_rows, err);
     if (!rc && leaves)
         rc = records_push(&m->records, &l->mlp.at[MLP_FC], err);
     if (rc)
@@ -247,13 +247,13 @@ static int chunk_forward(const struct turn *t, struct layer *l, struct err *err)
 int block_forward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
                   struct err *err)
 {
-    struct turn  t = turn_of(m, layer, micro, wires, &(struct block_grads){ 0 });
+    struct visit t = visit_of(m, layer, micro, wires, &(struct block_grads){ 0 });
     struct layer l;
     int          rc = 0;
 
     m->records.first = 1;
     if (t.inputs_first)
-        rc = pieces_copy(&t, PIECE_MID, records_push_rows, err);
+        rc = items_copy(&t, ITEM_MID, records_push_rows, err);
     rc = rc ? rc : attn_forward(&t, err);
     if (!t.inputs_first)
         m->records.first = 1;
@@ -267,21 +267,21 @@ int block_forward(struct model *m, size_t layer, size_t micro, const struct bloc
 /* ---- backward ---- */
 
 /* Measures the time of recomputing, which keeping or offloading would save. */
-static void count_again(const struct turn *t, enum acts_part part, uint64_t start_ns, size_t n)
+static void count_again(const struct visit *t, enum acts_part part, uint64_t start_ns, size_t n)
 {
     t->m->again[part].ns += clock_ns() - start_ns;
     t->m->again[part].tokens += n;
 }
 
 /* Brings attention's arrays back by recomputing them, if necessary. */
-static int attn_again(const struct turn *t, struct err *err)
+static int attn_again(const struct visit *t, struct err *err)
 {
     struct acts *acts = &t->m->acts;
     uint64_t     start_ns;
     int          rc = 0;
 
     if (t->inputs_first)
-        rc = pieces_copy(t, PIECE_MID, records_pop_rows, err);
+        rc = items_copy(t, ITEM_MID, records_pop_rows, err);
     if (t->way[ACTS_ATTN] == ACTS_OFFLOADED) // valid from here on
         acts_hold(acts, ACTS_ATTN, t->layer, t->micro, 0);
     if (rc || t->way[ACTS_ATTN] == ACTS_KEPT ||
@@ -294,7 +294,7 @@ static int attn_again(const struct turn *t, struct err *err)
 }
 
 /* Recomputes the input of the norm at the layer's end, which the norm's backward needs. */
-static void end_again(const struct turn *t, const struct layer *l)
+static void end_again(const struct visit *t, const struct layer *l)
 {
     struct layer end = *l;
 
@@ -305,14 +305,14 @@ static void end_again(const struct turn *t, const struct layer *l)
 
 /* Brings back what a chunk's backward needs, without queries, keys and values. Offloaded arrays of
  * the MLP are lent by the stream. */
-static int chunk_back(const struct turn *t, struct layer *l, struct err *err)
+static int chunk_back(const struct visit *t, struct layer *l, struct err *err)
 {
     struct model *m = t->m;
     uint64_t      start_ns;
     int           came = t->way[ACTS_MLP] == ACTS_OFFLOADED,
-        rc = t->inputs_first ? 0 : piece_copy(t, PIECE_MID, l, records_pop_rows, err);
+        rc = t->inputs_first ? 0 : item_copy(t, ITEM_MID, l, records_pop_rows, err);
 
-    rc = rc ? rc : piece_copy(t, PIECE_MLP, l, records_pop_rows, err);
+    rc = rc ? rc : item_copy(t, ITEM_MLP, l, records_pop_rows, err);
     if (!rc && came)
         rc = records_pop(&m->records, &l->mlp.at[MLP_FC], err);
     if (rc || (!came && acts_holds(&m->acts, ACTS_MLP, t->layer, t->micro, l->first)))
@@ -331,7 +331,7 @@ static int chunk_back(const struct turn *t, struct layer *l, struct err *err)
 }
 
 /* Runs backward for one chunk: dx through the MLP and attention's projection. */
-static int chunk_backward(const struct turn *t, struct layer *l, struct err *err)
+static int chunk_backward(const struct visit *t, struct layer *l, struct err *err)
 {
     int rc = chunk_back(t, l, err);
 
@@ -347,7 +347,7 @@ static int chunk_backward(const struct turn *t, struct layer *l, struct err *err
 int block_backward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
                    const struct block_grads *grads, struct err *err)
 {
-    struct turn      t = turn_of(m, layer, micro, wires, grads);
+    struct visit     t = visit_of(m, layer, micro, wires, grads);
     struct attention attention = attention_of(&t);
     struct layer     l;
     int              rc;
@@ -358,7 +358,7 @@ int block_backward(struct model *m, size_t layer, size_t micro, const struct blo
         l = chunk_at(&t, i);
         rc = chunk_backward(&t, &l, err);
     }
-    rc = rc ? rc : pieces_copy(&t, PIECE_QKV, records_pop_rows, err);
+    rc = rc ? rc : items_copy(&t, ITEM_QKV, records_pop_rows, err);
     if (rc)
         return rc;
     attention_backward(t.all.dqkv, t.all.dattn, &attention);

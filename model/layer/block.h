@@ -16,7 +16,7 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
                     float *grad);
 
 /* Forward of layer `layer`, 1..n_layer. Call products_begin before the layer's first
- * micro-batch, in forward and in backward. It pushes pieces to m->records, or pops them, which
+ * micro-batch, in forward and in backward. It pushes items to m->records, or pops them, which
  * may block, and may fail. */
 struct block_wires { const void *layer, *adapter; }; // adapter NULL: the model has none
 int block_forward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
@@ -28,5 +28,5 @@ int block_forward(struct model *m, size_t layer, size_t micro, const struct bloc
 struct block_grads { float *layer, *adapter; int fresh; }; // NULL: frozen, or no adapter
 int block_backward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
                    const struct block_grads *grads, struct err *err);
-/* The number of pieces that block_forward pushes for a layer's micro-batch. */
-size_t block_pieces(const struct model *m, size_t layer, size_t micro);
+/* The number of items that block_forward pushes for a layer's micro-batch. */
+size_t block_items(const struct model *m, size_t layer, size_t micro);

@@ -16,8 +16,8 @@ void layer_embed_scale(const struct model_config *g, float *x, size_t n)
 
 void layer_embed_noise(float *x, const struct embed *e)
 {
-    if (e->reach > 0)
-        rng_uniform_add(x, e->B * e->T * e->m->o.config.n_embd, e->reach, e->m->o.dropout.seed,
+    if (e->noise_size > 0)
+        rng_uniform_add(x, e->B * e->T * e->m->o.config.n_embd, e->noise_size, e->m->o.dropout.seed,
                         e->noise);
 }
 
@@ -101,7 +101,7 @@ void layer_gradient(const struct layer *l, size_t which, const void *in, const v
     adapter_gradient(&adapter, which, in, dout);
 }
 
-void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_rows *))
+void layer_rotate(const struct layer *l, void *x, void (*rotate)(const struct rope_rows *))
 {
     const struct model_config *g = &l->m->o.config;
     const float               *table = l->local ? l->w->rope_local : l->w->rope;
@@ -111,7 +111,7 @@ void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_r
         .table = l->at ? table : table + l->from * g->head_dim, .T = l->T, .first = l->first,
         .at = l->at };
 
-    turn(&rows);
+    rotate(&rows);
 }
 
 /* Applies dropout to rows of a projection, or to their gradient. out may be x. */

@@ -39,7 +39,7 @@ struct embed {
     const int32_t *types;  // (B, T); NULL if the model has no token types
     const int32_t *positions; // (B, T) if rows have several texts; otherwise NULL
     float         *sums;   // (B, T, width): scratch for backward
-    float          reach;  // of the noise in this pass; 0: none
+    float          noise_size; // of the noise in this pass; 0: none
     uint64_t       noise;  // the noise's stream: another one for each micro-batch of each step
 };
 
@@ -65,12 +65,13 @@ void layer_product(const struct layer *l, size_t which, void *out, const void *i
 void layer_fc(const struct layer *l);
 /* din = dout W'. */
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout);
-/* Adds or writes (fresh) the gradient of W from these rows. */
+/* Adds or writes (fresh) the gradient of W from these rows. layer_back of the same matrix and rows
+ * runs before it. */
 void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout);
 
 /* Applies RoPE to the heads of queries and keys in x (n, DIM_QKV), by their positions. With
- * rope_backward as `turn`, x is the gradient. */
-void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_rows *));
+ * rope_backward as `rotate`, x is the gradient. */
+void layer_rotate(const struct layer *l, void *x, void (*rotate)(const struct rope_rows *));
 
 /* The gradient of tensor t. */
 static inline float *layer_grad(const struct layer *l, size_t t)

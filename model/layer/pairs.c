@@ -75,3 +75,12 @@ void pairs_weigh(struct pairs_sums *sums, struct model *m, size_t micro,
                 weight[t] = (float)-slope[k]; // a token's loss is minus its log-probability
     }
 }
+
+struct runlog_rewards pairs_rewards(const struct pairs_sums *sums, uint64_t n)
+{
+    double each = n ? 1 / (double)n : 0;
+
+    return (struct runlog_rewards){ .pairs = n, .chosen = sums->chosen * each,
+                                    .rejected = sums->rejected * each,
+                                    .accuracy = sums->correct * each };
+}

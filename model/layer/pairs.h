@@ -42,3 +42,6 @@ static inline void pairs_add(struct pairs_sums *to, const struct pairs_sums *x)
     to->rejected += x->rejected;
     to->correct += x->correct;
 }
+
+/* The means of these sums over n pairs. */
+struct runlog_rewards pairs_rewards(const struct pairs_sums *sums, uint64_t n);

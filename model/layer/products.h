@@ -6,7 +6,7 @@
 
 #include "kernels/product/matmul.h"
 #include "model/arch/arch.h"
-#include "model/arch/ways.h"
+#include "model/arch/placement.h"
 
 #include <assert.h>
 
@@ -20,9 +20,9 @@ struct model_options {
     enum dtype         dtype;    // DT_F32 or DT_BF16: dtype of wire parameters and products' inputs
     enum matmul_engine engine;
     int                threads;  // OpenMP threads; 0: OpenMP's default
-    struct acts_ways   ways;     // ways of activations, until acts_set_ways
-    uint64_t           pool;     // bytes for kept activations, if ways may change; 0: as many as
-                                 // these ways need
+    struct placement   placement; // of activations, until acts_place
+    uint64_t           pool;     // bytes for kept activations, if the placement may change;
+                                 // 0: as many as this placement needs
     uint64_t           spare;    // additional bytes while nothing is offloaded
     int                whole;    // an offloaded MLP offloads all its arrays; 0: not those that one
                                  // product can recompute

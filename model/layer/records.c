@@ -1,10 +1,10 @@
-/* records.c: copies pieces of activations to the stream and back, and ends a span before each
+/* records.c: copies items of activations to the stream and back, and ends a span before each
  * wait. */
 #include "model/layer/records.h"
 
 #include "kernels/elementwise.h"
 
-/* Shorter waits are not recorded. A step has thousands of pieces, and writing a span for each would
+/* Shorter waits are not recorded. A step has thousands of items, and writing a span for each would
  * take longer than computing them. */
 enum { WAITED_NS = 20000 };
 

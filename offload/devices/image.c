@@ -12,6 +12,7 @@
 #include "data/base/round.h"
 #include "data/db/ledger.h"
 #include "kernels/elementwise.h"
+#include "offload/devices/base_files.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ size_t image_block_floats(const struct run_config *cfg, size_t block)
 /* Whether an area has a block. */
 static int has(const struct run_config *cfg, unsigned area, size_t block)
 {
-    return run_trains(cfg, block) == (area != IMAGE_FROZEN);
+    return run_trains(cfg, block) == (area != IMAGE_FROZEN) && !run_in_place(cfg, block);
 }
 
 /* The number of blocks in an area. */
@@ -420,6 +421,8 @@ static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *o
     const struct image_file   *f = &r->newest;
 
     assert(block < run_blocks(f->cfg) && first + n <= f->cfg->block_params[block]);
+    if (run_in_place(f->cfg, block))
+        return base_files_read(f->cfg->base, f->cfg->wire_dt, block, first, n, out, err);
     if (!run_trains(f->cfg, block))
         return frozen_read(&r->frozen, block, first, n, out, err);
     return file_pread(f->fd, out, n * sizeof *out,

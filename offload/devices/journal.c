@@ -141,9 +141,10 @@ static int table_read(struct runlog *log, enum ledger_table t, size_t n, struct 
 int journal_open(struct journal *j, struct runlog *log, size_t n_subs, int residuals,
                  struct err *err)
 {
-    *j = (struct journal){ .subs = calloc(n_subs, sizeof *j->subs),
-                           .grads = calloc(n_subs, sizeof *j->grads),
-                           .residuals = residuals ? calloc(n_subs, sizeof *j->residuals) : NULL };
+    *j = (struct journal){ .subs = calloc(n_subs + 1, sizeof *j->subs),
+                           .grads = calloc(n_subs + 1, sizeof *j->grads) };
+    if (residuals)
+        j->residuals = calloc(n_subs + 1, sizeof *j->residuals);
     if (!j->subs || !j->grads || (residuals && !j->residuals))
         return err_set(err, -ENOMEM, "out of memory for the journal of %zu subgroups", n_subs);
     int rc = table_read(log, LEDGER_STATE, 1, j, err);

@@ -65,6 +65,11 @@ void scheduler_network(struct scheduler *s, enum runlog_phase phase, size_t bloc
     meter_span(s->meter, s->step, phase, (int)block, network, since_ns, clock_ns(), sent + came);
 }
 
+int scheduler_files(const struct scheduler *s)
+{
+    return (int)(s->cfg.n_devices + s->cfg.n_act_devices) + 1;
+}
+
 void scheduler_submit(struct scheduler *s, size_t device, struct task *t)
 {
     s->dev.device[device].csd->ops->submit(s->dev.device[device].csd, &t->job);

@@ -90,5 +90,8 @@ void scheduler_waited_in(struct scheduler *s, struct scheduler_wait *w, uint64_t
 void scheduler_network(struct scheduler *s, enum runlog_phase phase, size_t block,
                        enum link_class cls, uint64_t sent, uint64_t came, uint64_t since_ns);
 
+/* The number by which reads of a base in place are metered: one more device, behind the network. */
+int  scheduler_files(const struct scheduler *s);
+
 /* Lock held, the scheduler's thread. */
 void scheduler_submit(struct scheduler *s, size_t device, struct task *t);

@@ -4,6 +4,7 @@
 
 #include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
+#include "offload/devices/base_files.h"
 
 /* ---- making */
 
@@ -126,9 +127,9 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
 
     parcels = size_max(1, size_min(size_min(parcels, n), PARCELS));
 
-    *made = (struct journal){ .subs = calloc(n, sizeof *made->subs) };
+    *made = (struct journal){ .subs = calloc(n + 1, sizeof *made->subs) };
     if (st->error_feedback)
-        made->residuals = calloc(n, sizeof *made->residuals);
+        made->residuals = calloc(n + 1, sizeof *made->residuals);
     for (size_t i = 0; i < parcels && !rc; i++)
         rc = (parcel[i].buf = devices_buffer(d, store_sub_bytes(st, max))) ? 0 : -ENOMEM;
     if (rc || !made->subs || (st->error_feedback && !made->residuals))
@@ -257,8 +258,12 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
 
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
-    struct slots_reader *m = ctx;
+    struct slots_reader     *m = ctx;
+    const struct run_config *cfg = &m->dev->cfg;
 
+    if (run_in_place(cfg, block))
+        return base_files_read(cfg->base, cfg->wire_dt, block, run_first(cfg, block) + first, n,
+                               out, err);
     for (size_t part; n > 0; out += part, first += part, n -= part) {
         int rc = slots_reader_hold(m, block, first, err);
 

@@ -151,6 +151,7 @@ static void fill_items(struct budget *b, const struct budget_request *r)
     add(b, "head chunks", r->head, "logits and their gradient");
     add(b, "matrix products", r->products, "scratch and code of the engine");
     add(b, "norm and Top-K buffers", r->compress, "%s", "");
+    add(b, "reads of the base", r->base, "on their way from its files");
     add(b, "update buffers", r->host_update, "states that pass through the host");
     add(b, "measurements", r->spans, "of the steps that are open");
     add(b, "tables", r->tables, "of what is updated");

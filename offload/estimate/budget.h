@@ -30,6 +30,7 @@ struct budget_request {
      * those of embeddings and final norm, and one for each gradient buffer. */
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
+    uint64_t base;            // reads of a base in place
     uint64_t arenas;          // of emulated devices, in addition to host_mem
     int      keep;            // --activations: 1: keep as many layers as fit; 0: recompute all
 };

@@ -5,7 +5,8 @@
 
 double step_move(const struct step_move *m, double share)
 {
-    return fmax(fmax(fmax(m->drive * share, m->host), fmax(m->up, m->down)), fmax(m->in, m->out));
+    return fmax(fmax(fmax(m->drive * share, m->host), fmax(m->up, m->down)),
+                fmax(fmax(m->in, m->out), m->files));
 }
 
 static enum step_resource step_move_by(const struct step_move *m, double share)
@@ -16,25 +17,29 @@ static enum step_resource step_move_by(const struct step_move *m, double share)
            : m->up >= most          ? STEP_UP
            : m->down >= most        ? STEP_DOWN
            : m->host >= most        ? STEP_HOST
+           : m->files >= most       ? STEP_FILES
                                     : STEP_NETWORK;
 }
 
 struct step_move step_move_sum(const struct step_move *a, const struct step_move *b)
 {
     return (struct step_move){ a->drive + b->drive, a->up + b->up, a->down + b->down,
-                               a->host + b->host, a->in + b->in, a->out + b->out };
+                               a->host + b->host, a->in + b->in, a->out + b->out,
+                               a->files + b->files };
 }
 
 struct step_move step_move_times(const struct step_move *m, double by)
 {
     return (struct step_move){ m->drive * by, m->up * by,  m->down * by,
-                               m->host * by,  m->in * by, m->out * by };
+                               m->host * by,  m->in * by, m->out * by,
+                               m->files * by };
 }
 
 static struct step_move less(const struct step_move *a, const struct step_move *b)
 {
     return (struct step_move){ a->drive - b->drive, a->up - b->up, a->down - b->down,
-                               a->host - b->host, a->in - b->in, a->out - b->out };
+                               a->host - b->host, a->in - b->in, a->out - b->out,
+                               a->files - b->files };
 }
 
 /* How much earlier the first devices finish than the last, as far as their last writes hide it. */

@@ -41,8 +41,8 @@
 
 /* A move, in seconds on each resource. drive: all drives' work if one drive did it; up, down: the
  * busiest link in each direction; host: the host's processor, if it updates (base); in, out: the
- * network to this rank and away from it. */
-struct step_move { double drive, up, down, host, in, out; };
+ * network to this rank and away from it; files: the disk on which a base in place lies. */
+struct step_move { double drive, up, down, host, in, out, files; };
 
 struct step_work {
     double F, last;                 // seconds of forward; of its last layer
@@ -65,7 +65,8 @@ struct step_share { double all, block_0; };
 
 /* What a step waits for. */
 enum step_resource {
-    STEP_COMPUTING, STEP_DRIVES, STEP_UP, STEP_DOWN, STEP_HOST, STEP_NETWORK, STEP_RESOURCES
+    STEP_COMPUTING, STEP_DRIVES, STEP_UP, STEP_DOWN, STEP_HOST, STEP_NETWORK, STEP_FILES,
+    STEP_RESOURCES
 };
 
 /* Seconds. forward_by, backward_by: the resource that sets the pace of each. */

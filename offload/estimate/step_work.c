@@ -36,13 +36,19 @@ static struct route_span all_blocks(const struct run_config *cfg)
     return (struct route_span){ 0, run_blocks(cfg) };
 }
 
-static double params_of(const struct run_config *cfg, struct route_span of)
+static double params_in(const size_t *params, struct route_span of)
 {
     double sum = 0;
 
     for (size_t b = of.first; b < of.end; b++)
-        sum += (double)cfg->block_params[b];
+        sum += (double)params[b];
     return sum;
+}
+
+/* Parameters of some blocks, and of all, on the devices. */
+static double params_of(const struct run_config *cfg, struct route_span of)
+{
+    return params_in(run_held(cfg), of);
 }
 
 static double parameters(const struct run_config *cfg) { return params_of(cfg, all_blocks(cfg)); }
@@ -96,8 +102,8 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
         return rc;
     *out = (struct step_share){
         .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
-        .block_0 = padded_of(&st, route_first(&cfg->route)).most /
-                   params_of(cfg, route_first(&cfg->route)),
+        .block_0 = part(padded_of(&st, route_first(&cfg->route)).most,
+                        params_of(cfg, route_first(&cfg->route))),
     };
     store_release(&st);
     return 0;
@@ -266,7 +272,8 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
     const uint64_t(*net)[LINK_DIRS] = all->bytes[LINK_NETWORK];
     double blocks = (double)run_blocks(cfg),
            sends = (double)route_uses(&cfg->route, STREAM_TRAIN, ROUTE_SEND);
-    double read_0 = part(params_of(cfg, route_first(&cfg->route)), parameters(cfg)),
+    double read_0 = part(params_in(cfg->block_params, route_first(&cfg->route)),
+                         params_in(cfg->block_params, all_blocks(cfg))),
            sent_0 = part(params_sent_last(cfg), trained(cfg));
     double came = (double)net[CLASS_WIRE][LINK_READ], went = (double)net[CLASS_WIRE][LINK_WRITE];
     double taken = (double)net[CLASS_GRADIENT][LINK_READ],
@@ -283,6 +290,22 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
     network_add(&exchange, r, taken * sent_0, given * sent_0, 1);
     out->gather_0 = step_move(&gather, 1);
     out->exchange_0 = step_move(&exchange, 1);
+}
+
+/* ---- a base in place ---- */
+
+/* Adds the reads of the base's files: all of them once in forward, the rest in backward. */
+static void files_moves(struct step_work *out, const struct run_config *cfg,
+                        const struct link_meter *all, const struct step_rates *r)
+{
+    double bytes = (double)all->bytes[LINK_FILES][CLASS_BASE][LINK_READ], once = 0;
+
+    for (size_t b = 0; cfg->base_end && b < run_blocks(cfg); b++)
+        once += (double)cfg->base_bytes[b];
+    if (!(r->files > 0))
+        return;
+    out->wire_forward.files += once / r->files;
+    out->wire_backward.files += (bytes - once) / r->files;
 }
 
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
@@ -331,6 +354,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
         acts_add(&out->wire_backward, &m, cfg, &popped_aside);
     }
     network_moves(out, cfg, &all, rates, wire > 0 ? once / wire : 1);
+    files_moves(out, cfg, &all, rates);
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
     update_compute(&out->second, cfg, n_1, rates);

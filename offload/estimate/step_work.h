@@ -28,7 +28,7 @@ double step_drive_seconds(const struct step_drive *d, double read, double write)
  *     network  bytes/s to each rank, and as many away from it
  *     latency  seconds until what a rank sends begins to arrive */
 struct step_rates {
-    double engine, host, beside, cores, network, latency;
+    double engine, host, beside, cores, network, latency, files;
     const struct step_drive *drive;
 };
 

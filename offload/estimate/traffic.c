@@ -73,7 +73,10 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient;
     out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] =
         dtype_bytes(c->wire_dt) *
-        route_reads(&c->route, STREAM_TRAIN, c->frames, c->block_params, 0).params;
+        route_reads(&c->route, STREAM_TRAIN, c->frames, run_held(c), 0).params;
+    if (c->base_end)
+        out->bytes[LINK_FILES][CLASS_BASE][LINK_READ] =
+            route_reads(&c->route, STREAM_TRAIN, c->frames, c->base_bytes, 0).params;
     ranks_computed(out, c);
     if (c->error_feedback)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);

@@ -25,6 +25,8 @@ const char *run_mode_name(size_t mode); // NULL past the last
  *           times as often. Updates still run ahead while a commit is being written. */
 enum run_spares { RUN_SPARES_HALF, RUN_SPARES_ALL, RUN_SPARES_FEW };
 
+struct base_files; // offload/devices/base_files.h
+
 /* The stack of activations (stream.h) that a step may store on the devices. n 0: there is none. */
 struct run_acts {
     size_t   n;             // items in a step, at most
@@ -47,6 +49,14 @@ struct run_config {
     /* Frozen blocks whose elements are bit patterns, with which nothing is computed here
      * (run_bits_put). block_params has their number. */
     struct route_span packed;
+    /* A base in place: frozen blocks in [0, base_end) lie in files of their own, and devices hold
+     * nothing of them. base_end 0: there is no such base. base_bytes: (n blocks) bytes of those
+     * files for this rank's portion of a block, 0 for all other blocks. held: (n blocks) parameters
+     * that its devices hold; NULL: block_params. base: the open files; NULL while no parameters of
+     * such blocks are read. */
+    size_t         base_end;
+    const size_t  *base_bytes, *held;
+    const struct base_files *base;
     const size_t  *unpacked;      // (n blocks) parameters of whole blocks, as the model has them
                                   // in memory; NULL: run_wholes
     /* The weight decay of parameter i of a block. *count: how many parameters from i on share it,
@@ -132,6 +142,18 @@ static inline int run_trains(const struct run_config *cfg, size_t block)
     return route_trains(&cfg->route, block);
 }
 
+/* True if a block lies in the files of a base in place. */
+static inline int run_in_place(const struct run_config *cfg, size_t block)
+{
+    return block < cfg->base_end && !run_trains(cfg, block);
+}
+
+/* (n blocks) The parameters that this rank's devices hold. */
+static inline const size_t *run_held(const struct run_config *cfg)
+{
+    return cfg->held ? cfg->held : cfg->block_params;
+}
+
 /* True if a block's elements are bit patterns. A source of parameters gives them as floats: all
  * bits of an fp32 element, or the upper half for bf16. run_bits_put makes n elements of them. */
 static inline int run_packed(const struct run_config *cfg, size_t block)
@@ -168,6 +190,7 @@ struct run_memory {
      * final norm) and through residual_layer for each gradient buffer of a layer. mem has only
      * residual_ram. */
     uint64_t residual_ram, residual_ends, residual_layer;
+    uint64_t base;    // reads of a base in place; no part of the others
     uint64_t image;   // mem: one image, of device_bytes
     uint64_t masters; // while stream_masters lends them; no part of the others
     uint64_t record_buffer; // one buffer of offloaded activations; no part of the others

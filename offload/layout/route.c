@@ -145,6 +145,15 @@ static size_t buffers_before(const struct route *o, size_t lane, enum route_kind
     return n;
 }
 
+static size_t lane_of_buffer(const struct route *o, enum route_kind kind, size_t shared, size_t i)
+{
+    size_t lane = 0;
+
+    while (i >= buffers_before(o, lane + 1, kind, shared))
+        lane++;
+    return lane;
+}
+
 size_t route_buffers(const struct route *o, enum route_kind kind, size_t shared)
 {
     return buffers_before(o, ROUTE_LANES, kind, shared);
@@ -161,12 +170,15 @@ size_t route_buffer(const struct route *o, enum route_kind kind, size_t shared, 
 struct route_span route_buffer_blocks(const struct route *o, enum route_kind kind, size_t shared,
                                       size_t i)
 {
-    size_t lane = 0;
-
     assert(i < route_buffers(o, kind, shared));
-    while (i >= buffers_before(o, lane + 1, kind, shared))
-        lane++;
-    return lane_blocks(o, lane);
+    return lane_blocks(o, lane_of_buffer(o, kind, shared, i));
+}
+
+size_t route_buffers_alike(const struct route *o, enum route_kind kind, size_t shared, size_t i)
+{
+    if (i >= route_buffers(o, kind, shared))
+        return 0;
+    return buffers_before(o, lane_of_buffer(o, kind, shared, i) + 1, kind, shared) - i;
 }
 
 struct route_span route_first(const struct route *o)

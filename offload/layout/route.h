@@ -81,6 +81,8 @@ size_t route_buffers(const struct route *o, enum route_kind kind, size_t shared)
 size_t route_buffer(const struct route *o, enum route_kind kind, size_t shared, size_t block);
 struct route_span route_buffer_blocks(const struct route *o, enum route_kind kind, size_t shared,
                                       size_t i);
+/* How many buffers from the i-th on serve the same blocks as it; 0: there is no i-th. */
+size_t route_buffers_alike(const struct route *o, enum route_kind kind, size_t shared, size_t i);
 
 /* route_first: the blocks of the lane that training reads first. route_shared: the blocks of the
  * lane that leaves its number of frames to the run (the layers). */

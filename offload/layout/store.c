@@ -44,15 +44,16 @@ static void shard_cut(struct store *s, size_t block, int trains, size_t device, 
 }
 
 /* Cuts every block into subgroups, in order. */
-static void blocks_cut(struct store *s, const struct route *route, size_t max)
+static void blocks_cut(struct store *s, const struct run_config *cfg, size_t max)
 {
     s->n_subs = 0;
+    s->max_pad = CSD_ALIGN_PARAMS; // also of a rank whose devices hold nothing
     for (size_t b = 0; b < s->n_blocks; b++) {
-        size_t n = s->block_params[b], shard = store_pad(div_up(n, s->n_devices));
+        size_t n = run_held(cfg)[b], shard = store_pad(div_up(n, s->n_devices));
 
         s->block_sub[b] = s->n_subs;
         for (size_t d = 0; d < s->n_devices && d * shard < n; d++)
-            shard_cut(s, b, route_trains(route, b), d, d * shard, size_min((d + 1) * shard, n),
+            shard_cut(s, b, run_trains(cfg, b), d, d * shard, size_min((d + 1) * shard, n),
                       max);
     }
     s->block_sub[s->n_blocks] = s->n_subs;
@@ -127,7 +128,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
     s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
     if (!s->block_sub || !s->device_bytes)
         goto nomem;
-    blocks_cut(s, &cfg->route, max);
+    blocks_cut(s, cfg, max);
     if (s->n_subs > STORE_MAX_SUBGROUPS) {
         err_misuse(err, "--csd-mem of %zu bytes is too small for this model (or --n-layer, "
                    "--n-embd and --vocab too large): it makes %zu subgroups, and at most %d are "
@@ -135,11 +136,11 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
         store_release(s);
         return -EINVAL;
     }
-    s->subs = calloc(s->n_subs, sizeof *s->subs);
+    s->subs = calloc(s->n_subs + 1, sizeof *s->subs);
     s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes); // at most one a shard
     if (!s->subs || !s->classes)
         goto nomem;
-    blocks_cut(s, &cfg->route, max);
+    blocks_cut(s, cfg, max);
     places(s);
     return 0;
 

@@ -7,7 +7,8 @@
  * block.
  *
  * A subgroup of a frozen block (route.h) has one slot, for good. The slot holds the wire parameters
- * alone. It has no spare slots, no gradient area and no residual areas. */
+ * alone. It has no spare slots, no gradient area and no residual areas. A block in place has no
+ * subgroups. */
 #pragma once
 
 #include "data/base/round.h"
@@ -56,7 +57,7 @@ struct store {
     struct store_sub   *subs;    // (n_subs)
     struct store_class *classes; // (n_classes)
     uint64_t *device_bytes; // (n_devices)
-    size_t   max_pad;       // the largest n_pad
+    size_t   max_pad;       // the largest n_pad; if there is no subgroup, the smallest possible
     size_t   update_pad;    // the largest n_pad of a trained subgroup
 };
 

@@ -37,6 +37,15 @@ void frames_lay(struct frames *f, const struct store *st, struct arena *a)
     }
 }
 
+int frames_open(struct frames *f, struct err *err)
+{
+    const struct run_config *cfg = &f->sched->cfg;
+
+    return cfg->base ? base_reader_open(&f->base, cfg, &f->sched->dev.bell, err) : 0;
+}
+
+void frames_close(struct frames *f) { base_reader_close(f->base); }
+
 static struct frame *frame_of(const struct frames *f, size_t block)
 {
     const struct run_config *cfg = &f->sched->cfg;
@@ -135,11 +144,48 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
     scheduler_submit(f->sched, u->device, &f->reads[i]);
 }
 
+/* Asks for this rank's portion of a block in place. */
+static void base_submit(struct frames *f, struct frame *at)
+{
+    const struct run_config *cfg = &f->sched->cfg;
+    size_t                   first = run_first(cfg, at->block);
+
+    at->unasked = 0;
+    at->base = (struct base_request){ .block = at->block, .first = first,
+                                      .n = cfg->block_params[at->block],
+                                      .to = dtype_at(at->wire, cfg->wire_dt, first) };
+    base_reader_ask(f->base, &at->base);
+}
+
+/* Takes what was read of blocks in place. 1: there was anything; or -errno. */
+static int base_take(struct frames *f, struct err *err)
+{
+    int                  place = scheduler_files(f->sched), took = 0;
+    enum runlog_phase    phase = f->pass == STREAM_TRAIN ? PHASE_PARAM_READ : PHASE_EVAL;
+    struct base_request *q;
+
+    for (; f->base && (q = base_reader_take(f->base)); took = 1) {
+        if (q->status) {
+            if (err)
+                *err = q->why;
+            return q->status;
+        }
+        meter_traffic(f->sched->meter, f->sched->step, phase, place, &q->meter);
+        meter_span(f->sched->meter, f->sched->step, phase, (int)q->block, place, q->start_ns,
+                   q->end_ns, q->meter.bytes[LINK_FILES][CLASS_BASE][LINK_READ]);
+        frame_of(f, q->block)->unread = 0;
+        f->unread_bytes -= store_wire_bytes(&f->sched->dev.store, q->n);
+    }
+    return took;
+}
+
 /* Reads on into a frame: all subgroups whose wire is ready, of whichever device. */
 static int frame_read(struct frames *f, struct frame *at)
 {
     size_t before = at->unasked;
 
+    if (at->unasked > 0 && run_in_place(&f->sched->cfg, at->block))
+        base_submit(f, at);
     for (size_t d = 0; at->unasked > 0 && d < f->sched->dev.n; d++)
         for (struct shard_read *r = &at->shards[d]; r->next < r->end; r->next++, at->unasked--) {
             if (f->subs->sub[r->next].wire.version < at->version)
@@ -158,6 +204,8 @@ static void frame_begin(struct frames *f, struct frame *at, size_t block)
     at->block = block;
     at->version = f->version;
     at->unread = at->unasked = end - first;
+    if (run_in_place(&f->sched->cfg, block))
+        at->unread = at->unasked = f->sched->cfg.block_params[block] > 0;
     at->users = 1;
     at->partial = f->sched->cfg.ranks.size > 1;
     if (at->partial)
@@ -242,8 +290,10 @@ int frames_give_up(struct frames *f)
 /* Gives frames to the pass's next uses, in order, as far as they are free. */
 int frames_advance(struct frames *f, struct err *err)
 {
-    int progress = 0, rc;
+    int rc = base_take(f, err), progress = rc;
 
+    if (rc < 0)
+        return rc;
     for (; f->next_read < f->n_uses && !reads_enough(f); f->next_read++) {
         size_t        block = block_at(f, f->next_read);
         struct frame *at = frame_of(f, block);

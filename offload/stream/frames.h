@@ -5,7 +5,8 @@
  *     a frame is
  *     free       without users and unread parameters. The next use of the pass that needs it may
  *                take it; it may already hold that use's block
- *     filling    unasked > 0: subgroups wait for their update; unread > 0: reads are under way
+ *     filling    unasked > 0: subgroups wait for their update; unread > 0: reads are under way. A
+ *                block in place (base_reader.h) waits for no update
  *     gathering  unread 0, with several ranks (ranks.h): this rank's portion goes to all others,
  *                and theirs come, block by block in the order of the pass
  *     whole      lent by frames_acquire, for each use of the pass until another block needs the
@@ -17,6 +18,7 @@
 #include "comm/comm.h"
 #include "offload/devices/scheduler.h"
 #include "offload/layout/route.h"
+#include "offload/stream/base_reader.h"
 #include "offload/stream/subs.h"
 
 /* Subgroups [next, end) of a block on one device, whose reads are not yet submitted. */
@@ -26,11 +28,12 @@ struct frame {
     void              *wire;
     size_t             block;   // in it, or on its way into it; SIZE_MAX: none
     uint64_t           version; // of the parameters: that of the pass
-    size_t             unread;  // subgroups still to be read
+    size_t             unread;  // subgroups still to be read; of a block in place 1, its portion
     size_t             unasked; // of these, subgroups whose read is not submitted
     struct shard_read *shards;  // (n devices)
     unsigned           users;   // uses of this pass that have it and have not released it
     int                partial; // true until other ranks' portions have come
+    struct base_request base;   // of a block in place
     struct comm_request gather;
     uint64_t           since;   // clock_ns of the gather's beginning
 };
@@ -38,6 +41,7 @@ struct frame {
 struct frames {
     struct scheduler   *sched;
     const struct subs *subs;
+    struct base_reader *base;        // NULL: no block is in place, or none is read
     enum stream_pass   pass;
     uint64_t           version;      // of all parameters that the pass reads
     size_t             n_uses, next_read, next_acquire;
@@ -57,6 +61,9 @@ void   frames_tables(struct frames *f, const struct store *st, struct arena *a);
 void   frames_lay(struct frames *f, const struct store *st, struct arena *a);
 size_t frames_bytes(const struct run_config *cfg, struct route_span of);
 
+/* Open and close the reader of blocks in place, if there are any. */
+int    frames_open(struct frames *f, struct err *err);
+void   frames_close(struct frames *f);
 /* Begin a pass that reads everything at `version`. */
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);
 /* The model's thread. acquire takes the lock and waits; release is called with the lock held. */

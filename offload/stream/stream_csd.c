@@ -169,7 +169,10 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
 {
     struct stream_csd *s = of(stream);
     struct stream_step asked = *step;
+    int                rc = base_files_unchanged(s->sched.cfg.base, err);
 
+    if (rc)
+        return rc;
     scheduler_lock(&s->sched);
     if (committed_wait(s, 0)) {
         act_stack_settle(&s->acts);
@@ -187,7 +190,8 @@ static int csd_drain(struct stream *stream, struct err *err)
 
     scheduler_lock(&s->sched);
     committed_wait(s, 1);
-    return scheduler_unlock(&s->sched, 0, err);
+    int rc = scheduler_unlock(&s->sched, 0, err);
+    return rc ? rc : base_files_unchanged(s->sched.cfg.base, err); // what was evaluated counts
 }
 
 static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out,
@@ -228,6 +232,7 @@ static void csd_close(struct stream *stream)
                commits_give_up(&s->commits);
     if (!over) // other ranks may use this memory until the process ends
         s->sched.dev.silent = 1;
+    frames_close(&s->frames);
     gradients_close(&s->gradients);
     commits_close(&s->commits);
     devices_close(&s->sched.dev); // waits for tasks under way, which are in the parts' tables
@@ -342,7 +347,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
         return err_set(err, -ENOMEM, "out of memory for the stream");
     parts_join(s, cfg);
     scheduler_init(&s->sched);
-    s->sched.meter = meter_new(SCHEDULER_SPANS, cfg->n_devices + cfg->n_act_devices + 1);
+    s->sched.meter = meter_new(SCHEDULER_SPANS, cfg->n_devices + cfg->n_act_devices + 2);
     int rc = s->sched.meter ? tables_open(s, err)
                           : err_set(err, -ENOMEM, "out of memory for measurements");
     rc = rc ? rc : act_stack_open(&s->acts, err);
@@ -350,6 +355,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     rc = rc ? rc : runlog_unchanged(cfg->log, err); // before anything is written to devices
     rc = rc ? rc : commits_open(&s->commits, err);
     rc = rc ? rc : gradients_open(&s->gradients, err);
+    rc = rc ? rc : frames_open(&s->frames, err);
     if (!rc) {
         updates_open(&s->updates);
         rc = scheduler_start(&s->sched, err);
@@ -368,8 +374,10 @@ static uint64_t frames_sum(const struct run_config *cfg)
     const struct route *o = &cfg->route;
     uint64_t            sum = 0;
 
-    for (size_t i = 0; i < route_buffers(o, ROUTE_FRAMES, cfg->frames); i++)
-        sum += frames_bytes(cfg, route_buffer_blocks(o, ROUTE_FRAMES, cfg->frames, i));
+    for (size_t i = 0, alike; (alike = route_buffers_alike(o, ROUTE_FRAMES, cfg->frames, i));
+         i += alike)
+        sum += alike *
+               frames_bytes(cfg, route_buffer_blocks(o, ROUTE_FRAMES, cfg->frames, i));
     return sum;
 }
 
@@ -379,13 +387,14 @@ static struct gradient_bytes gradients_sum(const struct run_config *cfg, const s
     const struct route   *o = &cfg->route;
     struct gradient_bytes sum = { 0 };
 
-    for (size_t i = 0; i < route_buffers(o, ROUTE_GRADS, shared); i++) {
+    for (size_t i = 0, alike; (alike = route_buffers_alike(o, ROUTE_GRADS, shared, i));
+         i += alike) {
         struct gradient_bytes b =
             gradients_bytes(cfg, st, route_buffer_blocks(o, ROUTE_GRADS, shared, i));
 
-        sum.grad += b.grad;
-        sum.pack += b.pack + b.lists;
-        sum.residual += b.residual;
+        sum.grad += alike * b.grad;
+        sum.pack += alike * (b.pack + b.lists);
+        sum.residual += alike * b.residual;
     }
     return sum;
 }
@@ -418,6 +427,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_layer = layer.residual,
         .record_buffer = act_stack_buffer(cfg),
         .spans = SCHEDULER_SPANS_BYTES,
+        .base = cfg->base_end ? base_reader_memory() : 0,
         .tables = s.tables.used - work.pairs - work.scratch +
                   st.n_subs * (sizeof(struct journal_sub) + sizeof(struct journal_grad) +
                                sizeof(uint32_t)),

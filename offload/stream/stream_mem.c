@@ -4,13 +4,13 @@
  * fit. Images (image.h) outlive the process.
  *
  * Invariants: The wire copy is always the rounded master (in fp32 it is the master). A frozen block
- * has a wire copy and nothing else. Slices of an
- * update never cross a change of weight decay; the update is element-wise, so their borders change
- * no bit. Nothing is allocated after open. Each step's row is committed, but not flushed; images
- * and their rows are flushed. A residual changes only with the update, so a skipped step leaves it
- * alone. Until the update, the gradient's buffer holds gradient plus residual, and the pairs are
- * kept apart. A gradient of several groups (grouped.h) has a place for each; the sum ends in the
- * first. */
+ * has a wire copy and nothing else; of a base in place it comes from the base's files. Slices of
+ * an update never cross a change of weight decay; the update is element-wise, so their borders
+ * change no bit. Nothing is allocated after open. Each step's row is committed, but not flushed;
+ * images and their rows are flushed. A residual changes only with the update, so a skipped step
+ * leaves it alone. Until the update, the gradient's buffer holds gradient plus residual, and the
+ * pairs are kept apart. A gradient of several groups (grouped.h) has a place for each; the sum ends
+ * in the first. */
 #include "offload/stream/stream_open.h"
 
 #include "data/base/arena.h"
@@ -21,6 +21,7 @@
 #include "offload/devices/image.h"
 #include "offload/gradient/grad_form.h"
 #include "offload/gradient/grouped.h"
+#include "offload/stream/base_reader.h"
 
 #include <assert.h>
 #include <unistd.h>
@@ -286,6 +287,10 @@ static int mem_update(struct stream *s, const struct stream_step *step, struct e
 {
     struct stream_mem *m = of(s);
 
+    int rc = base_files_unchanged(m->cfg.base, err);
+
+    if (rc)
+        return rc;
     assert(step->row.step == m->next_step);
     if (!step->skip)
         update_all(m, step);
@@ -391,6 +396,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
         .tables = make_slices(cfg, NULL) * sizeof(struct slice) +
                   n * round_up(run_groups(cfg), ARENA_LINE),
         .image = image_bytes(cfg),
+        .base = cfg->base_end ? base_reader_memory() : 0,
         .device_bytes = IMAGE_AREAS * image_bytes(cfg) + image_frozen_bytes(cfg),
     };
     for (size_t b = 0; b < n; b++) {
@@ -442,12 +448,44 @@ static void lay(struct stream_mem *m, struct arena *a)
     }
 }
 
-/* Loads the committed image. Then touches wire copies and gradients, so that the first step has no
- * page faults. */
+/* Reads the blocks that are in place, one after the other, each by several threads. */
+static int load_base(struct stream_mem *m, struct err *err)
+{
+    struct base_reader *reader = NULL;
+    struct bell         bell;
+    uint64_t            seen = 0;
+    int                 rc = 0;
+
+    if (!m->cfg.base)
+        return 0;
+    bell_init(&bell);
+    rc = base_reader_open(&reader, &m->cfg, &bell, err);
+    for (size_t b = 0; b < run_blocks(&m->cfg) && !rc; b++) {
+        struct base_request q = { .block = b, .n = m->cfg.block_params[b],
+                                  .to = m->blocks[b].wire };
+
+        if (!run_in_place(&m->cfg, b))
+            continue;
+        base_reader_ask(reader, &q);
+        while (!base_reader_take(reader))
+            seen = bell_wait(&bell, seen, UINT64_MAX);
+        rc = q.status;
+        if (rc && err)
+            *err = q.why;
+        rc = rc ? rc : watch_look(m->cfg.watch, b + 1, run_blocks(&m->cfg), err);
+    }
+    base_reader_close(reader);
+    bell_release(&bell);
+    return rc;
+}
+
+/* Loads the committed image, and the base. Then touches wire copies and gradients, so that the
+ * first step has no page faults. */
 static int load_states(struct stream_mem *m, struct err *err)
 {
     int rc = image_load(&m->cfg, &m->committed, m->stored, err);
 
+    rc = rc ? rc : load_base(m, err);
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
         rc = image_open(&m->cfg, a, &m->image[a], err);
     rc = rc ? rc : runlog_unchanged(m->cfg.log, err); // the loaded image is still the last one

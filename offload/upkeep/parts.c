@@ -54,6 +54,7 @@ int parts_open(struct parts *p, const struct run_config *cfg, struct err *err)
         if (!devices_fake(&part))
             part.disk = cfg->disk; // the reading machine's own setting
         part.watch = cfg->watch;
+        part.base = cfg->base;
         rc = part_open(&p->part[p->n], &part, err);
     }
     for (size_t i = 1; i < n && !rc; i++)

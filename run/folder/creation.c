@@ -1,6 +1,7 @@
 /* creation.c: decides whether a folder may become a run, cleans up after a killed maker, and
  * moves a completed run into place. It removes only RUN/run.new-HEX with what its maker creates
- * there (run_files.h), and devices that are certainly that maker's. */
+ * there (run_files.h), and devices that are certainly that maker's. A maker that tokenises takes
+ * the folder of a dead one over, with the tokens in it alone. */
 #include "run/folder/creation.h"
 
 #include "data/base/file.h"
@@ -24,8 +25,9 @@ struct found {
     char other[NAME_MAX + 1]; // another name, except run.lock; "": none
 };
 
-/* -errno if the folder cannot be read. 0 also if it does not exist. */
-static int look(const char *dir, struct found *f)
+/* What is in the folder besides `own`, a maker's folder or NULL. -errno if the folder cannot be
+ * read. 0 also if it does not exist. */
+static int look(const char *dir, const char *own, struct found *f)
 {
     struct file_walk w;
     int              rc = file_walk_begin(&w, dir, NULL);
@@ -34,7 +36,8 @@ static int look(const char *dir, struct found *f)
     while (file_walk_next(&w)) {
         char *to = file_new_is(w.name, RUN_PART, 1) ? f->part : f->other;
 
-        if (!strcmp(w.name, RUN_LOCK) || !strcmp(w.name, "lost+found")) // the file system's
+        if (!strcmp(w.name, RUN_LOCK) || (own && !strcmp(w.path, own)) ||
+            !strcmp(w.name, "lost+found")) // the file system's
             continue;
         if (!*to || !strcmp(w.name, RUN_DB)) // run.db is the most informative name
             snprintf(to, NAME_MAX + 1, "%s", w.name);
@@ -57,7 +60,7 @@ static int refuse(const char *dir, const struct found *f, struct err *err)
 int creation_check(const char *dir, struct err *err)
 {
     struct found f;
-    int          rc = look(dir, &f);
+    int          rc = look(dir, NULL, &f);
 
     if (!rc && (rc = output_check_name(NULL, dir, err)))
         return rc;
@@ -107,6 +110,8 @@ static int move_out(const char *part, const char *dir, struct err *err)
     char   db[PART_PATH + 16], lock[PART_PATH + 16], to[PART_PATH], *text = NULL;
     size_t size;
     FILE  *moved = open_memstream(&text, &size);
+
+    file_new_clean(part, NULL); // what was for the next maker
     int    rc = moved ? move_things(part, dir, moved, err)
                       : err_set(err, -ENOMEM, "out of memory for names");
 
@@ -240,10 +245,32 @@ static int is_part(const char *dir, const struct left *l, struct err *err)
                             "finishes: choose another name", dir, l->rank, first, first) : 0;
 }
 
+/* Remove a dead maker's folder. The first one that has tokens becomes this maker's own if that
+ * takes them, and only the rest of it is removed. */
+static int clear_folder(struct creation *p, struct left *l, struct err *err)
+{
+    char base[PART_PATH];
+
+    if (!p->takes || p->part.path)
+        return run_files_remove(l->path, err);
+    int rc = run_files_but_tokens(l->path, 0, err);
+
+    if (rc <= 0)
+        return rc;
+    snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
+    rc = file_new_take(&p->part, base, l->path, l->fd, err);
+    if (rc == 0) // of another user
+        return run_files_remove(l->path, err);
+    if (rc > 0)
+        l->fd = -1;
+    return rc < 0 ? rc : file_sync_dir(l->path, err);
+}
+
 /* Clean up after a dead maker; the caller holds the folder's lock. Anything next to the maker's
  * folder comes from a kill during the move, which is then finished. */
-static int clear_dead(const char *dir, const struct found *f, struct err *err)
+static int clear_dead(struct creation *p, const struct found *f, struct err *err)
 {
+    const char *dir = p->dir;
     struct left l;
     int         rc = left_open(&l, dir, f->part, err);
     char       *rest = l.devices;
@@ -254,28 +281,29 @@ static int clear_dead(const char *dir, const struct found *f, struct err *err)
     else if (!rc && !(rc = is_part(dir, &l, err))) {
         for (size_t i = 0; l.id && l.place && rest && *rest; i++)
             clear_device(strsep(&rest, "\n"), l.id, i);
-        rc = run_files_remove(l.path, err);
+        rc = clear_folder(p, &l, err);
     }
     left_free(&l);
     return rc;
 }
 
-/* Clean up until the folder is empty; the caller holds its lock. */
-static int settle(const char *dir, struct err *err)
+/* Clean up until the folder is empty, or has only what this maker takes over. The caller holds its
+ * lock. */
+static int settle(struct creation *p, struct err *err)
 {
     struct found f;
-    int          rc = look(dir, &f);
+    int          rc = look(p->dir, NULL, &f);
 
     for (int i = 0; !rc && *f.part && strcmp(f.other, RUN_DB) && i < TRIES; i++) {
-        if ((rc = clear_dead(dir, &f, err)))
+        if ((rc = clear_dead(p, &f, err)))
             return rc;
-        rc = look(dir, &f);
+        rc = look(p->dir, p->part.temp, &f);
     }
     if (rc)
-        return err_set(err, rc, "read %s: %s", dir, strerror(-rc));
+        return err_set(err, rc, "read %s: %s", p->dir, strerror(-rc));
     if (*f.other)
-        return refuse(dir, &f, err);
-    return *f.part ? err_set(err, -ENOTEMPTY, "%s/%s cannot be removed", dir, f.part) : 0;
+        return refuse(p->dir, &f, err);
+    return *f.part ? err_set(err, -ENOTEMPTY, "%s/%s cannot be removed", p->dir, f.part) : 0;
 }
 
 /* ---- claim and give up ---- */
@@ -345,11 +373,13 @@ static int lock_folder(struct creation *p, const char *dir, struct err *err)
     return rc;
 }
 
-int creation_claim(struct creation *p, struct session *s, const char *dir, struct err *err)
+int creation_claim(struct creation *p, struct session *s, const char *dir, int takes,
+                   struct err *err)
 {
     char base[PART_PATH], path[PART_PATH + 16];
 
     *p = (struct creation)CREATION_NONE;
+    p->takes = takes;
     int rc = spares_open(p, dir, err);
     rc = rc ? rc : 1; // not locked yet
     for (int i = 0; rc > 0 && i < TRIES; i++) {
@@ -358,12 +388,13 @@ int creation_claim(struct creation *p, struct session *s, const char *dir, struc
     }
     if (rc > 0)
         rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
-    rc = rc ? rc : settle(p->dir, err);
+    rc = rc ? rc : settle(p, err);
     if (!rc && fsync(p->lock.fd)) // a power cut would leave any bytes in it
         rc = err_set(err, -errno, "flush %s: %s", p->lock.path, strerror(errno));
     p->lock.known = 0; // its number of commits is an earlier run's
     snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
-    rc = rc ? rc : file_new_folder(&p->part, base, err);
+    if (!rc && !p->part.path)
+        rc = file_new_folder(&p->part, base, err);
     if (rc)
         return rc;
     snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
@@ -383,19 +414,36 @@ static void release(struct creation *p)
     unlock(p);
 }
 
-void creation_give_up(struct creation *p, struct session *s)
+/* Remove the devices that were made, if nothing of the run stays. */
+static void clear_devices(struct creation *p, struct session *s)
 {
-    struct found f;
-
     runlog_close(s->log);
     s->log = NULL;
     spares_close(p);
     for (size_t i = 0; !p->kept && p->part.path && i < s->run.n_devices && s->run.device_paths; i++)
         clear_device(s->run.device_paths[i], s->id, i);
+}
+
+int creation_leave(struct creation *p, struct session *s)
+{
+    clear_devices(p, s);
+    if (p->takes && !p->kept && p->part.path && run_files_but_tokens(p->part.temp, 1, NULL) > 0) {
+        release(p);
+        return 1;
+    }
+    creation_give_up(p, s);
+    return 0;
+}
+
+void creation_give_up(struct creation *p, struct session *s)
+{
+    struct found f;
+
+    clear_devices(p, s);
     if (!p->kept && p->part.path)
         run_files_remove(p->part.temp, NULL);
     // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)
-    if (p->lock.fd >= 0 && file_names(p->lock.path, p->lock.fd) && !look(p->dir, &f) &&
+    if (p->lock.fd >= 0 && file_names(p->lock.path, p->lock.fd) && !look(p->dir, NULL, &f) &&
         !*f.part && !*f.other) {
         unlink(p->lock.path);
         if (p->made)
@@ -439,7 +487,7 @@ int creation_finish(const char *dir, const char *id, struct err *err)
     struct creation p = CREATION_NONE;
     struct found f;
     struct left  l;
-    int          rc = look(dir, &f);
+    int          rc = look(dir, NULL, &f);
 
     if (rc || !*f.part || session_is_run(dir))
         return 0; // opening it reports what is wrong

@@ -6,7 +6,9 @@
  *
  * The next maker of RUN removes the leftovers of a killed maker. It recognises them by that
  * folder's name, by the lock that nobody holds, and by the place that run.db.new in it names. A
- * folder that holds anything else is refused (docs/internals/files.md).
+ * folder that holds anything else is refused (docs/internals/files.md). A maker that tokenises
+ * texts takes over the tokens that were made: it goes on in the same folder, of which it removes
+ * the rest.
  *
  * With several ranks, all folders are completed first. Then rank 0's becomes a run, and from then
  * on there is one run. If a kill leaves another rank's folder without run.db, opening the run
@@ -24,6 +26,7 @@ enum { CREATION_SPARES = 2 };
 struct creation {
     char            dir[SESSION_PATH]; // RUN, without links
     int             made;              // this maker created RUN
+    int             takes;             // it takes over tokens that a dead maker left
     struct run_lock lock;              // RUN/run.lock
     struct file_new part;              // RUN/run.new-HEX, the folder being filled
     int             kept;              // creation_give_up removes nothing any more
@@ -37,10 +40,15 @@ struct creation {
 int  creation_check(const char *dir, struct err *err);
 
 /* Create and lock the folder, remove the leftovers of a killed maker, and create run.db.new in
- * the folder to be filled. Sets s->dir and s->log. After an error, call creation_give_up: it
- * removes what was created and releases the lock. */
-int  creation_claim(struct creation *p, struct session *s, const char *dir, struct err *err);
+ * the folder to be filled. takes: tokens that it left stay in that folder; whoever tokenises knows
+ * whether they are of the same texts (tokenise.h). Sets s->dir and s->log. After an error, call
+ * creation_give_up: it removes what was created and releases the lock. */
+int  creation_claim(struct creation *p, struct session *s, const char *dir, int takes,
+                    struct err *err);
 void creation_give_up(struct creation *p, struct session *s);
+/* The same after a stop, but tokens stay for the next maker that takes them. Returns whether there
+ * are any. */
+int  creation_leave(struct creation *p, struct session *s);
 
 /* Close s->log when everything is written. run.db is then one file with all data, and survives a
  * power cut. */

@@ -37,6 +37,10 @@ const struct opt_row lora_rows[] = {
               "int8: 8 bits, with a scale for each row\n"
               "nf4: 4 bits by blocks of 64 values, with double quantisation (QLoRA)",
       .kept = OPT_LAYOUT },
+    { "base-in-place", OPT_FLAG, AT(in_place),
+      .help = "Read the frozen model from the safetensors files of --init's folder, where they "
+              "lie, instead of a copy in the run. They must stay there unchanged.",
+      .kept = OPT_LAYOUT },
     { 0 }
 };
 
@@ -58,6 +62,10 @@ static int check_alone(const struct lora_opts *o, struct err *err)
                         : o->rs          ? "rs"
                                          : NULL;
 
+    if (!o->rank && o->in_place)
+        return err_misuse(err, "--base-in-place is for a model that stays as it is, next to "
+                          "adapters, and there are none: give --lora-rank N, such as 16, too, or "
+                          "leave it out");
     if (!o->rank && o->base)
         return err_misuse(err, "--base-dtype %s is for a model that stays as it is, next to "
                           "adapters, and there are none: give --lora-rank N, such as 16, too, or "
@@ -191,6 +199,10 @@ int lora_opts_begin(struct model_config *g, struct opt_line *line, const struct 
     if (from && opt_given(line, "lora-dropout"))
         lora.dropout = (float)o->dropout;
     lora.base = o->base;
+    if (o->in_place && o->base)
+        return err_misuse(err, "--base-in-place reads the numbers of the model's files, and "
+                          "--base-dtype %s packs them when the run is made: leave one of them out",
+                          packed_name((size_t)o->base));
     int rc = from ? lora_set(g, &lora, err) : check_alone(o, err); // g may have another head now
     if (!rc && !from) {
         rc = lora_opts_set(g, o, err);

@@ -13,6 +13,7 @@ struct lora_opts {
     const char *targets; // names for lora_targets_named; NULL: PEFT's choice
     int         rs;
     int         base; // enum quant: --base-dtype
+    int         in_place; // --base-in-place
 };
 
 extern const struct opt_row lora_rows[];
@@ -22,7 +23,8 @@ int lora_opts_has(const char *name); // true if an option is one of these
 #define OPT_BASE_ROW(at, how)                                                                      \
     { "base", OPT_PATH, at, .arg = "HFDIR", .file = OPT_FILES_MODEL,                               \
       .help = "Folder of the model that an adapter belongs to (default: the folder that its "      \
-              "adapter_config.json names)", .kept = how }
+              "adapter_config.json names), or of the base that a run reads in place "              \
+              "(default: where it was)", .kept = how }
 
 /* Give a model the adapters of a run's options. Misuse: a target that the family lacks. */
 int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err *err);

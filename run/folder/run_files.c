@@ -89,26 +89,73 @@ static int is_first(const char *path, const char *name)
            (f->flags & RUN_FILE_FOLDER ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode));
 }
 
-int run_files_remove(const char *dir, struct err *err)
+int run_file_is_tokens(const char *name)
+{
+    const struct run_file *f = run_file_find(name);
+
+    // RUN_FILE_OTHER: of the sources behind the first one
+    return f && f->set && (f->kind == RUN_FILE_TOKENS || f->kind == RUN_FILE_OTHER);
+}
+
+static int is_no_tokens(const char *base) { return !run_file_is_tokens(base); }
+
+/* Whether a file in a maker's folder has tokens, or is to have them. */
+static int has_tokens(const struct file_walk *w)
+{
+    char base[NAME_MAX + 1];
+
+    return file_new_base(base, w->name) ? run_file_is_tokens(base)
+                                        : run_file_is_tokens(w->name) && is_first(w->path, w->name);
+}
+
+enum { REMOVES = 1 << 0, BUT_TOKENS = 1 << 1, BUT_DB = 1 << 2 };
+
+/* Check all names in a maker's folder, and remove the files if asked to. */
+static int walk(const char *dir, int how, struct err *err)
 {
     struct file_walk w;
-    int              rc = 0;
+    int              rc = file_walk_begin(&w, dir, err);
 
+    while (!rc && file_walk_next(&w)) {
+        if (how & BUT_TOKENS && has_tokens(&w))
+            continue;
+        if (!is_first(w.path, w.name))
+            rc = err_misuse(err, "%s holds %s, which no siTrain made there: move it elsewhere, and "
+                            "try again", dir, w.name);
+        else if (how & REMOVES && !(how & BUT_DB && !strncmp(w.name, RUN_DB, strlen(RUN_DB))))
+            file_remove_tree(w.path);
+    }
+    return file_walk_end(&w, rc, err);
+}
+
+int run_files_remove(const char *dir, struct err *err)
+{
     // opens as many folders at a time as what follows: creation.h counts them
     file_new_clean(dir, NULL);
-    for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
-        rc = file_walk_begin(&w, dir, err);
-        while (!rc && file_walk_next(&w))
-            if (!is_first(w.path, w.name))
-                rc = err_misuse(err, "%s holds %s, which no siTrain made there: move it "
-                                "elsewhere, and try again", dir, w.name);
-            else if (removes)
-                file_remove_tree(w.path);
-        rc = file_walk_end(&w, rc, err);
-    }
+    int rc = walk(dir, 0, err); // check all, then remove all
+
+    rc = rc ? rc : walk(dir, REMOVES, err);
     if (!rc && rmdir(dir))
         rc = err_set(err, -errno, "remove %s: %s", dir, strerror(errno));
     return rc;
+}
+
+int run_files_but_tokens(const char *dir, int db, struct err *err)
+{
+    struct file_walk w;
+    int              rc, any = 0;
+
+    file_new_clean(dir, is_no_tokens);
+    if ((rc = walk(dir, BUT_TOKENS, err)) || (rc = file_walk_begin(&w, dir, err)))
+        return rc;
+    while (file_walk_next(&w))
+        any |= has_tokens(&w);
+    if ((rc = file_walk_end(&w, 0, err)))
+        return rc;
+    if (!any)
+        return run_files_remove(dir, err);
+    rc = walk(dir, REMOVES | BUT_TOKENS | (db ? BUT_DB : 0), err);
+    return rc ? rc : 1;
 }
 
 /* A file under way that is a run's, and not its user's: a page, or another output of a command. */
@@ -119,11 +166,13 @@ static int is_runs(const char *base)
     return f && f->what != under_way;
 }
 
-void run_files_clean(const char *run)
+static int is_runs_but_tokens(const char *base) { return is_runs(base) && is_no_tokens(base); }
+
+void run_files_clean(const char *run, int tokens)
 {
     struct file_walk w;
 
-    file_new_clean(run, is_runs);
+    file_new_clean(run, tokens ? is_runs : is_runs_but_tokens);
     file_walk_begin(&w, run, NULL);
     while (file_walk_next(&w)) {
         if (!file_new_is(w.name, RUN_PART, 1))

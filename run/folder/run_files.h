@@ -49,7 +49,13 @@ extern const char *const run_dev[TASK_SPLITS], *const run_test[TASK_SPLITS];
 /* Remove a folder and the files in it that the maker of a run creates. If it holds anything else,
  * nothing is removed: misuse and a sentence. */
 int run_files_remove(const char *dir, struct err *err);
+/* The same, but for the tokens of texts, complete ones and unfinished ones. If there are some, they
+ * and the folder stay; with `db` the run's database, too. Returns 1 then; 0 if all is removed; or
+ * -errno. */
+int run_files_but_tokens(const char *dir, int db, struct err *err);
+/* Whether this is the name of tokens that a run makes of texts. */
+int run_file_is_tokens(const char *name);
 /* Remove what killed processes of this run left: each maker's folder RUN/run.new-HEX, and files
- * under way that were to become a run's. Those of a user's output, such as a token file, stay for
- * the command that makes it. */
-void run_files_clean(const char *run);
+ * under way that were to become a run's, with `tokens` also unfinished tokens of its texts. Those
+ * of a user's output, such as a token file, stay for the command that makes it. */
+void run_files_clean(const char *run, int tokens);

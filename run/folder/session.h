@@ -36,9 +36,12 @@ struct session {
     struct run_ranks  ranks;        // this folder's rank; comm: set during training
     struct session   *others;       // (ranks.size - 1) the other ranks' folders, if one
                                     // process reads all (job_run_see); closed with this one
-    size_t           *block_params; // (3 * arch_blocks) parameters of each block, then
+    size_t           *block_params; // (5 * arch_blocks) parameters of each block, then
                                     // those of this rank's portions; then those
-                                    // of each block in memory (run_config.unpacked)
+                                    // of each block in memory (run_config.unpacked);
+                                    // then what run_config says of a base in place
+    struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
+    const char       *base_dir;     // where the user says that it is; borrowed; or NULL
     struct run_config run; // borrows from this struct; memory.c sets frames and grad_buffers
 };
 
@@ -112,8 +115,9 @@ int session_overlay(struct session *s, const struct opt_line *line, int first, s
 
 /* Store all of s->o. With `places`, in the caller's transaction, store only the location of the
  * devices: s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem,
- * s->layout. */
+ * s->layout. session_load_options loads all of them. */
 int session_store_options(struct session *s, int places, struct err *err);
+int session_load_options(struct session *s, struct err *err);
 /* Load and store s->config. session_config_sum is a checksum of what is stored. */
 int session_load_config(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);

@@ -1,10 +1,13 @@
-/* session_model.c: stores a run's model in its database: its family, and each value of its
- * configuration that does not follow from the others. */
+/* session_model.c: stores a run's model in its database: its family, each value of its
+ * configuration that does not follow from the others, the names of its classes, and what its folder
+ * said of generation. */
 #include "run/folder/session.h"
 
 #include "chat/template.h"
 #include "data/base/crc32c.h"
+#include "data/base/json.h"
 #include "data/text/tokenizer.h"
+#include "model/file/hf.h"
 #include "run/folder/settings.h"
 
 /* The stored values. If one is missing, arch_config derives it; most then become 0. Runs of the
@@ -159,4 +162,73 @@ int session_same_template(const struct session *s, struct err *err)
                 : err_set(err, -EBADMSG, "%s does not have the chat template that this run was "
                           "made with: put that one back (chat_template.jinja)%s%.400s", dir,
                           *why.text ? "; " : "", why.text);
+}
+
+/* ---- its classes and its generation ---- */
+
+int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err)
+{
+    json_t *list = json_array();
+    char   *text = NULL;
+    int     rc = 0;
+
+    for (size_t i = 0; i < labels->n && !rc; i++)
+        rc = json_array_append_new(list, json_string(labels->name[i]));
+    if (!rc)
+        text = json_dumps(list, JSON_COMPACT);
+    rc = text ? settings_set(s->log, err, "config.labels=%s", text)
+              : err_set(err, -EINVAL, "the labels' names cannot be stored: they must be UTF-8");
+    free(text);
+    json_decref(list);
+    return rc;
+}
+
+int session_labels(struct hf_labels *out, const struct session *s, struct err *err)
+{
+    char       *text = settings_get(s->log, "config.labels"), what[SESSION_PATH + 32];
+    json_t     *list = NULL;
+    size_t      n = s->config.n_labels;
+
+    *out = (struct hf_labels){ 0 };
+    if (!text) // a language model, or classes without names
+        return 0;
+    snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
+    int rc = json_parse(&list, text, strlen(text), what, err);
+    if (!rc && json_array_size(list) != n)
+        rc = err_set(err, -EBADMSG, "%s names %zu labels, but the model has %zu", what,
+                     json_array_size(list), n);
+    if (!rc && !(out->name = calloc(n + 1, sizeof *out->name)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", what);
+    for (; !rc && out->n < n; out->n++) {
+        const char *name = json_string_value(json_array_get(list, out->n));
+        if (!name || !(out->name[out->n] = strdup(name)))
+            rc = err_set(err, -EBADMSG, "%s: label %zu has no name", what, out->n);
+    }
+    if (rc)
+        hf_labels_free(out);
+    json_decref(list);
+    free(text);
+    return rc;
+}
+
+int session_generation(json_t **out, const struct session *s, struct err *err)
+{
+    char *text = settings_get(s->log, "config.generation"), what[SESSION_PATH + 32];
+    int   rc = 0;
+
+    *out = NULL;
+    snprintf(what, sizeof what, "%s/run.db: config.generation", s->dir);
+    if (text)
+        rc = json_parse(out, text, strlen(text), what, err);
+    free(text);
+    return rc;
+}
+
+long session_pad(const struct session *s, long endoftext)
+{
+    int  classifies = arch_classifies(&s->config);
+    long pad = classifies ? endoftext : -1;
+
+    settings_scan(s->log, "%ld", &pad, classifies ? "config.pad" : "config.pad_id");
+    return pad;
 }

@@ -13,6 +13,11 @@
  *     config.generation generation_config.json of a language model's folder: a JSON object (hf.h)
  *     option.NAME       every row of train_opts, as text for opt_set
  *     given.NAME        the inputs of the run, as its user gave them (newrun.h)
+ *     lora.base         the folder of the model that adapters belong to
+ *     base.N            file N of a base in place (base_folder.h): its checksum, size, time of the
+ *                       last change, inode, name
+ *     base.sum          checksum of these checksums and names, the same on all ranks
+ *     base.bytes        bytes of these files for this rank's portion of each block in place
  *     schedule.step schedule.was    the last change of the schedule's horizon by a resume: the
  *                       first step (from 0) of the new horizon, and the old horizon
  *     finished          nothing is left to train: steps: all steps are done; early: training ended

@@ -1,26 +1,15 @@
-/* train_opts.c: defines the options for training and reading a model, and checks those that depend
- * on each other. */
+/* train_opts.c: defines the options for training. train_opts_check.c checks those that depend on
+ * each other. */
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
-#include "data/base/round.h"
-#include "kernels/product/matmul.h"
 #include "kernels/update/optim.h"
 #include "model/arch/arch.h"
-#include "run/folder/output.h"
+#include "run/folder/machine_rows.h"
 #include "run/folder/tensorboard.h"
 
 #define AT(field) offsetof(struct train_opts, field)
 
-#define HELP_MEM                                                                                   \
-    "RAM limit of the whole process, without the arenas of emulated devices (default: 0, no limit)"
-#define HELP_BLAS                                                                                  \
-    "Library of matrix products\nauto: oneDNN, if it is built in and the CPU has AVX-512 (for "    \
-    "bf16: bf16 instructions); otherwise OpenBLAS"
-#define HELP_DISK    "How devices are read and written. null stores nothing."
-#define HELP_THREADS                                                                               \
-    "Number of compute threads (default: 0, all cores that the process may use). mpirun without "  \
-    "--bind-to none may leave one or two cores. The last bits of results depend on the number."
 #define MOST_BETA    0.9999999 // still below 1 in single precision
 
 /* ---- words ---- */
@@ -41,14 +30,10 @@ const struct train_activations train_activations[] = {
 
 static const char *activations_name(size_t i) { return train_activations[i].name; }
 
-/* fp16 is a format of files only. */
-static const char *dtype_word(size_t dtype) { return dtype <= DT_BF16 ? dtype_name(dtype) : NULL; }
-
 #define NO_TOPOLOGY "none"
-#define NO_ACT_DEVICE "none"
 
 OPT_WORDS(topology_words, NO_TOPOLOGY)
-OPT_WORDS(act_device_words, NO_ACT_DEVICE)
+OPT_WORDS(act_device_words, TRAIN_NO_ACT_DEVICE)
 OPT_WORDS(tensorboard_words, TENSORBOARD_NONE, TENSORBOARD_AUTO)
 OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "half",
           [TRAIN_SPARES_FEW] = "few")
@@ -57,44 +42,6 @@ OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequ
 OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
 
 /* ---- rows ---- */
-
-const struct opt_row model_rows[] = {
-    { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder of the model to start from, or of an adapter to go on with. "
-              "bench, and plan of a fine-tuning, take a run, too.", .kept = OPT_SOURCE },
-    OPT_BASE_ROW(offsetof(struct model_opts, base), OPT_SOURCE),
-    { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
-      .arg = "NAME", .kept = OPT_SOURCE,
-      .help = "Size of a model to start from, with random parameters: %w. Size options override "
-              "its values." },
-    { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
-      .max = TRAIN_MOST_LAYERS,
-      .help = "Number of layers (default: --model's). Without --model, --n-layer, --n-head and "
-              "--n-embd describe a GPT-2.", .kept = OPT_SOURCE },
-    { "n-head", OPT_UINT, offsetof(struct model_opts, n_head), .min = 1,
-      .max = TRAIN_MOST_HEADS,
-      .help = "Number of attention heads (default: --model's). Must divide --n-embd, unless "
-              "--head-dim is given.", .kept = OPT_SOURCE },
-    { "n-kv-head", OPT_UINT, offsetof(struct model_opts, n_kv_head), .min = 1,
-      .max = TRAIN_MOST_HEADS,
-      .help = "Number of key and value heads (default: --model's). Must divide --n-head. GPT-2, "
-              "BERT and RoBERTa have as many as attention heads.", .kept = OPT_SOURCE },
-    { "head-dim", OPT_UINT, offsetof(struct model_opts, head_dim), .min = 1,
-      .max = TRAIN_MOST_WIDTH,
-      .help = "Size of one attention head (default: --model's; if --n-embd or --n-head is given, "
-              "width / heads)", .kept = OPT_SOURCE },
-    { "n-embd", OPT_UINT, offsetof(struct model_opts, n_embd), .min = 1,
-      .max = TRAIN_MOST_WIDTH,
-      .help = "Width of embeddings and residual stream (default: --model's)",
-      .kept = OPT_SOURCE },
-    { "n-inner", OPT_UINT, offsetof(struct model_opts, n_inner), .min = 1,
-      .max = 4 * TRAIN_MOST_WIDTH,
-      .help = "MLP width (default: --model's; in GPT-2, 4 times --n-embd)", .kept = OPT_SOURCE },
-    { "vocab", OPT_UINT, offsetof(struct model_opts, vocab), .min = 1, .max = 2147483647,
-      .help = "Vocabulary size (default: the tokenizer's; without a tokenizer, --model's or "
-              "50257)", .kept = OPT_SOURCE },
-    { 0 },
-};
 
 const struct opt_row train_rows[] = {
     { "steps", OPT_UINT, AT(steps), "1000", .min = 1,
@@ -165,7 +112,7 @@ const struct opt_row train_rows[] = {
     { "neftune-alpha", OPT_DOUBLE, AT(neftune_alpha), "0", .max = 1e6,
       .help = "Size of the noise that training adds to the words' embeddings (NEFTune; 0: none). "
               "Usual values: 5 to 15.", .kept = OPT_FIXED },
-    { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word,
+    { "dtype", OPT_WORD, AT(dtype), "bf16", opt_dtype_word,
       .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
               "Sums are fp32.", .kept = OPT_LAYOUT },
     { "mode", OPT_WORD, AT(mode), "su+o", train_mode_name,
@@ -239,7 +186,7 @@ const struct opt_row train_rows[] = {
       .help = "File that describes the modelled links as a tree (docs/internals/topology.md). "
               "Replaces --link-bw and --csd-... and is read at each start.",
       .kept = OPT_CHANGES },
-    { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM, .kept = OPT_CHANGES },
+    OPT_HOST_MEM_ROW(AT(host_mem), OPT_CHANGES),
     { "activations", OPT_WORD, AT(activations), "keep", activations_name,
       .help = "How backward gets the activations\n"
               "keep: kept in RAM while there is room; other layers recomputed\n"
@@ -249,10 +196,9 @@ const struct opt_row train_rows[] = {
               "auto: kept, recomputed or offloaded part by part, as makes measured steps "
               "shortest\n"
               "ssdtrain: kept or offloaded by SSDTrain's rule", .kept = OPT_CHANGES },
-    { "blas", OPT_WORD, AT(blas), "auto", matmul_engine_name, .help = HELP_BLAS,
-      .kept = OPT_FIXED },
-    { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREADS, .kept = OPT_FIXED },
-    { "disk", OPT_WORD, AT(disk), "uring", disk_name, .help = HELP_DISK, .kept = OPT_CHANGES },
+    OPT_BLAS_ROW(AT(blas), OPT_FIXED),
+    OPT_THREADS_ROW(AT(threads), OPT_FIXED),
+    OPT_DISK_ROW(AT(disk), OPT_CHANGES),
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
       .help = "Seconds without a sign of life from a device until the run ends (0: never)",
       .kept = OPT_CHANGES },
@@ -286,39 +232,13 @@ const struct opt_row train_rows[] = {
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },
     { "time-limit", OPT_TIME, AT(time_limit),
       .help = "Time after which this process ends, such as 2h, 90m or 1:30:00 (default: none). "
-              "Training stops and commits before a step that would not end in time. --resume goes "
-              "on." },
+              "Training stops and commits before a step that would not end in time, and --resume "
+              "goes on. Tokenising stops, too, and the same command goes on." },
     { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
       .arg = "DIR|auto|none",
       .help = "Folder for TensorBoard event files of steps and evaluations. With auto: "
               "RUN/tensorboard.", .kept = OPT_CHANGES },
     { "quiet", OPT_FLAG, AT(quiet), .help = "Print no line per step", .kept = OPT_PASSING },
-    { 0 },
-};
-
-const struct opt_row read_rows[] = {
-    OPT_BASE_ROW(offsetof(struct read_opts, base), OPT_COMMAND),
-    { "seq", OPT_UINT, offsetof(struct read_opts, seq), .max = 1048576,
-      .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
-              "for Llama, Qwen and Gemma)" },
-    { "batch", OPT_UINT, offsetof(struct read_opts, batch), "4", .min = 1, .max = 1048576,
-      .help = "Number of rows computed together" },
-    { "dtype", OPT_WORD, offsetof(struct read_opts, dtype), "bf16", dtype_word,
-      .help = "Precision of parameters and of inputs of matrix products (default: the run's; for "
-              "a folder, bf16). Sums are fp32." },
-    { "host-mem", OPT_SIZE, offsetof(struct read_opts, host_mem), .help = HELP_MEM },
-    { "blas", OPT_WORD, offsetof(struct read_opts, blas), "auto", matmul_engine_name,
-      .help = HELP_BLAS },
-    { "threads", OPT_UINT, offsetof(struct read_opts, threads), .max = 4096, .help = HELP_THREADS },
-    { "disk", OPT_WORD, offsetof(struct read_opts, disk), "uring", disk_name, .help = HELP_DISK },
-    { 0 },
-};
-
-const struct opt_row which_rows[] = {
-    { "best", OPT_FLAG, offsetof(struct which_opts, best),
-      .help = "Use the best model, kept by --keep-best in RUN/best (default: if there is one)" },
-    { "last", OPT_FLAG, offsetof(struct which_opts, last),
-      .help = "Use the model after the last step" },
     { 0 },
 };
 
@@ -350,22 +270,11 @@ void train_opts_release(struct train_opts *o)
     opt_release(&line);
 }
 
-int read_opts_default(struct read_opts *o, struct err *err)
-{
-    static const struct opt_part    parts[] = { { "Reading", read_rows, 0 }, { 0 } };
-    static const struct opt_command cmd = { .name = "read", .parts = parts, .size = sizeof *o };
-    struct opt_line                 line = { .cmd = &cmd, .options = o };
-    int                             rc = opt_parse(&line, err);
-
-    o->dtype = -1;
-    return rc;
-}
-
 size_t train_opts_acts(const struct train_opts *o)
 {
     const struct opt_strings *d = &o->act_device;
 
-    return d->n == 1 && !strcmp(d->item[0], NO_ACT_DEVICE) ? 0 : d->n;
+    return d->n == 1 && !strcmp(d->item[0], TRAIN_NO_ACT_DEVICE) ? 0 : d->n;
 }
 
 double train_opts_asked(const struct train_opts *o, const struct model_config *g)
@@ -385,35 +294,6 @@ struct topology_config train_opts_links(const struct train_opts *o)
     };
 }
 
-/* Check that the options describe valid links. */
-static int links_check(const struct train_opts *o, struct err *err)
-{
-    struct topology_config cfg = train_opts_links(o);
-    struct topology       *t = NULL;
-    int                    rc = topology_open(&t, &cfg, o->devices, err);
-
-    topology_close(t);
-    return rc;
-}
-
-/* Check --act-device against the other options. */
-static int acts_check(const struct train_opts *o, struct err *err)
-{
-    for (size_t i = 0; i < o->act_device.n && o->act_device.n > 1; i++)
-        if (!strcmp(o->act_device.item[i], NO_ACT_DEVICE))
-            return err_misuse(err, "--act-device none removes all drives for activations: give it "
-                              "alone");
-    if (train_opts_acts(o) && o->mode == RUN_MEM)
-        return err_misuse(err, "--act-device is for offloaded activations, and --mode mem keeps "
-                          "everything in RAM: leave it out, or give another mode");
-    if (train_opts_acts(o) && !train_activations[o->activations].offloads)
-        return err_misuse(err, "--act-device is for offloaded activations, and --activations %s "
-                          "offloads none: give offload, auto or ssdtrain, or leave --act-device "
-                          "out (--act-device none removes the run's)",
-                          train_activations[o->activations].name);
-    return 0;
-}
-
 int train_opts_newer(const struct train_opts *o)
 {
     return o->schedule == SCHEDULE_WSD || o->label_smoothing > 0 || o->neftune_alpha > 0;
@@ -428,70 +308,3 @@ uint64_t train_opts_decay(const struct train_opts *o, uint64_t horizon)
     return opt_warmup_steps(o->decay_steps.value > 0 ? o->decay_steps : usual, horizon);
 }
 
-/* Check the parts of the learning-rate schedule. */
-static int schedule_check(const struct train_opts *o, struct err *err)
-{
-    uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;
-    uint64_t warmup = opt_warmup_steps(o->warmup, horizon), decay = train_opts_decay(o, horizon);
-
-    if (o->min_lr > o->lr)
-        return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends",
-                          o->min_lr, o->lr);
-    if (warmup > horizon)
-        return err_misuse(err, "--warmup of %" PRIu64 " steps is longer than the schedule of %"
-                          PRIu64 " steps", warmup, horizon);
-    if (o->decay_steps.value > 0 && o->schedule != SCHEDULE_WSD)
-        return err_misuse(err, "--decay-steps is for --schedule wsd: leave it out, or give that "
-                          "schedule");
-    if (warmup + decay > horizon)
-        return err_misuse(err, "a warm-up of %" PRIu64 " steps (--warmup) and a decay of %" PRIu64
-                          " (--decay-steps) do not fit into a schedule of %" PRIu64 " steps",
-                          warmup, decay, horizon);
-    return 0;
-}
-
-int train_opts_check(struct train_opts *o, struct err *err)
-{
-    if (schedule_check(o, err))
-        return -EINVAL;
-    if (o->mode == TRAIN_SU_O_C) {
-        o->mode = RUN_SUO;
-        if (!(o->compress > 0))
-            o->compress = TRAIN_COMPRESS;
-    }
-    if (o->error_feedback && !(o->compress > 0))
-        return err_misuse(err, "--error-feedback needs compressed gradients: give --compress (2%% "
-                          "is the paper's) too, or leave it out");
-    if (o->speculate && o->mode != RUN_BASE && o->mode != RUN_SUO)
-        return err_misuse(err, "--speculate is for --mode base, su+o and su+o+c, not %s: %s",
-                          train_mode_name((size_t)o->mode),
-                          o->mode == RUN_MEM ? "in mem nothing waits for the norm"
-                                               : "su updates naively, after the norm is known");
-    if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
-        train_activations[o->activations].adapts != ADAPT_BEST)
-        return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "
-                               "give keep or recompute, or another mode",
-                          train_activations[o->activations].name);
-    if (o->device.n && o->devices > 1 && o->devices != o->device.n)
-        return err_misuse(err, "--devices %llu and %zu times --device disagree; give one of both",
-                          (unsigned long long)o->devices, o->device.n);
-    if (o->device.n)
-        o->devices = o->device.n;
-    if (o->fpga.n && o->fpga.n != o->devices)
-        return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: give one card "
-                          "for each device, or none", o->fpga.n, o->fpga.n == 1 ? "" : "s",
-                          o->devices == 1 ? "is" : "are",
-                          (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
-    if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // it needs something installed
-        return err_misuse(err, "--mode mem has no devices, and updates on the host: give another "
-                          "mode, or leave --csd %s out", csd_name((size_t)o->csd));
-    if (o->mode == RUN_MEM && o->device.n)
-        return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
-                          "--device out");
-    if (acts_check(o, err) || links_check(o, err))
-        return -EINVAL;
-    return o->tensorboard && *o->tensorboard && strcmp(o->tensorboard, TENSORBOARD_NONE) &&
-                   strcmp(o->tensorboard, TENSORBOARD_AUTO)
-               ? output_check_events(o->tensorboard, err)
-               : 0;
-}

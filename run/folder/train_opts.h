@@ -1,5 +1,5 @@
-/* train_opts.h: the options for training and for reading a model, shared by several commands.
- * train_opts_check checks options that depend on each other. */
+/* train_opts.h: the options for training, shared by several commands. train_opts_check checks
+ * options that depend on each other. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -26,20 +26,12 @@ struct train_activations { const char *name; int offloads, keep; enum adapt_poli
 enum { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
 extern const struct train_activations train_activations[];
 
+#define TRAIN_NO_ACT_DEVICE "none" // the value of --act-device that removes all
 #define TRAIN_COMPRESS 0.02 // su+o+c's default for --compress: the paper's ratio
 
 /* Upper limits of the size options. */
 enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1 << 20,
        TRAIN_MOST_BATCH = 1 << 20 };
-
-/* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
-struct model_opts {
-    const char *init;  // a Hugging Face folder, or an adapter folder; NULL: none
-    const char *base;  // the folder of an adapter's model; NULL: as the adapter says
-    const char *model; // gpt2, gpt2-medium, ...; NULL: none
-    uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
-    uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
-};
 
 /* Options of masked language models. */
 struct mask_opts {
@@ -109,17 +101,6 @@ struct train_opts {
     int      quiet;
 };
 
-/* Options for reading a model: eval and generate. */
-struct read_opts {
-    const char *base;     // the folder of an adapter's model; NULL: as the adapter says
-    uint64_t seq, batch;  // seq 0: the model's positions
-    int      dtype;       // enum dtype: DT_F32 or DT_BF16; -1: the model's own
-    uint64_t host_mem;    // memory limit, bytes; 0: none
-    int      blas;        // enum matmul_engine
-    uint64_t threads;     // 0: all cores
-    int      disk;        // as in disk_at
-};
-
 /* The option row of commands with data files. The value is an int, as enum tokens_format. */
 #define OPT_DATA_FORMAT_ROW(at)                                                                    \
     { "data-format", OPT_WORD, at, "auto", tokens_format_name,                                     \
@@ -130,11 +111,7 @@ struct read_opts {
               "u16, u32: ids without a header",                                                    \
       .kept = OPT_SOURCE }
 
-/* Which model of a run export, eval and generate read. */
-struct which_opts { int best, last; };
-
-// rows for struct model_opts, train_opts, read_opts, which_opts
-extern const struct opt_row model_rows[], train_rows[], read_rows[], which_rows[];
+extern const struct opt_row train_rows[];
 
 /* The fraction of the training tokens for which the head computes logits: mask.prob for a masked
  * language model, otherwise 1. */
@@ -162,8 +139,6 @@ void train_opts_release(struct train_opts *o);
 struct opt_line train_opts_line(struct train_opts *o);
 /* The i-th option that a run keeps, of train_rows and lora_rows; NULL past the last. */
 const struct opt_row *train_opts_row(size_t i);
-
-int read_opts_default(struct read_opts *o, struct err *err); // dtype is -1: the model's own
 
 /* Check options that depend on each other, and complete them. su+o+c becomes su+o with compress 2%
  * (or the given ratio). Examples: min-lr <= lr; warm-up within the horizon; --devices or --device;

@@ -3,7 +3,6 @@
 #include "run/loop/ending.h"
 
 #include "data/base/machine.h"
-#include "kernels/update/optim.h"
 #include "run/folder/settings.h"
 #include "run/sources/source.h"
 

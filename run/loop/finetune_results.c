@@ -58,7 +58,7 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         struct results_eval *v = &r->eval[i];
 
-        v->samples = labelled_rows(s, run_dev[i]);
+        v->samples = task_files_rows(s, run_dev[i]);
         v->batches = div_up(v->samples, s->o.batch);
         v->samples /= s->rows == SESSION_PAIRS ? 2 : 1;
         v->seconds = seconds[i];
@@ -80,10 +80,10 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
 static int write_results(struct finetune_results *out, struct session *s, uint64_t steps,
                          const struct best *best, struct err *err)
 {
-    const struct task *task = &out->labelled.task;
+    const struct task *task = &out->labels.task;
     const struct model_config *g = &s->config;
     double   seconds[TASK_SPLITS] = { 0 };
-    uint64_t rows = labelled_rows(s, RUN_TRAIN);
+    uint64_t rows = task_files_rows(s, RUN_TRAIN);
 
     for (size_t i = 0; i < TASK_SPLITS; i++)
         settings_scan(s->log, "%lf", &seconds[i], "%s.seconds", run_dev[i]);
@@ -124,7 +124,7 @@ static int predictions_there(struct finetune_results *o, size_t split, int train
     char     name[NAME], path[SESSION_PATH + NAME];
     uint64_t of = o->step; // default: an older version stored no step
 
-    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    results_predictions_name(name, sizeof name, &o->labels.task, split);
     snprintf(path, sizeof path, "%s/%s", o->dir, name);
     result_files_check(&o->files, name);
     settings_scan(o->files.log, "%" SCNu64, &of, "predicted.step");
@@ -147,9 +147,9 @@ static int know_older(struct finetune_results *o, struct session *s, uint64_t be
     int older = !rc && settings_has(s->log, "result.trainer_state.json");
     for (size_t i = 0; i < TASK_SPLITS && older && !rc; i++) {
         char     name[NAME];
-        uint64_t rows = labelled_rows(s, run_test[i]);
+        uint64_t rows = task_files_rows(s, run_test[i]);
 
-        results_predictions_name(name, sizeof name, &o->labelled.task, i);
+        results_predictions_name(name, sizeof name, &o->labels.task, i);
         rc = rows ? result_files_know(&o->files, name, "index\tprediction\n", rows, err) : 0;
     }
     o->files.known = 0;
@@ -160,7 +160,7 @@ int finetune_results_check(struct session *s, uint64_t before, struct err *err)
 {
     const struct run_file  *f;
     struct finetune_results o = { .files = { .dir = s->dir, .log = s->log } };
-    int                     rc = labelled_load(&o.labelled, s, err);
+    int                     rc = task_labels_load(&o.labels, s, err);
 
     snprintf(o.model, sizeof o.model, "%s/best", s->dir);
     if (!rc && before && !settings_has(s->log, "result.trainer_state.json"))
@@ -169,10 +169,10 @@ int finetune_results_check(struct session *s, uint64_t before, struct err *err)
         if (f->kind == RUN_FILE_RESULT)
             result_files_check(&o.files, f->pattern);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (labelled_rows(s, run_test[i])) {
+        if (task_files_rows(s, run_test[i])) {
             char name[NAME];
 
-            results_predictions_name(name, sizeof name, &o.labelled.task, i);
+            results_predictions_name(name, sizeof name, &o.labels.task, i);
             result_files_check(&o.files, name);
         }
     finetune_results_release(&o);
@@ -186,7 +186,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     uint64_t    now, applied;
     int         rc = run_position(&s->run, &now, &applied, err), trained = before < now;
 
-    rc = rc ? rc : labelled_load(&out->labelled, s, err);
+    rc = rc ? rc : task_labels_load(&out->labels, s, err);
     if (!rc && s->o.keep_best)
         rc = best_load(&best, s, err);
     if (rc)
@@ -199,13 +199,13 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
                                     .threads = s->o.threads };
     out->events = s->events;
-    out->test_rows = size_max(labelled_rows(s, run_test[0]), labelled_rows(s, run_test[1]));
+    out->test_rows = size_max(task_files_rows(s, run_test[0]), task_files_rows(s, run_test[1]));
     rc = write_results(out, s, now, &best, err);
     if (rc || *out->files.first.text)
         out->results.n_evals = 0; // the files were not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (labelled_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
-            rc = labelled_open(&out->test[i], s, run_test[i], err);
+        if (task_files_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
+            rc = task_files_open(&out->test[i], s, run_test[i], err);
     out->how = now < s->o.steps ? ENDING_EARLY : ENDING_STEPS;
     if (!rc && !out->test[0] && !out->test[1])
         rc = ending_record(s->log, out->how, err);
@@ -217,7 +217,7 @@ void finetune_results_release(struct finetune_results *o)
 {
     for (size_t i = 0; i < TASK_SPLITS; i++)
         examples_close(o->test[i]);
-    labelled_release(&o->labelled);
+    task_labels_release(&o->labels);
     free(o->file);
 }
 
@@ -228,7 +228,7 @@ static int put_predictions(struct finetune_results *o, size_t split, const char 
 
     int rc = settings_set(o->files.log, err, "predicted.step=%" PRIu64, o->step);
 
-    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    results_predictions_name(name, sizeof name, &o->labels.task, split);
     return rc ? rc : result_files_put(&o->files, name, text, n, err);
 }
 
@@ -245,7 +245,7 @@ static int predict(struct finetune_results *o, struct err *err)
                                             &(struct evaluated){ .n = o->test_rows }, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i])
-            rc = evaluate_predict(&e, o->test[i], &o->labelled.task, &text[i], &n[i], err);
+            rc = evaluate_predict(&e, o->test[i], &o->labels.task, &text[i], &n[i], err);
     evaluator_close(&e);
     model_folder_close(&r);
     if (!rc) // only after the model is closed: it may be this run's

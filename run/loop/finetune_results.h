@@ -3,14 +3,15 @@
 #pragma once
 
 #include "data/task/results.h"
+#include "run/folder/read_opts.h"
 #include "run/folder/result_files.h"
 #include "run/loop/ending.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 
 struct finetune_results {
     char              dir[SESSION_PATH], model[SESSION_PATH + 16]; // RUN; RUN/best or RUN
     int               adapted; // the model is that adapter on the base in RUN
-    struct labelled   labelled;
+    struct task_labels   labels;
     struct read_opts  read;     // sizes and dtype as in training
     struct examples  *test[TASK_SPLITS]; // rows to predict, or NULL
     uint64_t          test_rows; // rows of the larger test file

@@ -1,4 +1,4 @@
-/* generator.c: opens what generation needs. The pieces in which a prompt is fed become smaller
+/* generator.c: opens what generation needs. The chunks in which a prompt is fed become smaller
  * until the memory plan fits. */
 #include "run/loop/generator.h"
 
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { LEAST_PIECE = 64 };
+enum { LEAST_PREFILL = 64 };
 
 int generator_ends(const struct generator *g, int32_t id)
 {
@@ -85,7 +85,7 @@ int generator_start(struct generator *g, size_t batch, size_t positions, size_t 
 {
     const struct read_opts *o = &g->read;
     struct decode_options   d = { .config = g->model.config, .batch = batch, .positions = positions,
-                                  .piece = longest, .dtype = (enum dtype)g->read.dtype,
+                                  .prefill = longest, .dtype = (enum dtype)g->read.dtype,
                                   .engine = (enum matmul_engine)o->blas,
                                   .threads = (int)threads_here(o->threads) };
     int                     rc;
@@ -95,12 +95,12 @@ int generator_start(struct generator *g, size_t batch, size_t positions, size_t 
     g->marks = calloc(g->vocab, 1);
     if (!g->scratch || !g->marks)
         return err_set(err, -ENOMEM, "out of memory for %zu logits", g->vocab);
-    while ((rc = open_stream(g, &d, err)) && err->misuse && d.piece > LEAST_PIECE)
-        d.piece = size_max(d.piece / 2, LEAST_PIECE);
+    while ((rc = open_stream(g, &d, err)) && err->misuse && d.prefill > LEAST_PREFILL)
+        d.prefill = size_max(d.prefill / 2, LEAST_PREFILL);
     if (rc)
         return rc;
     memset(err, 0, sizeof *err);
-    g->piece = d.piece;
+    g->prefill = d.prefill;
     return decode_open(&g->decode, &d, g->stream, err);
 }
 
@@ -147,7 +147,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     if (rc || g->timed)
         return rc;
     for (size_t b = 0; b < g->batch; b++)
-        passes = size_max(passes, div_up(n[b], g->piece));
+        passes = size_max(passes, div_up(n[b], g->prefill));
     tell_speed(g, passes);
     g->timed = 1;
     return 0;

@@ -4,7 +4,7 @@
 
 #include "model/decode.h"
 #include "model/sampling.h"
-#include "run/folder/train_opts.h"
+#include "run/folder/read_opts.h"
 #include "run/loop/model_folder.h"
 
 enum { GENERATOR_STOPS = HF_STOPS + 2 }; // and the tokenizer's, and the chat template's
@@ -20,7 +20,7 @@ struct generator {
     size_t vocab; // of the logits; ids that the tokenizer lacks are never chosen
     int32_t           stops[GENERATOR_STOPS]; // tokens that end a text
     size_t            n_stops;
-    size_t            batch, piece, frames;
+    size_t            batch, prefill, frames;
     int               timed;   // the streaming speed was reported
     float            *scratch; // 3 x vocab
     unsigned char    *marks;   // (vocab)
@@ -36,7 +36,7 @@ int  generator_open(struct generator *g, const char *model, enum model_which whi
                     const struct sampling *sampling, const struct events *events, struct err *err);
 /* Plan the memory for `batch` sequences of at most `positions` tokens, and open the decoder.
  * longest: tokens of the longest prompt. If memory does not suffice for it, prompts are fed in
- * pieces. */
+ * chunks. */
 int  generator_start(struct generator *g, size_t batch, size_t positions, size_t longest,
                      struct err *err);
 void generator_close(struct generator *g);

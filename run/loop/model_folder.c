@@ -3,6 +3,7 @@
 
 #include "data/base/machine.h"
 #include "offload/stream/stream_open.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
@@ -159,8 +160,8 @@ static int open_live(struct model_folder *r, const char *path, enum model_which 
     return 0;
 }
 
-static int open_run(struct model_folder *r, const char *path, enum model_which which,
-                    const char *disk, struct err *err)
+static int open_run(struct model_folder *r, const char *path, const char *base_dir,
+                    enum model_which which, const char *disk, struct err *err)
 {
     struct best best = { 0 };
     uint64_t    applied;
@@ -174,6 +175,7 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
     }
     rc = rc ? rc : job_run_see(&r->run, path, SESSION_EITHER, err);
+    rc = rc ? rc : base_folder_named(&r->run, base_dir, err);
     rc = rc ? rc : best_load(&best, &r->run, err);
     if (rc)
         return rc;
@@ -192,6 +194,8 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
                       r->step);
     if (disk)
         r->run.run.disk = disk;
+    if ((rc = base_folder_open(&r->run, err)))
+        return rc;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
     rc = rc ? rc : open_masters(r, err);
     if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // complete an interrupted step
@@ -210,9 +214,7 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
     *r = (struct model_folder){ .events = events };
     memory_baseline();
     if (session_may_be_run(path))
-        rc = base ? err_misuse(err, "--base is for adapter folders, and %.200s is a run: leave it "
-                               "out", path)
-                  : open_run(r, path, which, disk, err);
+        rc = open_run(r, path, base, which, disk, err);
     else if (peft_is_folder(path) || hf_is_folder(path))
         rc = open_hf(r, path, base, err);
     else if (!(rc = hf_refuse_other(path, err)))

@@ -9,6 +9,7 @@
 #include "model/lora/packed.h"
 #include "model/file/peft.h"
 #include "plan/memory.h"
+#include "run/folder/read_opts.h"
 #include "run/folder/session.h"
 #include "run/loop/live.h"
 #include "run/sources/evaluate.h"
@@ -40,7 +41,8 @@ struct model_folder {
 };
 
 /* Open the model at `path`: a run, a Hugging Face folder, or an adapter folder, whose model is in
- * the folder `base`, or, if it is NULL, where the adapter says. If the last model is read and a
+ * the folder `base`, or, if it is NULL, where the adapter says. Of a run, `base` is where its base
+ * in place is. If the last model is read and a
  * crash interrupted a step, the step is completed first. If another process trains the run, that
  * process writes the model for this one after its step (live.h). A notice says which model is
  * read, unless it is the usual one. `which` and disk are for a run; disk NULL: the run's own. Must

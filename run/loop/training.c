@@ -5,13 +5,13 @@
 
 #include "data/base/clock.h"
 #include "data/base/machine.h"
-#include "data/base/round.h"
 #include "model/together.h"
 #include "kernels/attention/attention.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/recovery.h"
 #include "plan/mem_choice.h"
 #include "plan/wear.h"
+#include "run/folder/base_folder.h"
 #include "run/folder/drives.h"
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
@@ -20,7 +20,6 @@
 #include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -210,7 +209,7 @@ static int training_open(struct training *t, struct err *err)
         mem_choice_make(&t->mem, s, &t->plan, rows);
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
-    o.model.ways = memory_ways(&t->plan, &o.model, acts);
+    o.model.placement = memory_placement(&t->plan, &o.model, acts);
     o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
     o.model.pool = t->plan.pool;
     o.model.spare = t->plan.spare;
@@ -559,6 +558,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored
 
+    rc = rc ? rc : base_folder_open(s, err);
     rc = rc ? rc : recovery_run(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
     if (rc)

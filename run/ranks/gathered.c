@@ -1,5 +1,5 @@
-/* gathered.c: rank 0 says which parameters it wants, at most PIECE of a block; each rank that has
- * some of them sends them. A piece of no parameters is the end. */
+/* gathered.c: rank 0 says which parameters it wants, at most SPAN of a block; each rank that has
+ * some of them sends them. A span of no parameters is the end. */
 #include "run/ranks/gathered.h"
 
 #include "data/base/round.h"
@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { PIECE = 1 << 16 };
+enum { SPAN = 1 << 16 };
 
-struct piece { uint64_t block, first, n; };
+struct span { uint64_t block, first, n; };
 
 struct gathered {
     const struct run_config *cfg;
@@ -17,33 +17,33 @@ struct gathered {
     struct params_source     own;
     int                      failed;  // on rank 0: the others are not told anything more
     struct err               why;     // its sentence
-    struct piece            *wanted;  // (ranks) of which rank 0's counts
+    struct span             *wanted;  // (ranks) of which rank 0's counts
     struct comm_peer        *peers;   // (ranks)
     struct comm_request      request; // under way if an exchange has failed
-    float                    part[PIECE]; // the piece; of other ranks', what this one has of it
+    float                    part[SPAN]; // the span; of other ranks', what this one has of it
 };
 
-/* The parameters of a piece that a rank has, counted in the whole block. */
-static struct piece part_of(const struct gathered *g, const struct piece *w, size_t rank)
+/* The parameters of a span that a rank has, counted in the whole block. */
+static struct span part_of(const struct gathered *g, const struct span *w, size_t rank)
 {
     size_t all = run_whole(g->cfg, w->block), size = g->comm->size;
     size_t from = size_max(w->first, ranks_first(all, rank, size));
     size_t to = size_min(w->first + w->n, ranks_first(all, rank + 1, size));
 
-    return (struct piece){ w->block, from, to > from ? to - from : 0 };
+    return (struct span){ w->block, from, to > from ? to - from : 0 };
 }
 
 /* Where a rank's parameters are in g->part. */
-static float *place_of(struct gathered *g, const struct piece *w, const struct piece *part)
+static float *place_of(struct gathered *g, const struct span *w, const struct span *part)
 {
     return g->part + (part->n ? part->first - w->first : 0);
 }
 
-/* Moves a piece from the ranks that have it to rank 0's g->part. */
-static int move_piece(struct gathered *g, const struct piece *w, struct err *err)
+/* Moves a span from the ranks that have it to rank 0's g->part. */
+static int move_span(struct gathered *g, const struct span *w, struct err *err)
 {
     struct comm *c = g->comm;
-    struct piece mine = part_of(g, w, c->rank);
+    struct span mine = part_of(g, w, c->rank);
     float       *to = place_of(g, w, &mine);
     int rc = mine.n ? g->own.read(g->own.ctx, w->block, mine.first - run_first(g->cfg, w->block),
                                   mine.n, to, err)
@@ -53,7 +53,7 @@ static int move_piece(struct gathered *g, const struct piece *w, struct err *err
     if (c->rank)
         g->peers[0] = (struct comm_peer){ .send = to, .send_bytes = mine.n * sizeof *to };
     for (size_t p = 1; !c->rank && p < c->size; p++) {
-        struct piece theirs = part_of(g, w, p);
+        struct span theirs = part_of(g, w, p);
 
         g->peers[p] = (struct comm_peer){ .recv = place_of(g, w, &theirs),
                                           .recv_bytes = theirs.n * sizeof *to };
@@ -68,10 +68,10 @@ static int read_whole(void *ctx, size_t block, size_t first, size_t n, float *ou
     struct gathered *g = ctx;
 
     for (size_t k; n > 0 && !g->failed; first += k, out += k, n -= k) {
-        struct piece w = { block, first, k = size_min(n, PIECE) };
+        struct span w = { block, first, k = size_min(n, SPAN) };
 
         g->failed = comm_share(g->comm, &w, sizeof w, g->wanted, &g->why);
-        g->failed = g->failed ? g->failed : move_piece(g, &w, &g->why);
+        g->failed = g->failed ? g->failed : move_span(g, &w, &g->why);
         if (!g->failed)
             memcpy(out, g->part, k * sizeof *out);
     }
@@ -82,11 +82,11 @@ static int read_whole(void *ctx, size_t block, size_t first, size_t n, float *ou
 
 static int serve(struct gathered *g, struct err *err)
 {
-    struct piece none = { 0 };
+    struct span none = { 0 };
     int          rc;
 
     while (!(rc = comm_share(g->comm, &none, sizeof none, g->wanted, err)) && g->wanted[0].n &&
-           !(rc = move_piece(g, &g->wanted[0], err)))
+           !(rc = move_span(g, &g->wanted[0], err)))
         ;
     return rc;
 }
@@ -115,7 +115,7 @@ int gathered_begin(struct gathered **out, const struct run_config *cfg,
 
 int gathered_end(struct gathered *g, struct err *err)
 {
-    struct piece none = { 0 };
+    struct span none = { 0 };
 
     if (!g)
         return 0;

@@ -376,3 +376,22 @@ int job_run_stop(struct session *s, enum job_stop own, uint64_t *readers, struct
            : stops >> LATE           ? JOB_TIME
                                      : JOB_GOES_ON;
 }
+
+int job_run_in_time(struct comm *comm, int rc, struct err *err)
+{
+    int32_t *all, own = rc == -ETIME;
+
+    if (!comm || (rc && !own))
+        return rc;
+    if (!(all = calloc(comm->size, sizeof *all)))
+        return err_set(err, -ENOMEM, "out of memory");
+    int failed = comm_share(comm, &own, sizeof own, all, own ? NULL : err), any = 0;
+
+    for (size_t i = 0; i < comm->size; i++)
+        any |= all[i];
+    free(all);
+    if (failed || own || !any)
+        return failed ? failed : rc;
+    return err_time(err, "stopped, since the time limit of another rank is over; the same command "
+                    "goes on");
+}

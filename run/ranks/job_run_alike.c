@@ -82,6 +82,7 @@ static int add_data(struct terms *t, struct runlog *log, struct err *err)
         { "train.sum", "the sum of its rows" }, { "dev.sum", "the sum of its dev rows" },
         { "dev_mm.sum", "the sum of its dev_mm rows" },
         { "init.sum", "a sum of its beginning" },
+        { "base.sum", "the sum of its base" },
         { "pairs.loss", "--loss" }, { "pairs.beta", "--beta" },
         { "pairs.smoothing", "--label-smoothing" },
         { "chat.packing", "--packing" },        { "chat.by_length", "--group-by-length" },

@@ -141,7 +141,7 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     *to = (struct session){ .events = m->from->events, .spares = m->from->spares };
     job_run_id_of(to->id, m->id, rank);
     job_run_dir(dir, m->n->dir, rank);
-    int rc = creation_claim(&m->places[rank], to, dir, err);
+    int rc = creation_claim(&m->places[rank], to, dir, 0, err);
     rc = rc ? rc : copy_log(m, to, rank, err);
     rc = rc ? rc : copy_files(m->from, to->dir, err);
     rc = rc ? rc : session_load(to, err);

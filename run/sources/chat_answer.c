@@ -2,7 +2,6 @@
 #include "run/sources/chat_answer.h"
 
 #include "data/base/round.h"
-#include "data/task/examples.h"
 #include "run/sources/tokenise.h"
 
 /* The ids as they are stored. The first one is no target. Returns how many of them count; *ended:

@@ -14,7 +14,7 @@
 #include "run/sources/chat_held.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/chat_tally.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
 
 #include <omp.h>
@@ -102,7 +102,7 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
 
 static size_t side_of(const struct encoder *e, const struct chat_held *h)
 {
-    return e->sets > 1 && labelled_is_held(chat_held_hash(h), e->f->split);
+    return e->sets > 1 && task_file_is_held(chat_held_hash(h), e->f->split);
 }
 
 /* Writes an encoded row, as far as it is trained on: an example, or one for each answer. */
@@ -444,7 +444,7 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
 
     if (rc)
         return rc;
-    each = labelled_epoch_steps(rows, o);
+    each = task_files_epoch_steps(rows, o);
     o->steps = o->steps ? o->steps : f->epochs * each;
     o->schedule_steps = o->schedule_steps ? o->schedule_steps : o->steps;
     if (f->evaluates_epochs)

@@ -6,7 +6,7 @@
 #include "data/base/round.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/packing.h"
 #include "run/sources/reference.h"
 #include "run/sources/row_sources.h"
@@ -104,7 +104,7 @@ static int pack_sources(struct chat_set *out, struct row_sources *sources, uint3
 static int set_open(struct chat_set *out, struct session *s, const char *name,
                     struct row_sources *sources, struct err *err)
 {
-    int rc = labelled_open(&out->x, s, name, err);
+    int rc = task_files_open(&out->x, s, name, err);
 
     if (rc || !out->x)
         return rc;
@@ -151,7 +151,7 @@ int chat_source_open(struct chat_source **out, struct session *s, struct err *er
                      s->dir);
     if (!rc && !c->train.x)
         rc = err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
-    c->epoch_steps = labelled_epoch_steps(c->train.rows * c->each, o);
+    c->epoch_steps = task_files_epoch_steps(c->train.rows * c->each, o);
     return rc;
 }
 

@@ -4,7 +4,9 @@
 
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
+#include "data/base/file_walk.h"
 #include "data/base/round.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"
 #include "run/sources/text_files.h"
@@ -191,7 +193,9 @@ static int add_text(struct session *s, const struct corpus_opts *o, const char *
     struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab,
                                 .column = o->column, .as = (enum tokens_format)o->format,
                                 .threads = s->o.threads, .split = o->split, .split_or_none = 1,
-                                .split_out = o->split > 0 ? held : NULL };
+                                .split_out = o->split > 0 ? held : NULL, .goes_on = o->tokenizer,
+                                .remembers = 1, .place = s->run.home ? s->run.home : s->dir,
+                                .time_limit = s->o.time_limit };
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
     if (rc && !f.count && f.split_count)
@@ -311,13 +315,31 @@ static void remove_set(struct session *s, const struct corpus_opts *o, const cha
     }
 }
 
+int corpus_clear_others(struct session *s, struct err *err)
+{
+    struct file_walk w;
+    int              rc = file_walk_begin(&w, s->dir, err);
+
+    while (!rc && file_walk_next(&w)) {
+        if (!run_file_is_tokens(w.name))
+            continue;
+        int   n = (int)strlen(w.name) - (int)strlen(".bin");
+        char *path = settings_get(s->log, "%.*s.path", n, w.name);
+
+        if ((!path || strcmp(path, w.name)) && unlink(w.path))
+            rc = err_set(err, -errno, "remove %s: %s", w.path, strerror(errno));
+        free(path);
+    }
+    return file_walk_end(&w, rc, err);
+}
+
 int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err)
 {
     int rc = add_set(s, o, "data", &o->data, err);
 
     rc = rc ? rc : add_set(s, o, "eval", &o->eval_data, err);
     rc = rc ? rc : store_choices(s, o, err);
-    if (rc) {
+    if (rc && rc != -ETIME && !(rc == -EINTR && err->stopped)) {
         remove_set(s, o, "data", o->data.n);
         remove_set(s, o, "eval", o->eval_data.n);
     }
@@ -479,7 +501,11 @@ int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *er
     if (rc || !(new.data.n + new.eval_data.n))
         return rc;
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
+    new.tokenizer = tokenizer;
     rc = corpus_check(&new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
     rc = rc ? rc : runlog_begin(s->log, err);
-    return rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
+    rc = rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
+    if (!rc)
+        run_files_clean(s->dir, 1); // what says of which texts the tokens are
+    return rc;
 }

@@ -13,6 +13,8 @@ struct corpus_opts {
     const char        *column;          // the text's in rows; NULL: "text"
     const char        *mix;             // weights of the sources, with commas; NULL: one pool
     double             split;           // part of the documents that is evaluated on; 0: none
+    const char        *tokenizer; // the folder that texts are tokenised by; its sizes and times
+                                  // decide whether corpus_add goes on; NULL: it never does
 };
 
 /* Check the options, and that each source can be used as tokens or as text. tokenizer: a folder, or
@@ -31,9 +33,15 @@ int corpus_check_text(const char *path, const struct corpus_opts *o, struct err 
 /* How often standard input is among the data. */
 int corpus_reads_input(const struct corpus_opts *o);
 
-/* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... After a
- * failure these files are gone; the caller forgets the settings. */
+/* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... What a killed
+ * process left of the same texts is gone on with (tokenise.h). -ETIME: the time limit (s->o) is
+ * over in the middle. After that, and after a stop, what is done stays; after another failure these
+ * files are gone. The caller forgets the settings. */
 int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err);
+
+/* Remove tokens in the folder of a new run that no source of it has: an ended maker made them of
+ * other texts. */
+int corpus_clear_others(struct session *s, struct err *err);
 
 /* Apply the data options of a resume. Accepted are: none; the files that the run has; files with
  * the same tokens at another path; the weights and the split that the run has; and any valid data

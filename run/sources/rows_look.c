@@ -158,7 +158,7 @@ static int shares(struct rows_look *out, struct looking *l, struct err *err)
     if (rc)
         return rc;
     out->epoch = size_max(1, l->rows * rows / looked);
-    room = (double)(rows * l->o->seq) * (double)labelled_epoch_steps(out->epoch, l->o) *
+    room = (double)(rows * l->o->seq) * (double)task_files_epoch_steps(out->epoch, l->o) *
            (double)(l->o->batch * l->o->grad_accum) / (double)out->epoch;
     out->filled = (double)tokens / room;
     out->computed = (double)(l->packs ? rows * l->o->seq : padded_tokens(l)) / room;
@@ -217,8 +217,8 @@ out:
     return rc;
 }
 
-int labelled_look(struct rows_look *out, const struct labelled_file *e, const char *tokenizer,
-                  const struct model_config *config, const struct train_opts *o, struct err *err)
+int task_files_look(struct rows_look *out, const struct task_file *e, const char *tokenizer,
+                    const struct model_config *config, const struct train_opts *o, struct err *err)
 {
     uint32_t        length[SAMPLE] = { 0 };
     struct looking *l;
@@ -228,7 +228,7 @@ int labelled_look(struct rows_look *out, const struct labelled_file *e, const ch
         l->rows = e->rows;
         l->every = div_up(e->rows, SAMPLE);
         l->n = (uint32_t)div_up(e->rows, l->every);
-        rc = labelled_lengths(length, l->every, e, l->tok, config, o->seq, err);
+        rc = task_file_lengths(length, l->every, e, l->tok, config, o->seq, err);
         for (uint32_t i = 0; i < l->n && !rc; i++)
             l->length[i].of[0] = length[i];
         rc = rc ? rc : shares(out, l, err);

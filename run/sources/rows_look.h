@@ -3,7 +3,7 @@
 #pragma once
 
 #include "run/sources/chat_files.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 
 struct rows_look {
     uint64_t rows;    // in all files, those of evaluation too
@@ -18,7 +18,7 @@ struct rows_look {
 int chat_look(struct rows_look *out, const struct chat_files *f, const char *tokenizer,
               const struct train_opts *o, const struct events *events, struct err *err);
 
-/* Labelled rows, of a file that labelled_check has read: sets out->epoch, out->computed and
+/* Labelled rows, of a file that task_file_check has read: sets out->epoch, out->computed and
  * out->filled. Without a tokenizer it does nothing. */
-int labelled_look(struct rows_look *out, const struct labelled_file *e, const char *tokenizer,
-                  const struct model_config *config, const struct train_opts *o, struct err *err);
+int task_files_look(struct rows_look *out, const struct task_file *e, const char *tokenizer,
+                    const struct model_config *config, const struct train_opts *o, struct err *err);

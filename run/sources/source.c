@@ -14,7 +14,7 @@
 #include "run/sources/chat_source.h"
 #include "run/sources/corpus.h"
 #include "run/sources/evaluate.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 #include "run/sources/masking.h"
 #include "run/sources/row_sources.h"
 
@@ -29,7 +29,7 @@ struct source {
     struct chat_source *chat;        // only of conversations
     int                 paired;      // they are pairs of answers
     // a classifier's
-    struct labelled     labelled;
+    struct task_labels     labels;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
     uint64_t            rows, epoch_steps;
     struct row_sources  sources;
@@ -84,7 +84,7 @@ static void add_value(struct source_values *out, const char *name, const char *s
 static int evaluate_dev(struct source *f, size_t split, uint64_t step, struct source_values *out,
                         struct err *err)
 {
-    const struct task  *task = &f->labelled.task;
+    const struct task  *task = &f->labels.task;
     const char         *suffix = split ? task->suffix[split] : "";
     struct results_eval v;
     int rc = evaluate_examples(&f->evaluator, f->dev[split], task, step, &v, err);
@@ -104,7 +104,7 @@ static int evaluate_dev(struct source *f, size_t split, uint64_t step, struct so
 /* TRL's names. */
 static void add_rewards(struct source_values *out, const struct eval_result *v)
 {
-    struct runlog_rewards r = step_rewards(&v->pairs, v->tokens);
+    struct runlog_rewards r = pairs_rewards(&v->pairs, v->tokens);
 
     out->told.counts = "pairs";
     add_value(out, results_rewards[0], "", r.chosen);
@@ -124,7 +124,7 @@ int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct s
     *out = (struct source_values){ .told.counts = f->train ? "rows" : "tokens" };
     f->evaluator.trainer = t;
     if (f->train) {
-        out->larger_better = metric_larger_better(f->labelled.task.metric[0]);
+        out->larger_better = metric_larger_better(f->labels.task.metric[0]);
         for (size_t i = 0; i < TASK_SPLITS && f->dev[i] && !rc; i++)
             rc = evaluate_dev(f, i, step, out, err);
         return rc;
@@ -149,16 +149,16 @@ int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct s
 
 uint64_t source_rows(struct session *s)
 {
-    uint64_t dev = labelled_rows(s, run_dev[0]);
+    uint64_t dev = task_files_rows(s, run_dev[0]);
 
     if (s->rows != SESSION_WHOLE)
-        return dev + labelled_rows(s, RUN_TRAIN);
-    return size_max(dev, labelled_rows(s, run_dev[1]));
+        return dev + task_files_rows(s, RUN_TRAIN);
+    return size_max(dev, task_files_rows(s, run_dev[1]));
 }
 
 uint64_t source_eval_rows(struct session *s)
 {
-    uint64_t all = labelled_rows(s, run_dev[0]) + labelled_rows(s, run_dev[1]), rows;
+    uint64_t all = task_files_rows(s, run_dev[0]) + task_files_rows(s, run_dev[1]), rows;
     char     name[CORPUS_NAME];
 
     for (size_t i = 0; settings_scan(s->log, "%" SCNu64, &rows, "%s.rows",
@@ -169,10 +169,10 @@ uint64_t source_eval_rows(struct session *s)
 
 uint64_t source_epoch_steps(struct session *s)
 {
-    uint64_t rows = labelled_rows(s, RUN_TRAIN);
+    uint64_t rows = task_files_rows(s, RUN_TRAIN);
 
     settings_scan(s->log, "%" SCNu64, &rows, RUN_TRAIN ".packed");
-    return labelled_epoch_steps(rows, &s->o);
+    return task_files_epoch_steps(rows, &s->o);
 }
 
 int source_told(struct training_source **out, size_t *n, struct session *s, uint64_t steps,
@@ -191,13 +191,13 @@ void source_told_free(struct training_source *all, size_t n)
 
 int source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err)
 {
-    struct labelled of = { 0 };
-    int             rc = settings_has(s->log, "task") ? labelled_load(&of, s, err) : 0;
+    struct task_labels of = { 0 };
+    int             rc = settings_has(s->log, "task") ? task_labels_load(&of, s, err) : 0;
     int             metric = of.task.n_metrics > 0;
 
     snprintf(name, size, "%s", metric ? metric_names[of.task.metric[0]] : "loss");
     *larger = metric && metric_larger_better(of.task.metric[0]);
-    labelled_release(&of);
+    task_labels_release(&of);
     return rc;
 }
 
@@ -226,19 +226,19 @@ static int open_labelled(struct source *f, struct session *s, struct err *err)
 {
     int rc;
 
-    if ((rc = labelled_load(&f->labelled, s, err)) ||
-        (rc = labelled_open(&f->train, s, RUN_TRAIN, err)))
+    if ((rc = task_labels_load(&f->labels, s, err)) ||
+        (rc = task_files_open(&f->train, s, RUN_TRAIN, err)))
         return rc;
     if (!f->train)
         return err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
     f->rows = f->train->h.rows;
-    f->epoch_steps = labelled_epoch_steps(f->rows, &s->o);
+    f->epoch_steps = task_files_epoch_steps(f->rows, &s->o);
     rc = row_sources_open(&f->sources, s, err);
     if (!rc && f->sources.order.weighted && f->sources.order.rows != f->rows)
         rc = err_set(err, -EBADMSG, "%s/run.db: the rows of its sources are not those of train.ex",
                      s->dir);
-    rc = rc ? rc : labelled_open(&f->dev[0], s, run_dev[0], err);
-    return rc ? rc : labelled_open(&f->dev[1], s, run_dev[1], err);
+    rc = rc ? rc : task_files_open(&f->dev[0], s, run_dev[0], err);
+    return rc ? rc : task_files_open(&f->dev[1], s, run_dev[1], err);
 }
 
 int source_open(struct source **out, struct session *s, struct err *err)
@@ -284,6 +284,6 @@ void source_close(struct source *f)
     examples_close(f->train);
     for (size_t i = 0; i < TASK_SPLITS; i++)
         examples_close(f->dev[i]);
-    labelled_release(&f->labelled);
+    task_labels_release(&f->labels);
     free(f);
 }

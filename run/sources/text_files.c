@@ -7,7 +7,6 @@
 #include "data/base/hash.h"
 #include "data/base/round.h"
 #include "data/base/unpack.h"
-#include "data/base/utf8.h"
 #include "data/task/row_file.h"
 #include "run/sources/text_cut.h"
 
@@ -56,6 +55,15 @@ int text_files_piped(const struct text_files *t)
 uint64_t text_files_bytes(const struct text_files *t)
 {
     return text_files_piped(t) ? 0 : t->list.bytes;
+}
+
+uint64_t text_files_done(const struct text_files *t)
+{
+    uint64_t done = 0, total;
+
+    if (t->u)
+        unpack_progress(t->u, &done, &total);
+    return t->done + done;
 }
 
 uint64_t text_files_hash(const struct text_files *t)
@@ -446,8 +454,7 @@ static void place_take(const struct text_files *t, struct text_place *p)
 
 void text_files_read(struct text_files *t, struct text_block *b)
 {
-    size_t   before;
-    uint64_t done = 0, total;
+    size_t before;
 
     b->n = b->n_pieces = 0;
     b->rc = 0;
@@ -459,9 +466,7 @@ void text_files_read(struct text_files *t, struct text_block *b)
             b->rc = t->cut.kind == TEXT_KIND_TABLE ? table_fill(t, b, &b->err)
                                                    : bytes_fill(t, b, &b->err);
     } while (!b->rc && t->file > before && t->file < t->list.n && has_room(b));
-    if (t->u)
-        unpack_progress(t->u, &done, &total);
-    b->done = t->done + done;
+    b->done = text_files_done(t);
     b->end = t->file == t->list.n;
     place_take(t, &b->place);
 }

@@ -45,10 +45,12 @@ void text_block_free(struct text_block *b);
 struct text_reading text_files_reading(const struct text_files *t, size_t file);
 
 /* The name of a file for sentences; whether any is standard input; bytes of all files together (0:
- * unknown); a hash of what is read: names, sizes and times of all files, and how they are read. */
+ * unknown), and how many of them have been read; a hash of what is read: names, sizes and times of
+ * all files, and how they are read. */
 const char *text_files_name(const struct text_files *t, size_t file);
 int         text_files_piped(const struct text_files *t);
 uint64_t    text_files_bytes(const struct text_files *t);
+uint64_t    text_files_done(const struct text_files *t);
 uint64_t    text_files_hash(const struct text_files *t);
 
 /* The CRC32C of the contents of all files so far. */

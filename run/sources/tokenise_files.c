@@ -4,23 +4,28 @@
  * ids do not depend on the number of threads.
  *
  * Every so often all that is written is made durable, together with the place behind it. After a
- * kill the same command goes on from there. */
+ * kill the same command goes on from there. So it does after Ctrl-C, and when the time of the
+ * process is up. */
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/version.h"
+#include "data/opt/opt_row.h"
 #include "run/folder/output.h"
 #include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
+#include "run/sources/tokenise_done.h"
 
 #include <omp.h>
 #include <sys/random.h>
 
 /* THREADS: the most, since each has a cache of words. TASK_BYTES: what a thread takes at once.
  * TASK_IDS: room for ids that a task keeps for the next block. */
-enum { THREADS = 32, TASK_BYTES = 1 << 15, TASK_IDS = 2 * TASK_BYTES, SIDES = 2, BLOCKS = 3 };
+enum { THREADS = 32, TASK_BYTES = 1 << 15, TASK_IDS = 2 * TASK_BYTES,
+       SIDES = TOKENISE_SIDES, BLOCKS = 3 };
 #define SAVE_NS 30000000000u
 
 /* Pieces that one thread encodes, one after the other. ids_to[i]: where the ids of piece i end. */
@@ -61,7 +66,9 @@ struct tokenise {
     uint64_t               documents[SIDES];
     struct block           block[BLOCKS];
     struct state           state; // of the last block whose end is a place to go on from
-    uint64_t               saved_ns;
+    int                    further; // this process has come further than the place it began at
+    uint64_t               saved_ns, save_ns, block_ns; // the last save; how long that one, and the
+                                                        // last block, took
     int                    other; // an unfinished file is there, of something else
 };
 
@@ -224,6 +231,7 @@ static int write_block(struct tokenise *t, struct block *b, struct err *err)
     }
     if (!rc && b->n_tasks && !b->text.place.held) {
         t->state.place = b->text.place;
+        t->further = 1;
         for (int s = 0; s < SIDES; s++) {
             t->state.count[s] = t->out[s].count;
             t->state.documents[s] = t->documents[s];
@@ -268,12 +276,14 @@ static int saves(const struct tokenise *t)
 static int save(struct tokenise *t, struct err *err)
 {
     unsigned char bytes[TOKENS_STATE] = { 0 };
+    uint64_t      begun = clock_ns();
     int           rc = 0;
 
     memcpy(bytes, &t->state, sizeof t->state);
     for (int s = t->sides; s-- > 0 && !rc;) // the first one's state says what is in both
         rc = tokens_writer_save(&t->out[s], bytes, err);
     t->saved_ns = clock_ns();
+    t->save_ns = t->saved_ns - begun;
     return rc;
 }
 
@@ -325,23 +335,53 @@ static int fits_second(void *ctx, const void *state)
     return found.key == t->state.key && found.pair == t->state.pair;
 }
 
-/* After Ctrl-C: what is there stays for the next time. */
-static int stop(struct tokenise *t, struct err *err)
+/* Where what is left stands, for sentences. */
+static const char *place(const struct tokenise *t)
 {
-    if (!saves(t) || !(t->state.count[0] + t->state.count[1]))
-        return -EINTR;
-    struct err why;
-    int        rc = save(t, &why);
+    return t->of->place ? t->of->place : t->out[0].ids.f.temp;
+}
 
-    if (rc) {
-        *err = why;
+/* After Ctrl-C (why: -EINTR), or when the time is up (-ETIME): what is there stays for the next
+ * time. */
+static int leave(struct tokenise *t, int why, struct err *err)
+{
+    uint64_t   count = t->state.count[0] + t->state.count[1];
+    struct err failed;
+    char       limit[32];
+    int        rc;
+
+    if (!saves(t) || !count)
+        return why;
+    if ((rc = save(t, &failed))) {
+        *err = failed;
         return rc;
     }
-    err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
-                t->state.count[0] + t->state.count[1], t->out[0].ids.f.temp);
+    if (why == -ETIME)
+        err_time(err, "stopped, since --time-limit %s is over; the same command goes on behind the "
+                 "%" PRIu64 " tokens in %s",
+                 opt_time_text(limit, sizeof limit, (double)t->of->time_limit), count, place(t));
+    else
+        err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
+                    count, place(t));
     for (int s = 0; s < t->sides; s++)
         tokens_writer_keep(&t->out[s]);
-    return -EINTR;
+    return why;
+}
+
+/* Whether the next block, and a save behind it, would not end in time. Each process comes further
+ * before it ends. */
+static int look_at_time(const struct tokenise *t, struct err *err)
+{
+    double needs = (double)(t->block_ns + t->save_ns) / 1e9;
+    char   limit[32];
+
+    if (!t->of->time_limit || machine_age() + needs < (double)t->of->time_limit)
+        return 0;
+    if (!saves(t))
+        return err_set(err, -EINTR, "--time-limit %s is over, and nothing is kept of the tokens of "
+                       "standard input: give more time, or a file",
+                       opt_time_text(limit, sizeof limit, (double)t->of->time_limit));
+    return t->further ? -ETIME : 0;
 }
 
 /* Opens what a killed process left, at the place that it saved last. Returns 1, or 0 if there is
@@ -364,13 +404,30 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
         int went = text_files_go(t->files, &t->state.place, t->events, err);
 
         if (went == -EINTR && err->stopped)
-            return stop(t, err);
+            return leave(t, went, err);
         return went ? went : 1;
     }
     for (int s = 0; s < SIDES; s++)
         append_close(&t->out[s].ids);
     t->state = (struct state){ .key = key };
     return rc;
+}
+
+/* Finds complete files of a run that is being made. Returns 1, or 0 if they are not there. */
+static int out_done(struct tokenise *t, const char *const *paths, struct err *err)
+{
+    struct tokenise_files *f = t->of;
+    struct tokenise_done   d = { .key = key_of(t) };
+    int                    rc = tokenise_done_find(&d, paths, &t->other, err);
+
+    if (rc <= 0)
+        return rc;
+    f->count = d.count[0];
+    f->split_count = d.count[1];
+    f->sum = d.sum;
+    events_notice(t->events, "the %" PRIu64 " tokens of %s are in %s already",
+                  f->count + f->split_count, text_list_shown(f->texts[0]), place(t));
+    return 1;
 }
 
 static int out_open(struct tokenise *t, const char *const *paths, struct err *err)
@@ -385,12 +442,13 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
             return rc;
         if (rc > 0) {
             events_notice(t->events, "it goes on behind %" PRIu64 " tokens that were left in %s",
-                          t->out[0].count + t->out[1].count, t->out[0].ids.f.temp);
+                          t->out[0].count + t->out[1].count, place(t));
             return 0;
         }
         if (t->other)
             events_notice(t->events, "an unfinished file of %s is there, made of other files or "
-                          "with other options: it is removed, and all begins anew", paths[0]);
+                          "with other options: it is removed, and all begins anew",
+                          t->of->place ? t->of->place : paths[0]);
         if (getrandom(&t->state.pair, sizeof t->state.pair, 0) != (ssize_t)sizeof t->state.pair)
             return err_set(err, -EIO, "no random number");
     }
@@ -402,23 +460,38 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
 
 /* ---- all of it ---- */
 
+static struct watch begin(struct tokenise *t, uint64_t total)
+{
+    uint64_t had = text_files_done(t->files);
+    char     what[32], there[48] = "";
+
+    snprintf(what, sizeof what, "%zu inputs", t->of->n);
+    if (had && total)
+        snprintf(there, sizeof there, ", of which %.0f%% were done",
+                 100 * (double)had / (double)total);
+    return work_begin(t->events, "tokenising %s%s",
+                      t->of->n == 1 ? text_list_shown(t->of->texts[0]) : what, there);
+}
+
 static int work(struct tokenise *t, struct err *err)
 {
     struct block *before = &t->block[0], *b = &t->block[1], *next = &t->block[2], *swap;
     uint64_t      total = text_files_bytes(t->files);
-    struct watch  w = t->of->n == 1 ? work_begin(t->events, "tokenising %s",
-                                                 text_list_shown(t->of->texts[0]))
-                                    : work_begin(t->events, "tokenising %zu inputs", t->of->n);
+    struct watch  w = begin(t, total);
     uint64_t      every = t->of->save_ns ? t->of->save_ns : SAVE_NS;
-    int           rc = 0, end = 0;
+    int           rc = watch_look(&w, text_files_done(t->files), total, err), end = 0;
 
     read_block(t, b);
     while (!rc && !end) {
+        uint64_t begun = clock_ns();
+
         rc = work_block(t, before, b, next, err);
         end = b->text.end || b->text.rc;
+        t->block_ns = clock_ns() - begun;
         if (!rc && !end && saves(t) && clock_ns() - t->saved_ns > every)
             rc = save(t, err);
         rc = rc ? rc : watch_look(&w, b->text.done, total, err);
+        rc = rc || end ? rc : look_at_time(t, err);
         swap = before;
         before = b;
         b = next;
@@ -426,7 +499,7 @@ static int work(struct tokenise *t, struct err *err)
     }
     rc = rc ? rc : write_block(t, before, err);
     work_end(t->events);
-    return rc == -EINTR && err->stopped ? stop(t, err) : rc;
+    return (rc == -EINTR && err->stopped) || rc == -ETIME ? leave(t, rc, err) : rc;
 }
 
 static int tokenizers_open(struct tokenise *t, struct err *err)
@@ -456,6 +529,13 @@ static int commit(struct tokenise *t, struct err *err)
                         t->documents[0] + t->documents[1]);
     rc = rc || !f->checked ? rc : output_check(f->checked, err);
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
+    for (int s = 0; s < t->sides && !rc; s++)
+        rc = tokens_writer_flush(&t->out[s], err);
+    if (!rc && f->remembers && saves(t))
+        rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
+                                                        .vocab = tokenizer_vocab(f->tok),
+                                                        .count = { f->count, f->split_count } },
+                               t->out[0].ids.f.path, err);
     for (int s = t->sides; s-- > 0 && !rc;)
         rc = tokens_writer_commit(&t->out[s], err);
     return rc;
@@ -478,6 +558,8 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     int rc = tokenizers_open(t, err);
 
     rc = rc ? rc : text_files_open(&t->files, &of, events, err);
+    if (!rc && f->remembers && saves(t))
+        rc = out_done(t, paths, err);
     rc = rc ? rc : out_open(t, paths, err);
     rc = rc ? rc : work(t, err);
     rc = rc ? rc : commit(t, err);
@@ -495,5 +577,5 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
         free(t->block[k].of);
     }
     free(t);
-    return rc;
+    return rc > 0 ? 0 : rc;
 }

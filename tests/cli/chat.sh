@@ -182,11 +182,11 @@ refuses 2 "is a fine-tuning: siTrain finetune --resume" pretrain --resume "$tmp/
 
 # eval of other rows, as the run evaluates its own
 finetuned judged --init $fixtures/llama --train-file $rows --eval-file $rows --loss-on last --max-seq 64 --packing --steps 2 --lr 1e-3 --mode mem
-last=$(sqlite3 "$tmp/judged/run.db" "SELECT printf('%s %.5f', name, value) FROM evals ORDER BY name")
+last=$(sqlite3 "$tmp/judged/run.db" "SELECT printf('%s %.3f', name, value) FROM evals ORDER BY name")
 run eval "$tmp/judged" --eval-file $rows --threads 1
-same "$last" "$(awk '{ printf "%s %.5f\n", $1, $2 }' "$tmp/out")" "eval of a run gives what its training gives, with its choices"
+same "$last" "$(awk '{ printf "%s %.3f\n", $1, $2 }' "$tmp/out")" "eval of a run gives what its training gives, with its choices"
 run eval "$tmp/exported" --eval-file $rows --loss-on last --max-seq 64 --batch 3 --dtype bf16
-same "$last" "$(awk '{ printf "%s %.5f\n", $1, $2 }' "$tmp/out")" "so does eval of its export, if they are given"
+same "$last" "$(awk '{ printf "%s %.3f\n", $1, $2 }' "$tmp/out")" "so does eval of its export, if they are given"
 works "several files, and plain ones" eval $fixtures/gpt2 --eval-file "$tmp/pairs.jsonl" --eval-file $rows --max-eval-samples 30
 refuses 2 "prefers.jsonl:1: a row with chosen and rejected is a preference" eval "$tmp/judged" --eval-file "$tmp/prefers.jsonl"
 refuses 2 "--packing is for training" eval "$tmp/judged" --eval-file $rows --packing
@@ -217,11 +217,12 @@ printf '# my rows\n{"prompt":"a","completion":"b"}\n' >"$tmp/remark.jsonl"
 no "remark.jsonl: its name says JSON, but it does not begin with an object or a list: remove what stands before its first row" --init $fixtures/gpt2 --train-file "$tmp/remark.jsonl"
 
 # the plan
+echo 'flops = 1e9' >"$tmp/machine"
 works "plan knows the task" plan --task chat --init $fixtures/llama --train-file $rows --packing --probe off
 result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "order of rows" "$tmp/out"; echo $?)" "with rows of --max-seq tokens at most, and their order in memory"
 
 mode=$(sqlite3 "$tmp/whole/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
-run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem
+run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem --machine "$tmp/machine" --host-mem 96M
 result "$(grep -q "tokens/s without padding, $((2 * ((mode + 3) / 4))) steps" "$tmp/out"; echo $?)" "and the steps of its epochs, and tokens/s without padding"
 
 # a run to begin with, as finetune takes it
@@ -244,7 +245,7 @@ for files in "short long" "long short"; do
     rm -rf "$tmp/unlike"
     finetuned unlike $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --steps 1
     rows=$(sqlite3 "$tmp/unlike/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
-    run plan --task chat $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --epochs 2
+    run plan --task chat $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --epochs 2 --machine "$tmp/machine" --host-mem 96M
     steps=$(sed -n 's/^Time:.* \([0-9]*\) steps.*/\1/p' "$tmp/out")
     result "$([ $((steps * 100)) -gt $((rows * 95)) ] && [ $((steps * 100)) -lt $((rows * 105)) ]; echo $?)" \
         "files of unlike rows ($files): about $rows steps are planned ($steps)"

@@ -31,6 +31,7 @@ tail -n 1 "$tmp/a.jsonl" >"$tmp/b.jsonl"
 rendered "a generation prompt, other special tokens" '"B[user]qE[assistant]"' "$tmp/b.jsonl" --init "$m" --generation-prompt --bos B --eos E
 echo '{"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}], "system": "s"}' >"$tmp/s.json"
 rendered "ShareGPT" '"<s>[system]s</s>[user]q</s>[assistant]a</s>"' "$tmp/s.json" --init "$m"
+same '"<s>[system]s</s>[user]q</s>[assistant]a</s>"' "$("$bin" prepare - --render --init "$m" <"$tmp/s.json" 2>&1)" "standard input"
 printf 'instruction,input,output\n"a, b",c,d\ne,,f\n' >"$tmp/p.csv"
 rendered "Alpaca, as CSV" '"<s>[user]a, b\nc</s>[assistant]d</s>"
 "<s>[user]e</s>[assistant]f</s>"' "$tmp/p.csv" --init "$m"

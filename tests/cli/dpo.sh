@@ -133,8 +133,8 @@ result "$(grep -q "rows have more than --max-seq 40 tokens and are left out" "$t
 # eval of other pairs, as the run evaluates its own
 finetuned judged --init $models/llama $template --train-file $rows --eval-file $rows --steps 4 --lr 1e-2 --beta 0.3 --mode mem
 run eval "$tmp/judged" --eval-file $rows --reference $models/llama --batch 8
-same "$(sqlite3 "$tmp/judged/run.db" "SELECT printf('%s %.5f', name, value) FROM evals WHERE step = 3 ORDER BY name")" \
-    "$(awk '{ printf "%s %.5f\n", $1, $2 }' "$tmp/out" | sort)" "eval gives the rewards that training gives"
+same "$(sqlite3 "$tmp/judged/run.db" "SELECT printf('%s %.3f', name, value) FROM evals WHERE step = 3 ORDER BY name")" \
+    "$(awk '{ printf "%s %.3f\n", $1, $2 }' "$tmp/out" | sort)" "eval gives the rewards that training gives"
 run eval "$tmp/exported" --task dpo --eval-file $rows --reference "$tmp/exported"
 result "$(grep -q '^loss 0.693147' "$tmp/out" && grep -q '^rewards/margins 0.000000' "$tmp/out"; echo $?)" "compared with itself a model gets none"
 refuses 2 "--reference RUN|HFDIR is missing: rewards compare $tmp/judged with the model that its training began with, which was" eval "$tmp/judged" --eval-file $rows

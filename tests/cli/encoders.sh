@@ -234,7 +234,7 @@ refuses 2 "the tokenizer's mask has the id 4" pretrain --run "$tmp/no" --init "$
 refuses 2 "--mask-prob" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 16 --mask-prob 100%
 { echo 'no!'; cat "$tmp/text"; } >"$tmp/pad"
 refuses 2 "is the padding" eval "$tmp/roberta" --data "$tmp/pad" --seq 16 --mask-id 7
-works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10 --run "$tmp/no"
+works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10 --host-mem 96M --run "$tmp/no"
 grep -q "^Time: [0-9.e-]* s a step" "$tmp/out"
 result $? "with its time, from layers like its own"
 works "plan of a masked language model" plan --model bert-base --steps 10 --probe off

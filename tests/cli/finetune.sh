@@ -199,7 +199,8 @@ run report "$tmp/su+o"
 same "." "$(awk '/^Traffic/ { t = 1 } /^Overlap/ { t = 0 } t && $3 ~ /^(read|write)$/ && $4 != $5' "$tmp/out")." "report: what was moved is what is computed"
 works "the plan of a fine-tuning" plan --probe off --init "$tmp/hf" --task sst2 --data "$tmp/sst2" --max-seq 32
 result "$(grep -q '^predictions ' "$tmp/out"; echo $?)" "has room for the rows that are evaluated"
-run plan $sst2 --epochs 1 --mode mem --json -
+echo "flops = 1e9" >"$tmp/machine"
+run plan $sst2 --epochs 1 --mode mem --machine "$tmp/machine" --host-mem 96M --json -
 python3 - "$tmp/out" "$tmp/mem/run.db" <<'END'
 import json, sqlite3, sys
 plan = json.load(open(sys.argv[1]))

@@ -33,6 +33,7 @@ for kind in "--temperature 0" "--temperature 0 --dtype fp32" "--seed 3 --top-p 9
     same "$(three --tokens 30 $kind)" "$(alone --tokens 30 $kind)" "three prompts at once are what each is alone: $kind"
 done
 same "$(generates --prompt-file "$tmp/prompts" --tokens 9)" "$(three --tokens 9)" "prompts from a file"
+same "$("$bin" generate "$tmp/hf" --prompt-file - --tokens 9 <"$tmp/prompts" 2>/dev/null; printf .)" "$(three --tokens 9)" "  or from standard input"
 tr -d '\r' <"$tmp/prompts" | tr '\n' '\r' >"$tmp/returns"
 same "$(generates --prompt-file "$tmp/returns" --tokens 9)" "$(three --tokens 9)" "  whose lines end with a carriage return alone"
 { printf '\357\273\277'; tr -d '\r' <"$tmp/prompts" | sed 's/$/\r/'; } >"$tmp/returns"

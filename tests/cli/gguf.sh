@@ -67,7 +67,7 @@ PYTHON
 result $? "a Llama's queries have the halves of a head interleaved"
 
 # Wherever a folder is taken, the file is.
-works "plan" plan --init "$tmp/qwen3.gguf" --batch 2 --seq 24
+works "plan" plan --probe off --init "$tmp/qwen3.gguf" --batch 2 --seq 24
 works "check" check "$tmp/qwen3.gguf"
 works "pretrain" pretrain --run "$tmp/run" --init "$tmp/qwen3.gguf" --data "$tmp/text.txt" --seq 24 --batch 2 --steps 2 --mode mem --durability none
 run report "$tmp/run" --config

@@ -42,6 +42,30 @@ for mode in su+o mem; do
     same "$(sums "$tmp/hf")" "$(sums "$tmp/hf2")" "$mode: are the same files as what was exported meanwhile"
 done
 
+# adapters: the merged model and the adapter, in a packed base or not
+run export "$tmp/same" "$tmp/base"
+whole_shape=$shape
+shape="$data --init $tmp/base --seq 8 --batch 1 --lora-rank 2 --lora-dropout 10% --lr 1e-2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+for mode in "su+o --devices 2" "mem --base-dtype nf4"; do
+    begin --mode $mode
+    rm -rf "$tmp/adapter" "$tmp/hf" "$tmp/same" "$tmp/adapter2"
+    works "adapters, $mode: export --adapter" export "$tmp/at" "$tmp/adapter" --adapter
+    step=$(step_said)
+    works "$mode: export" export "$tmp/at" "$tmp/hf"
+    works "$mode: generate" generate "$tmp/at" --prompt sea --tokens 2 --threads 1
+    works "$mode: eval" eval "$tmp/at" --data "$tmp/text.bin" --threads 1
+    works "$mode: report" report "$tmp/at"
+    result "$(grep -q "trains .* of .* parameters" "$tmp/out"; echo $?)" "$mode: says what is trained"
+    refuses 1 "is in use by process $pid" check "$tmp/at"
+    result "$(left)" "$mode: nothing stays in the run's folder"
+    stop
+    works "$mode: the run is whole" check "$tmp/at"
+    works "$mode: so many steps once more" pretrain --run "$tmp/same" $shape --mode $mode --steps "$step" --schedule-steps 1000000
+    works "$mode: exported" export "$tmp/same" "$tmp/adapter2" --adapter
+    same "$(sums "$tmp/adapter")" "$(sums "$tmp/adapter2")" "$mode: are the same files as what was exported meanwhile"
+done
+shape=$whole_shape
+
 begin --mode su+o
 for n in 1 2 3; do
     "$bin" export "$tmp/at" "$tmp/many$n" >"$tmp/many$n.out" 2>&1 &

@@ -150,6 +150,10 @@ refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" expo
 run check "$tmp/nan"
 result "$([ "$got" = 1 ] && grep -q "lora_B.weight: 1 of its 256 values" "$tmp/err"; echo $?)" "check says it, too"
 plain_adapter "$tmp/beyond" 4 3e38
+cp -r "$tmp/large" "$tmp/fewer"
+sed -i 's/"c_fc"/"attn.c_proj", "fc"/' "$tmp/fewer/adapter_config.json"
+refuses 2 '"target_modules" does not name transformer.h.0.mlp.c_fc, of which adapter_model.safetensors has an adapter: peft would leave that out' \
+    eval "$tmp/fewer" --data "$text"
 refuses 1 "mlp.c_fc.weight: 16 of its 1024 values are infinite or not a number" export "$tmp/beyond" "$tmp/none" --dtype fp16
 
 # classifiers, chat, preferences
@@ -285,6 +289,12 @@ for quantized in "gptq GPTQ gptqmodel.utils.model_dequant" "awq AWQ gptqmodel.ut
     refuses 2 "a model that is quantized with $2" eval "$tmp/quantized" --data "$text"
     result "$(grep -qF "$3" "$tmp/err"; echo $?)" "  with what converts it: $3"
 done
+sed "1s/{/{ \"quantization\": {\"group_size\": 64, \"bits\": 4},/" "$tmp/hf/config.json" >"$tmp/quantized/config.json"
+refuses 2 'a model that is quantized with MLX ("quantization"), which cannot be trained: python3 -m mlx_lm convert --dequantize' eval "$tmp/quantized" --data "$text"
+cp "$tmp/hf/config.json" "$tmp/quantized/config.json"
+mkdir "$tmp/quantized/onnx"
+mv "$tmp/quantized/model.safetensors" "$tmp/quantized/onnx/model.onnx"
+refuses 2 "has an ONNX model (onnx), but no model.safetensors, which is read here: begin with the model" eval "$tmp/quantized" --data "$text"
 result "$([ ! -e "$tmp/none" ]; echo $?)" "nothing was made"
 
 by_ranks

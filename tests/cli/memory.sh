@@ -6,6 +6,8 @@
 make_text 2000 >"$tmp/text.txt"
 run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
 run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+make_text 100 >"$tmp/held.txt"
+run prepare "$tmp/held.txt" --tokenizer "$tmp/tok" --out "$tmp/held.bin"
 set -- --n-layer 6 --n-head 4 --n-embd 256 --seq 128 --batch 4 --csd-mem 16M --devices 2 --durability none --steps 3 --data "$tmp/text.bin" \
     --tokenizer "$tmp/tok"
 
@@ -27,7 +29,7 @@ for how in "mem" "base" "su" "su+o" "su+o+c" "su+o fp32" "su+o+c ef"; do
     rss=$(mib "$(sed -n 's/^step 3.*RSS \([0-9.]*[KMG]\).*/\1/p' "$tmp/out")")
     [ "$got" = 0 ] && [ "$rss" -gt 0 ] && [ "$rss" -le $((budget + $(mib "${arenas:-0}M"))) ]
     result $? "$how: $rss MiB of $budget, and ${arenas:-0} of arenas"
-    run eval "$tmp/run" --data "$tmp/text.bin" --host-mem ${budget}M
+    run eval "$tmp/run" --data "$tmp/held.bin" --host-mem ${budget}M
     result "$got" "$how: eval within the same"
     rm -rf "$tmp/model"
     mv "$tmp/run" "$tmp/model"
@@ -50,20 +52,27 @@ refuses 2 "is too small" $deep --seq $((seq + seq / 2)) --batch 32 --host-mem 19
 refuses 2 "--activations recompute would fit" pretrain --run "$tmp/new" --n-layer 1 --n-head 4 --n-embd 1024 --dtype fp32 --csd-mem 16M --data "$tmp/text.bin" \
     --tokenizer "$tmp/tok" --seq 128 --batch 8 --host-mem 308M --activations offload
 refuses 2 "no smaller --batch or --seq would fit" $deep --seq 128 --batch 32 --host-mem 40M
-refuses 2 " would fit" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch 400 --host-mem 100M
-works "what eval names fits" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch "$(named batch)" --host-mem 100M
+refuses 2 " would fit" eval "$tmp/model" --data "$tmp/held.bin" --seq 128 --batch 400 --host-mem 100M
+works "what eval names fits" eval "$tmp/model" --data "$tmp/held.bin" --seq 128 --batch "$(named batch)" --host-mem 100M
 
 # ulimit -v and -d: one sentence within seconds, where OpenBLAS would try for ever to get its buffers; room enough is taken.
 works "a model of a layer" pretrain --run "$tmp/small" --schedule constant --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 1 --csd-mem 192K --steps 1 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
-for limit in v:100000 v:450000 d:20000 d:300000; do
-    for line in "pretrain --resume $tmp/small --steps 2" "eval $tmp/small --data $tmp/text.bin" "generate $tmp/small --prompt sea --tokens 1" \
-        "pretrain --run $tmp/limited --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 1 --csd-mem 192K --steps 1 --data $tmp/text.bin --tokenizer $tmp/tok"; do
-        # shellcheck disable=SC2086
-        (ulimit "-${limit%:*}" "${limit#*:}" && exec timeout -s KILL 60 "$bin" $line) >"$tmp/out" 2>"$tmp/err" </dev/null
-        got=$?
-        { [ $got = 1 ] || [ $got = 2 ]; } && grep -q "ulimit -${limit%:*}\|ulimit -v or -d" "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ] && [ ! -e "$tmp/limited" ]
-        result $? "ulimit -${limit%:*} ${limit#*:}: ${line%% "$tmp"*} is refused"
-    done
+limited() { # LIMIT ARGUMENTS...: refused under ulimit -LIMIT (v:KIB or d:KIB)
+    limit=$1
+    shift
+    (ulimit "-${limit%:*}" "${limit#*:}" && exec timeout -s KILL 60 "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    { [ $got = 1 ] || [ $got = 2 ]; } && grep -q "ulimit -${limit%:*}\|ulimit -v or -d" "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ] && [ ! -e "$tmp/limited" ]
+    result $? "ulimit -${limit%:*} ${limit#*:}: $1 $2 is refused"
+}
+for limit in v:100000 d:20000; do # before any command begins
+    limited $limit pretrain --resume "$tmp/small" --steps 2
+done
+for limit in v:450000 d:300000; do
+    limited $limit pretrain --resume "$tmp/small" --steps 2
+    limited $limit eval "$tmp/small" --data "$tmp/held.bin"
+    limited $limit generate "$tmp/small" --prompt sea --tokens 1
+    limited $limit pretrain --run "$tmp/limited" --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 1 --csd-mem 192K --steps 1 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
 done
 # Rows of conversations are encoded within --host-mem, however many threads there are; one that would not fit is refused.
 python3 -c 'for n in [1 << 18] * 12: print("{\"messages\": [{\"role\": \"user\", \"content\": \"" + "sea " * n + "\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}")' >"$tmp/large.jsonl"

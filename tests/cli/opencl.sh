@@ -33,7 +33,7 @@ both "su+o adagrad" "$@" --mode su+o --optimizer adagrad --weight-decay 0.1
 both "su+o+c" "$@" --mode su+o+c --compress 5% --error-feedback
 
 planned() { # KIND: what its devices take of the host's memory
-    run plan "$@" --n-layer 2 --n-head 2 --n-embd 64 --vocab 300 --seq 32 --batch 2 --devices 2 --csd-mem 512K --mode su+o
+    run plan --probe off "$@" --n-layer 2 --n-head 2 --n-embd 64 --vocab 300 --seq 32 --batch 2 --devices 2 --csd-mem 512K --mode su+o
     grep "^arenas" "$tmp/out"
 }
 same "$(planned --csd emu)" "$(planned --csd opencl)" "their memory is the host's, and plan counts it"

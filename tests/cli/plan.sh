@@ -4,14 +4,14 @@
 . tests/tap.sh
 
 mkdir "$tmp/d" "$tmp/dev"
-small="--n-layer 3 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --grad-accum 2 --steps 70 --csd-mem 1M"
+# Little memory, so that the largest run that fits it is found soon.
+small="--n-layer 3 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --grad-accum 2 --steps 70 --csd-mem 1M --host-mem 64M"
+ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null)
+trap 'rm -rf "$tmp" ${ram:+"$ram"}' EXIT
+[ -n "$ram" ] && [ "$(stat -f -c %T "$ram")" = tmpfs ] && in_ram="--device $ram --device-in-ram" || in_ram=
 
-# estimate NAME ARGUMENTS...: a step's time, and the same from its tokens a second and its parts
-estimate() {
-    name=$1
-    shift
-    # shellcheck disable=SC2086
-    run plan $small --run "$tmp/d/run" "$@"
+# estimated NAME: $tmp/out has a step's time, and the same from its tokens a second and its parts
+estimated() {
     awk 'NR == 1 && $1 == "Time:" && $3 $4 $5 == "sastep," { step = $2; rate = $6; steps = $8 == 70 && $9 == "steps:" && $10 ~ /^([0-9]+[hm])?(<?[0-9]+)[sm]$/ }
          NR <= 6 && /^(Memory|Disk|Written): / { answer++ }
          /^Traffic|bytes/ { raw = 1 }
@@ -22,22 +22,39 @@ estimate() {
          /^Memory$/ { memory = 1 }
          END { exit !(steps && answer == 3 && !raw && pace && !long && memory && forward > 0 && backward > 0 && step > 0.98 * (forward + backward) && rate * step > 60 && rate * step < 68) }' \
         "$tmp/out"
-    [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")" ] || { sed -n '/^Time/,/^Memory$/p' "$tmp/out" >>"$tmp/err" && false; }
-    result $? "$name: a step's time, of which computing is a part; nothing is left"
+    [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")${ram:+$(ls -A "$ram")}" ] || { sed -n '/^Time/,/^Memory$/p' "$tmp/out" >>"$tmp/err" && false; }
+    result $? "$1: a step's time, of which computing is a part; nothing is left"
 }
-estimate mem --mode mem
-estimate "recomputed, in a device's folder" --device "$tmp/dev" --activations recompute --dtype fp32 --mode su
-estimate "in a file for a device" --device "$tmp/dev/file" --compress 5% --error-feedback --speculate
-estimate "devices that answer at once" --csd null
-grep -q "updates beside it 0 s" "$tmp/out"
-result $? "their updates take no time"
+# this machine is measured once, its drive and its RAM: on a terminal, which is told of the seconds
+through='out=$1; shift; exec "$@" >"$out"'
+has_terminals && on_tty="python3 tests/cli/on_tty.py 80" || on_tty=
+# shellcheck disable=SC2086
+$on_tty sh -c "$through" sh "$tmp/out" "$bin" plan $small --run "$tmp/d/run" --device "$tmp/dev/file" $in_ram --compress 5% --error-feedback --speculate >"$tmp/err" 2>&1 </dev/null
+got=$?
+estimated "measured in a file for a device${in_ram:+, and in RAM}"
+if [ -n "$on_tty" ]; then
+    result "$(grep -q 'measuring how fast this machine is  for [0-9]*s' "$tmp/err"; echo $?)" "its seconds are not silent on a terminal"
+fi
 
 # a machine in a file: nothing is measured, and the same figures give the same prediction
 works "bench --save" bench --n-layer 1 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --threads 1 --probe --dir "$tmp/d" --save "$tmp/m.conf"
+sed -i 's/^name = .*/name = this one/' "$tmp/m.conf"
 grep -q "^# a drive: " "$tmp/m.conf" && grep -q "^drive = " "$tmp/m.conf" && [ -z "$(ls -A "$tmp/d")" ]
 result $? "writes a file with a word to each line, and leaves nothing else"
-json() { run plan --n-layer 20 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --threads 1 --machine "$tmp/m.conf" --run "$tmp/d/run" --json - "$@" && cp "$tmp/out" "$tmp/json"; }
-json --endurance 1T --devices 2 --csd-read-bw 1M --csd-write-bw 500K --host-mem 200M
+estimate() { # NAME ARGUMENTS...
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    run plan $small --threads 1 --machine "$tmp/m.conf" --run "$tmp/d/run" "$@"
+    estimated "$name"
+}
+estimate mem --mode mem
+estimate "recomputed, in a device's folder" --device "$tmp/dev" --activations recompute --mode su
+estimate "devices that answer at once" --csd null
+grep -q "updates beside it 0 s" "$tmp/out"
+result $? "their updates take no time"
+json() { run plan --n-layer 20 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --threads 1 --host-mem 64M --machine "$tmp/m.conf" --run "$tmp/d/run" --json - "$@" && cp "$tmp/out" "$tmp/json"; }
+json --endurance 1T --devices 2 --csd-read-bw 1M --csd-write-bw 500K
 python3 - "$tmp/json" <<'EOF'
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -122,16 +139,11 @@ run plan $small --run "$tmp/none/run"
 [ "$got" = 0 ] && grep -q "^Disk: " "$tmp/out" && grep -q "^Time: not measured: make a folder in .*No such file" "$tmp/out"
 result $? "where nothing can be written the plan is there, and why there is no time"
 
-if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %T "$ram")" = tmpfs ]; then
-    trap 'rm -rf "$tmp" "$ram"' EXIT
+if [ -n "$in_ram" ]; then
     # shellcheck disable=SC2086
     run plan $small --run "$ram/run"
     [ "$got" = 0 ] && grep -q "^Time: not measured: .* is in RAM (tmpfs).*--device-in-ram" "$tmp/out"
     result $? "where a run would be refused the plan says why there is no time"
-    # shellcheck disable=SC2086
-    run plan $small --run "$ram/run" --device-in-ram
-    [ "$got" = 0 ] && grep -q "^Time of a step, predicted" "$tmp/out" && [ -z "$(ls -A "$ram")" ]
-    result $? "and where it would not there is one"
 else
     skip "a place in RAM" "/dev/shm is no tmpfs that can be written here"
 fi
@@ -148,7 +160,7 @@ def plan(*more):
     return done.stdout
 size = lambda text: float(text.rstrip("KMGT")) * 1024 ** "KMGT".find(text[-1]) * 1024 if text[-1] in "KMGT" else float(text)
 near = lambda a, b: abs(a - b) <= 0.006 * max(a, b)
-m = ["--machine", f"{tmp}/m.conf", "--commit-every", 50, "--csd-read-bw", "1M", "--csd-write-bw", "1M"]
+m = ["--machine", f"{tmp}/m.conf", "--commit-every", 50, "--csd-read-bw", "1M", "--csd-write-bw", "1M", "--host-mem", "64M"]
 d = json.loads(plan(*m, "--json", "-"))
 text = plan(*m, "--traffic")
 mem = d["mem"]
@@ -175,14 +187,8 @@ for more in ["--probe", "off", "--mode", "mem"], ["--probe", "off", *big, "--hos
 EOF
 result $? "that mem fits is said where it does, with what both write"
 
-# what is measured says on a terminal that it goes on
-if has_terminals; then
-    python3 tests/cli/on_tty.py 80 "$bin" plan --model gpt2 --batch 2 --run "$tmp/d/run" --steps 70 >"$tmp/out"
-    result "$(grep -q 'measuring how fast this machine is  for [0-9]*s' "$tmp/out" && grep -q 'Time: ' "$tmp/out"; echo $?)" "its seconds are not silent on a terminal"
-fi
-
 # several ranks: half of every block each, and the network between them
-two="plan --n-layer 3 --n-head 2 --n-embd 128 --vocab 512 --seq 16 --batch 2 --grad-accum 4 --csd-mem 1M --csd-read-bw 1G --csd-write-bw 1G --machine $tmp/slow.conf --run $tmp/d/run"
+two="plan --n-layer 3 --n-head 2 --n-embd 128 --vocab 512 --seq 16 --batch 2 --grad-accum 4 --csd-mem 1M --csd-read-bw 1G --csd-write-bw 1G --machine $tmp/slow.conf --host-mem 64M --run $tmp/d/run"
 seconds() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"][sys.argv[2]])' "$1" "$2"; }
 # shellcheck disable=SC2086
 run $two --traffic --ranks 2 --network-bw 1M --network-latency 10

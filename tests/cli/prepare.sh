@@ -140,4 +140,86 @@ refuses 2 "leaves one of the two files empty" prepare "$tmp/all.jsonl" $tok --ou
 refuses 2 "is named twice" prepare "$tmp/all.jsonl" $tok --out "$tmp/none" --eval-split 5% --eval-out "$tmp/none"
 refuses 2 "leaves nothing for" prepare "$tmp/in/z.txt" $tok --out "$tmp/none" --eval-split 1% --eval-out "$tmp/none2"
 result "$([ -z "$(find "$tmp" -name 'none*')" ]; echo $?)" "and nothing is left of any"
+
+# ---- a run that is ended while it is made goes on behind its tokens ----
+python3 -c 'import random, sys
+words = [format(random.Random(i).getrandbits(40), "x") for i in range(200)]
+draw = random.Random(1)
+open(sys.argv[1], "w").writelines(" ".join(draw.choices(words, k=9)) + "\\n" for _ in range(150000))' "$tmp/long.txt" # four blocks
+lm="$tok --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --batch 1 --csd-mem 1M --schedule constant --durability none --steps 1 --quiet"
+two="--data $tmp/all.jsonl --data $tmp/long.txt $lm"
+sums() { cat "$1"/data*.bin | sha256sum; }
+left() { find "$tmp/run" -name '*.tmp' -o -name '*.new*'; }
+# shellcheck disable=SC2086
+works "a run on two texts" pretrain --run "$tmp/whole" $two
+whole=$(sums "$tmp/whole")
+find_shim
+ends() { # AT: the maker is killed there
+    LD_PRELOAD="$shim" SHIM_AT="$1:kill" "$bin" pretrain --run "$tmp/run" $two >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 137 ] && [ ! -e "$tmp/run/run.db" ]; echo $?)" "killed at $1, it is no run yet"
+}
+goes_on() { # WHAT
+    # shellcheck disable=SC2086
+    works "  the same command goes on" pretrain --run "$tmp/run" $two
+    result "$(grep -q "$1" "$tmp/err"; echo $?)" "  and says so"
+    same "$whole" "$(sums "$tmp/run")" "  to the same bytes"
+    result "$([ -z "$(left)" ]; echo $?)" "  and nothing else is left"
+}
+if [ -n "$shim" ]; then
+    there="the [0-9]* tokens of $tmp/all.jsonl are in $tmp/run already"
+    for at in name:/data.1.bin:1 rename:/data.1.bin:1 name:dev0:1 rename:/run.db:1; do
+        ends "$at"
+        goes_on "$there"
+        rm -rf "$tmp/run"
+    done
+    ends name:/data.bin:1
+    # shellcheck disable=SC2086
+    works "  begun anew before anything was saved" pretrain --run "$tmp/run" $two
+    same "$whole" "$(sums "$tmp/run")" "  it has the same bytes"
+    rm -rf "$tmp/run"
+
+    # Ctrl-C, another maker meanwhile, and again a kill of what goes on
+    # shellcheck disable=SC2086
+    held name:/data.1.bin:1 pretrain --run "$tmp/run" $two
+    cp "$tmp/err" "$tmp/err.first"
+    "$bin" pretrain --run "$tmp/run" $two >/dev/null 2>"$tmp/err.other"
+    result "$([ $? = 1 ] && grep -q "is being made by" "$tmp/err.other"; echo $?)" "of two makers one is refused"
+    kill -INT $pid
+    rm -f "$tmp/held"
+    wait $pid
+    result "$([ $? = 130 ] && grep -q "stopped; the same command goes on behind the tokens that are left in $tmp/run" "$tmp/err"; echo $?)" "Ctrl-C ends the other with 130, and it says how to go on"
+    ends name:dev0:1
+    goes_on "the [0-9]* tokens of $tmp/long.txt are in $tmp/run already"
+    rm -rf "$tmp/run"
+
+    # the time limit is over when the second text begins
+    # shellcheck disable=SC2086
+    held name:/data.bin:1 pretrain --run "$tmp/run" $two --time-limit 1s
+    sleep 1
+    rm -f "$tmp/held"
+    wait $pid
+    result "$([ $? = 0 ] && grep -q "stopped, since --time-limit 1s is over; the same command goes on behind the [1-9][0-9]* tokens in $tmp/run" "$tmp/err"; echo $?)" "--time-limit ends it with 0, and it says how to go on"
+    cp -r "$tmp/run" "$tmp/limited"
+    ends rename:/data.1.bin:1
+    result "$(grep -q "it goes on behind [1-9][0-9]* tokens that were left in $tmp/run" "$tmp/err"; echo $?)" "  which went on behind them"
+    goes_on "the [0-9]* tokens of $tmp/long.txt are in $tmp/run already"
+    rm -rf "$tmp/run"
+
+    # what was left is of other texts, and of more of them
+    held name:/data.bin:1 pretrain --run "$tmp/run" --data "$tmp/long.txt" --data "$tmp/all.jsonl" --data "$tmp/text.txt" $lm --time-limit 1s
+    sleep 1
+    rm -f "$tmp/held"
+    wait $pid
+    # shellcheck disable=SC2086
+    works "other texts" pretrain --run "$tmp/run" $two
+    result "$(grep -q "an unfinished file of $tmp/run is there, made of other files or with other options: it is removed, and all begins anew" "$tmp/err"; echo $?)" "  begin anew, which is said"
+    same "$whole" "$(sums "$tmp/run")" "  to the bytes that they always have"
+    result "$([ -z "$(left)" ]; echo $?)" "  and nothing else is left"
+    refuses 2 "was copied or moved here" pretrain --run "$tmp/limited" --data "$tmp/long.txt" $lm
+else
+    skip "a run that is ended while it is made" "no library that kills a process at a call"
+fi
+"$bin" pretrain --run "$tmp/none" --data - $lm --time-limit 1s <"$tmp/long.txt" >/dev/null 2>"$tmp/err"
+got=$?
+result "$({ [ $got = 0 ] || { [ $got = 1 ] && [ ! -e "$tmp/none" ] && grep -q "nothing is kept of the tokens of standard input" "$tmp/err"; }; }; echo $?)" "of standard input nothing is kept"
 done_testing

@@ -99,7 +99,7 @@ same 1 "$(sqlite3 "$tmp/floats/run.db" "SELECT value FROM runs WHERE key = 'conf
 tune pairs own.csv --text-column note --pair-column body --label-column class
 says "rows of two texts ('note', 'body')" "pairs by their names"
 same "column.label=class column.pair=body column.text=note" "$(columns pairs)" "  and the run knows them"
-works "a plan takes them, too" plan --init "$tmp/hf" --train-file "$tmp/own.csv" --text-column body --label-column class --max-seq 32
+works "a plan takes them, too" plan --probe off --init "$tmp/hf" --train-file "$tmp/own.csv" --text-column body --label-column class --max-seq 32
 
 # a task's rows as datasets writes them
 printf 'question,sentence,label,idx\nwho is it,it is a ship,0,0\nwhat sea,a storm,1,1\n' >"$tmp/qnli.csv"

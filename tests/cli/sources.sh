@@ -197,7 +197,7 @@ refuses 2 "weight 3 is so small that not one of 4096 rows is of its source" fine
 refuses 2 "--mix has weights of several --train-file, and --task sst2 takes its rows from --data" finetune $none --task sst2 --data c --mix 1
 refuses 2 "--group-by-length chooses the order of rows, and so does --mix" finetune $none $chats --mix 1,1,1 --group-by-length
 refuses 2 "--mix: not one row of c is trained on: leave the file out" finetune $none $three --mix 1,1,1 --max-train-samples 80
-refuses 2 "leave --init, --base, --tokenizer, --task, --data, the files and their columns, --mix," finetune --resume mixed --mix 1,1,1
+refuses 2 "leave --init, --tokenizer, --task, --data, the files and their columns, --mix," finetune --resume mixed --mix 1,1,1
 mkdir other && printf '\211PNG\r\n\032\n0000000000' >other/x.csv && cp a.csv other/a.csv
 refuses 2 "other/x.csv is a PNG picture" finetune $none --train-file other
 rm other/x.csv && printf 'a,b\n' >other/notes.txt

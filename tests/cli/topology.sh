@@ -46,9 +46,10 @@ sed -i 's/^drive *1 .*/drive 1 box 2M 0.5M/' "$tmp/elsewhere/box"
 works "a resume from another folder" pretrain --resume "$tmp/box" --steps 4
 above "$(busy box 1 2)" 0.85 "reads the file again: the drive's update"
 same "$want" "$(exported "$tmp/box")" "the same bits"
-works "plan takes it" plan $shape --devices 2 --topology "$tmp/elsewhere/box" --run "$tmp/planned"
+echo "flops = 1e9" >"$tmp/machine"
+works "plan takes it" plan $shape --devices 2 --topology "$tmp/elsewhere/box" --run "$tmp/planned" --machine "$tmp/machine" --host-mem 96M
 grep -q "^Time of a step, predicted" "$tmp/out"
-result $? "and measures with it"
+result $? "and predicts with it"
 
 refuses 2 "give one of the two" pretrain --resume "$tmp/box" --steps 5 --schedule-steps 5 --link-bw 4M
 echo "drive 3 bx 2M 1M" >>"$tmp/elsewhere/box"

@@ -50,7 +50,7 @@ static int make(const struct plan *p, struct err *err)
 
     for (int i = 0; i < 32; i++)
         s.id[i] = "0123456789abcdef"[threads_roll(16)];
-    rc = creation_claim(&place, &s, RUN_AT, err);
+    rc = creation_claim(&place, &s, RUN_AT, 0, err);
     if (!rc) {
         s.run = life_config(p, s.log, 0);
         s.run.dir = s.dir;
@@ -105,7 +105,7 @@ static int clean(struct err *err)
     int            rc = runlog_open(&log, RUN_AT "/run.db", 0, 1, err);
 
     if (!rc)
-        run_files_clean(RUN_AT);
+        run_files_clean(RUN_AT, 1);
     runlog_close(log);
     return rc;
 }

@@ -7,7 +7,7 @@
 #include "cmd/terminal/command.h"
 #include "run/folder/session.h"
 #include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static int open_rest(struct session *s)
 {
     struct err       err = { 0 };
     struct hf_labels labels;
-    struct labelled  task;
+    struct task_labels  task;
     struct mixture   data;
     uint64_t         next, applied;
     int              rc = session_labels(&labels, s, &err);
@@ -93,10 +93,10 @@ static int open_rest(struct session *s)
         fuzz_refused(rc, &err);
     else
         hf_labels_free(&labels);
-    rc = labelled_load(&task, s, &err);
+    rc = task_labels_load(&task, s, &err);
     if (rc)
         fuzz_refused(rc, &err);
-    labelled_release(&task);
+    task_labels_release(&task);
     rc = corpus_open(&data, s, "data", &err);
     if (rc)
         fuzz_refused(rc, &err);

@@ -301,7 +301,7 @@ FINETUNED = [
 MAX_SEQ = 40
 
 
-def labelled_rows(r, n, labels, pairs):
+def task_files_rows(r, n, labels, pairs):
     sentences = [line for line in make_text(4 * n).splitlines() if line.strip()]
     rows = []
     for i in range(n):
@@ -315,7 +315,7 @@ def check_finetuned(case, tokenizer, tok_dir, tmp):
     folder, run, exported = os.path.join(tmp, "lm"), os.path.join(tmp, "tuned"), os.path.join(tmp, "out")
     r = random.Random(name)
     files = {part: os.path.join(tmp, part + ".json") for part in ("train", "eval", "test")}
-    rows = {"train": labelled_rows(r, 50, labels, pairs), "eval": labelled_rows(r, 21, labels, pairs)}
+    rows = {"train": task_files_rows(r, 50, labels, pairs), "eval": task_files_rows(r, 21, labels, pairs)}
     rows["test"] = rows["eval"]
     for key, path in files.items():
         with open(path, "w", encoding="utf-8") as f:
@@ -496,7 +496,7 @@ def check_classifier_loss(model, where, labels, tokenizer, tmp):
     """Pairs in a file of one's own; a class without a name is its number there."""
     path = os.path.join(tmp, "rows.json")
     called = [label.removeprefix("LABEL_") for label in labels] if len(labels) > 1 else None
-    rows = labelled_rows(random.Random(3), 19, called, True)
+    rows = task_files_rows(random.Random(3), 19, called, True)
     with open(path, "w", encoding="utf-8") as f:
         f.writelines(json.dumps(row) + "\n" for row in rows)
     most = min(MAX_SEQ, model.config.n_positions)

@@ -1,6 +1,6 @@
-/* labelled.c: encodes a task's rows as ids. Stores a run's task and examples, and loads them
+/* task_files.c: encodes a task's rows as ids. Stores a run's task and examples, and loads them
  * again. */
-#include "run/sources/labelled.h"
+#include "run/sources/task_files.h"
 
 #include "data/base/hash.h"
 #include "data/base/round.h"
@@ -20,7 +20,7 @@ enum { QUOTED_ROWS = 100 }; // rows checked for quotes
 
 /* Reading all rows of one side of a split. */
 struct walk {
-    const struct labelled_file *e;
+    const struct task_file *e;
     task_row_fn                 row;
     void                       *ctx;
     uint64_t                    read, held; // rows so far: of the files, of the part that is held
@@ -28,7 +28,7 @@ struct walk {
 };
 
 struct encoding {
-    const struct labelled_file *e;
+    const struct task_file *e;
     struct tokenizer           *tok;
     const struct model_config  *config;
     struct token_buf            ids, types;
@@ -43,31 +43,31 @@ struct encoding {
     struct watch                watch;
 };
 
-static int row_label(const struct labelled_file *e, const struct task_row *row, struct example *x,
+static int row_label(const struct task_file *e, const struct task_row *row, struct example *x,
                      struct err *err)
 {
     *x = (struct example){ .label = -1 };
     return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
 }
 
-int labelled_is_held(uint64_t hash, double split)
+int task_file_is_held(uint64_t hash, double split)
 {
     return hash < text_split_below(split);
 }
 
 /* The label does not count: a text that is there twice is on one side, whatever it is called. */
-static int is_held(const struct labelled_file *e, const struct task_row *row)
+static int is_held(const struct task_file *e, const struct task_row *row)
 {
     const uint64_t parts[] = { hash_bytes(row->text1, strlen(row->text1)),
                                row->text2 ? hash_bytes(row->text2, strlen(row->text2)) : 1 };
 
-    return labelled_is_held(hash_bytes(parts, sizeof parts), e->split);
+    return task_file_is_held(hash_bytes(parts, sizeof parts), e->split);
 }
 
 static int walk_row(void *ctx, const struct task_row *row, struct err *err)
 {
     struct walk                *w = ctx;
-    const struct labelled_file *e = w->e;
+    const struct task_file *e = w->e;
 
     w->read++;
     if (e->own && e->split > 0) {
@@ -82,7 +82,7 @@ static int walk_row(void *ctx, const struct task_row *row, struct err *err)
 
 static int walk_all(struct walk *w, struct err *err)
 {
-    const struct labelled_file *e = w->e;
+    const struct task_file *e = w->e;
     int                         rc = 0;
 
     if (!e->own)
@@ -110,7 +110,7 @@ static int is_bare(const char *field)
 
 static int check_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    struct labelled_file *e = ctx;
+    struct task_file *e = ctx;
     struct example        x;
     int rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
 
@@ -129,7 +129,7 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     return rc ? rc : watch_look(&e->watch, e->rows, 0, err);
 }
 
-int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err)
+int task_file_check(struct task_file *e, const char *dir, const char *file, struct err *err)
 {
     struct walk walk = { .e = e, .row = check_row, .ctx = e };
 
@@ -151,7 +151,7 @@ int labelled_check(struct labelled_file *e, const char *dir, const char *file, s
 
 /* Warn about quotes in a .tsv file. GLUE's files have no quoting, so quotes are text there, but
  * many programs write quoted fields. */
-static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
+static void quotes_notice(const struct task_file *e, char *out, size_t size)
 {
     const char *first = e->own && e->own->n ? *e->own->item : e->path, *dot = strrchr(first, '.'),
                *what = !e->bare[0] ? "text" : !e->bare[1] ? "second text" : "label";
@@ -162,7 +162,7 @@ static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
                  "file as .csv", e->path, what);
 }
 
-void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size)
+void task_file_notice(const struct task_file *e, int which, char *out, size_t size)
 {
     const char *name = which == 1 ? e->read.pair : e->read.text;
 
@@ -294,9 +294,9 @@ static int encode_rows(struct encoding *w, struct err *err)
     return rc;
 }
 
-int labelled_lengths(uint32_t *n, uint64_t every, const struct labelled_file *e,
-                     struct tokenizer *tok, const struct model_config *config, size_t max_seq,
-                     struct err *err)
+int task_file_lengths(uint32_t *n, uint64_t every, const struct task_file *e,
+                      struct tokenizer *tok, const struct model_config *config, size_t max_seq,
+                      struct err *err)
 {
     struct encoding w = { .e = e, .tok = tok, .config = config, .max_seq = max_seq,
                           .pad = LONG_MIN, .length = n, .every = every };
@@ -319,9 +319,9 @@ static int encode(struct examples **out, struct encoding *w, const char *path, s
     return rc ? rc : examples_open(out, path, err);
 }
 
-int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
-                    const struct model_config *config, size_t max_seq, long pad, const char *path,
-                    struct err *err)
+int task_file_encode(struct examples **out, const struct task_file *e, struct tokenizer *tok,
+                     const struct model_config *config, size_t max_seq, long pad, const char *path,
+                     struct err *err)
 {
     struct encoding w = { .e = e, .tok = tok, .config = config, .max_seq = max_seq,
                           .pad = config->arch->encoder ? LONG_MIN : pad };
@@ -331,7 +331,7 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
 
 /* ---- stored settings ---- */
 
-static int add_file(struct session *s, const struct labelled_file *e, struct tokenizer *tok,
+static int add_file(struct session *s, const struct task_file *e, struct tokenizer *tok,
                     struct err *err)
 {
     struct encoding  w = { .e = e, .tok = tok, .config = &s->config, .max_seq = s->o.seq,
@@ -355,8 +355,8 @@ static int add_file(struct session *s, const struct labelled_file *e, struct tok
     return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
 }
 
-int labelled_add(struct session *s, const struct labelled_file *e, size_t n, uint64_t epochs,
-                 struct tokenizer *tok, struct err *err)
+int task_files_add(struct session *s, const struct task_file *e, size_t n, uint64_t epochs,
+                   struct tokenizer *tok, struct err *err)
 {
     const struct task_names *c = &e->read;
     int rc = settings_set(s->log, err, "task=%s\nepochs=%" PRIu64, e->task->name, epochs);
@@ -372,20 +372,20 @@ int labelled_add(struct session *s, const struct labelled_file *e, size_t n, uin
     return rc;
 }
 
-void labelled_columns(struct task_names *out, const struct session *s)
+void task_files_columns(struct task_names *out, const struct session *s)
 {
     *out = (struct task_names){ .text = settings_get(s->log, "column.text"),
                                 .pair = settings_get(s->log, "column.pair"),
                                 .label = settings_get(s->log, "column.label") };
 }
 
-int labelled_load(struct labelled *l, struct session *s, struct err *err)
+int task_labels_load(struct task_labels *l, struct session *s, struct err *err)
 {
     char              *name = settings_get(s->log, "task");
     const struct task *known = name ? task_find(name) : NULL;
     int                rc = 0;
 
-    *l = (struct labelled){ 0 };
+    *l = (struct task_labels){ 0 };
     if (known) {
         l->task = *known;
     } else if (s->rows != SESSION_WHOLE) { // conversations: no labels, and no metric but the loss
@@ -406,13 +406,13 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
     return rc;
 }
 
-void labelled_release(struct labelled *l)
+void task_labels_release(struct task_labels *l)
 {
     hf_labels_free(&l->labels);
-    *l = (struct labelled){ 0 };
+    *l = (struct task_labels){ 0 };
 }
 
-int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err)
+int task_files_open(struct examples **out, struct session *s, const char *name, struct err *err)
 {
     const struct model_config *config = &s->config;
     char                     path[SESSION_PATH + 32];
@@ -436,7 +436,7 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
     return rc;
 }
 
-uint64_t labelled_rows(struct session *s, const char *name)
+uint64_t task_files_rows(struct session *s, const char *name)
 {
     uint64_t n = 0;
 
@@ -444,7 +444,7 @@ uint64_t labelled_rows(struct session *s, const char *name)
     return n;
 }
 
-uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)
+uint64_t task_files_epoch_steps(uint64_t rows, const struct train_opts *o)
 {
     return div_up(rows, o->batch * o->grad_accum);
 }

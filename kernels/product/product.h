@@ -1,0 +1,31 @@
+/* product.h: one product of matmul.h by siTrain's own arithmetic (block_form.h). A task is a
+ * rectangle of C, which one thread computes over the whole depth, so the result has the same bits
+ * for any number of threads, any cuts and any number of rows. Operands are packed in strips
+ * (strips.h): either by all threads before the first task, or, if a task spans all of the other
+ * operand, by the task itself just before it uses them. */
+#pragma once
+
+#include "kernels/product/matmul.h"
+#include "kernels/product/strips.h"
+
+struct product {
+    struct matmul_shape      s;
+    const struct block_form *form;
+    int           threads;
+    struct strips a, b;
+    struct cuts   cuts;         // of this product
+    size_t        words, panel; // of the depth; of what is packed before tasks begin
+    int           own_a, own_b; // tasks pack them
+    size_t        b_at, panel_bytes, sums_at, own_at, own_bytes, scratch_bytes; // in scratch
+};
+
+/* Plans a product for this many threads. form and cuts NULL: the best form, with its own. */
+void product_plan(struct product *p, const struct matmul_shape *s, int threads,
+                  const struct block_form *form, const struct cuts *cuts);
+
+/* Bytes of all of B, packed, and packs it: for a shape with pack_b. */
+size_t product_packed(const struct product *p);
+void   product_pack(const struct product *p, void *packed, const void *b);
+
+void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
+                 void *scratch);

@@ -1,0 +1,27 @@
+/* hf_base.h: a Hugging Face folder as a base in place: its frozen blocks are read where they lie
+ * (offload/devices/base_files.h). A change of the files is known by their size, the time of their
+ * last change and their inode; their contents by a checksum of each whole file. */
+#pragma once
+
+#include "offload/devices/base_files.h"
+#include "model/file/hf.h"
+
+/* What a run keeps of a file: its name in the folder, and how it was when the checksum was made. */
+struct hf_base_file { char name[256]; uint64_t bytes, mtime_ns, inode; uint32_t sum; };
+
+struct hf_base;
+/* Opens the folder. g: the model with adapters. Refuses a GGUF file, and a folder whose blocks are
+ * not those of the model. Neither data nor checksums are looked at. Caller closes *out. */
+int  hf_base_open(struct hf_base **out, const char *dir, const struct model_config *g,
+                  struct err *err);
+void hf_base_close(struct hf_base *b); // NULL is allowed
+const struct base_files *hf_base_files(const struct hf_base *b);
+
+/* File i as it is now, without its checksum. */
+struct hf_base_file hf_base_now(const struct hf_base *b, size_t i);
+/* True if both have the same size, time and inode. */
+int hf_base_same(const struct hf_base_file *a, const struct hf_base_file *b);
+/* Reads file i whole, and computes its checksum. watch: is told of the bytes read, behind `before`
+ * of `all`; may be NULL. */
+int hf_base_sum(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
+                const struct watch *watch, struct err *err);

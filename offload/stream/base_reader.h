@@ -1,0 +1,39 @@
+/* base_reader.h: reads blocks of a base in place ahead of the model, in a few threads. Frames
+ * (frames.h) and mode mem ask it. Its memory is bounded: each thread has room for one read.
+ *
+ *     a request is
+ *     idle     its owner's, until base_reader_ask
+ *     waiting  the reader's: its parts are cut off one after the other, by whichever thread is free
+ *     done     all parts are in their place, or one failed; the owner gets it from base_reader_take
+ *
+ * Reads go past the page cache (O_DIRECT) if the run's disk does, where the file system can. They
+ * are not delayed by modelled links: the files lie on the host's own disk. */
+#pragma once
+
+#include "data/base/bell.h"
+#include "offload/devices/base_files.h"
+
+struct base_request {
+    size_t     block, first, n; // parameters [first, first + n) of the whole block
+    void      *to;              // in the run's wire format
+    int        status;          // when it is done: 0, or -errno with why
+    struct err why;
+    struct link_meter meter;    // what was read for it
+    uint64_t   start_ns, end_ns;
+    // the reader's own
+    size_t               cut, landed; // parameters that a thread has taken on; that are in place
+    unsigned             parts;       // that are under way
+    struct base_request *next;
+};
+
+struct base_reader;
+
+/* cfg->base is borrowed. Requests that are done ring the bell. 0 or -errno. */
+int  base_reader_open(struct base_reader **out, const struct run_config *cfg, struct bell *bell,
+                      struct err *err);
+void base_reader_close(struct base_reader *r); // waits for parts under way; NULL is allowed
+/* One thread calls these. take: a request that is done, or NULL. */
+void base_reader_ask(struct base_reader *r, struct base_request *q);
+struct base_request *base_reader_take(struct base_reader *r);
+/* Memory that a reader allocates. */
+uint64_t base_reader_memory(void);

@@ -1,0 +1,206 @@
+/* session_options.c: stores the options of a run, loads them, and says which of them a resume may
+ * change. A resume that names the devices anew (--device) takes them here. */
+#include "run/folder/session.h"
+
+#include "csd/csd.h"
+#include "data/base/file.h"
+#include "offload/devices/devices.h"
+#include "run/folder/owner.h"
+#include "run/folder/settings.h"
+
+/* The text of an option as stored, malloced. Paths, one per line, become absolute, because a resume
+ * may start in another directory. */
+static char *stored_text(const struct opt_row *row, const char *text)
+{
+    char  *copy = strdup(text), *rest = copy, *line, *out = NULL;
+    size_t size;
+
+    if ((row->type != OPT_PATHS && row->type != OPT_PATH) ||
+        (row->words && opt_words_find(row->words, text, strlen(text)) >= 0))
+        return copy;
+    FILE *f = copy ? open_memstream(&out, &size) : NULL;
+    int   missing = !f;
+    while (!missing && (line = strsep(&rest, "\n"))) {
+        char *full = *line ? file_absolute(line, NULL) : NULL;
+
+        missing = *line && !full;
+        fprintf(f, "%s%s", full ? full : "", rest ? "\n" : "");
+        free(full);
+    }
+    if (f)
+        missing |= fclose(f) != 0;
+    if (missing) {
+        free(out);
+        out = NULL;
+    }
+    free(copy);
+    return out;
+}
+
+/* places: store only the options that locate the devices. */
+struct storing { struct session *s; int places; struct err *err; };
+
+static int store_option(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    struct storing *c = ctx;
+
+    (void)given;
+    if (row->kept == OPT_COMMAND || (lora_opts_has(row->name) && !c->s->o.lora.rank))
+        return 0;
+    if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
+        strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
+        return 0;
+    char *stored = stored_text(row, text);
+    int rc = stored ? settings_set(c->s->log, c->err, "option.%s=%s", row->name, stored) : -ENOMEM;
+    free(stored);
+    return rc;
+}
+
+int session_store_options(struct session *s, int places, struct err *err)
+{
+    struct storing  c = { s, places, err };
+    struct opt_line line = train_opts_line(&s->o);
+    int             rc = opt_each(&line, store_option, &c);
+
+    if (rc == -ENOMEM)
+        return err_set(err, rc, "%s: out of memory for the options", s->dir);
+    if (!rc && train_opts_newer(&s->o))
+        rc = runlog_new_arithmetic(s->log, err);
+    return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
+}
+
+int session_load_options(struct session *s, struct err *err)
+{
+    struct opt_line       line = train_opts_line(&s->o);
+    const struct opt_row *row;
+    int                   rc = opt_parse(&line, err);
+
+    if (rc)
+        return rc;
+    s->has_opts = 1;
+    for (size_t i = 0; (row = train_opts_row(i)) && !rc; i++) {
+        // absent in a run of an older version: the default stays
+        char *text = settings_get(s->log, "option.%s", row->name);
+
+        if (text && *text)
+            rc = opt_set(&line, row->name, text, err);
+        free(text);
+    }
+    if (!rc && s->o.mode == TRAIN_SU_O_C)
+        rc = err_set(err, -EBADMSG, "%s/run.db: option.mode is su+o+c, which no run stores: it is "
+                     "su+o with compress", s->dir);
+    return rc;
+}
+
+struct overlay {
+    struct session *s;
+    int             first;
+    int             moved; // --device changed
+    struct err     *err;
+};
+
+/* True if a resume may change this option. A change between fake and real storage is refused,
+ * because the states would be lost. */
+static int may_change(const struct overlay *c, const struct opt_row *row, const char *text)
+{
+    const struct train_opts *o = &c->s->o;
+    int disk = !strcmp(row->name, "disk") ? opt_words_find(disk_name, text, strlen(text)) : -1;
+    int csd = !strcmp(row->name, "csd") ? opt_words_find(csd_name, text, strlen(text)) : -1;
+
+    if (disk >= 0 && (disk_at((size_t)o->disk)->flags ^ disk_at((size_t)disk)->flags) & DISK_FAKE)
+        return 0;
+    if (csd >= 0 && (csd_at((size_t)o->csd)->flags ^ csd_at((size_t)csd)->flags) & CSD_FAKE)
+        return 0;
+    return row->kept >= OPT_CHANGES || (c->first && row->kept != OPT_LAYOUT);
+}
+
+static int overlay_option(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    struct overlay *c = ctx;
+    struct opt_line line = train_opts_line(&c->s->o);
+    const char     *name = row->name;
+    int             rc = 0;
+
+    if (row->kept < OPT_FIXED || !given)
+        return 0;
+    char *old = settings_get(c->s->log, "option.%s", name);
+    char *new = stored_text(row, text);
+    if (!new || (old && !strcmp(old, new)))
+        goto out;
+    int moved = !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
+    c->moved |= moved;
+    if (moved || may_change(c, row, new))
+        rc = opt_set(&line, name, new, c->err);
+    else if (!strcmp(name, "devices"))
+        rc = err_misuse(c->err, "--devices is %s in this run and a resume keeps it; siTrain "
+                        "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, new);
+    else
+        rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option "
+                        "out, or make a new run with --%s %s", name, old && *old ? old : "not set",
+                        name, new);
+out:
+    if (!new)
+        rc = err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
+    free(old);
+    free(new);
+    return rc;
+}
+
+struct finding { struct session *s; struct devices *d; };
+
+static int devices_settle(void *ctx, struct err *err)
+{
+    const struct finding *f = ctx;
+    struct session       *s = f->s;
+    int                   rc = session_store_options(s, 1, err);
+
+    rc = rc ? rc : devices_record(f->d, s->log, err);
+    return rc ? rc : moved_settle(s->moved, &s->run, err);
+}
+
+/* Open the devices at their new paths, given by --device. If they are this run's, each in its
+ * place, mark them with the owner word and store the paths. */
+static int devices_found(struct session *s, size_t had, struct err *err)
+{
+    struct devices d = { 0 };
+    int            rc;
+
+    if (s->o.device.n != had)
+        return err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
+                          "the run's order (siTrain reshard changes the number)",
+                          s->dir, had, had > 1 ? "s" : "", s->o.device.n);
+    if (!(rc = session_config(s, err)) &&
+        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)))
+        rc = owner_take(&d, s->owner, s->owner_next, devices_settle, &(struct finding){ s, &d },
+                        err);
+    devices_close(&d);
+    return rc;
+}
+
+/* Refuse the stored TensorBoard folder in a copied or renamed run, because it belongs to the
+ * original or is in the old folder. The user must name a folder again. */
+static int board_check(const struct session *s, const struct opt_line *line, struct err *err)
+{
+    const char *dir = s->o.tensorboard;
+    size_t      n = strlen(s->dir);
+
+    if (s->moved < MOVED_RENAMED || !dir || *dir != '/' || opt_given(line, "tensorboard") ||
+        s->ranks.rank > 0 || // only rank 0 writes
+        (!strncmp(dir, s->dir, n) && dir[n] == '/') ||
+        (s->moved == MOVED_RENAMED && !moved_was_in(s->log, dir)))
+        return 0;
+    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its "
+                   "TensorBoard files would go to %s, which may be another run's: name the folder "
+                   "with --tensorboard DIR (auto: %s/tensorboard; none: no files)", s->dir, dir,
+                   s->dir);
+}
+
+int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
+{
+    struct overlay c = { s, first, s->moved == MOVED_APART, err }; // APART implies --device
+    size_t         had = s->run.n_devices;
+    int            rc = board_check(s, line, err);
+
+    rc = rc ? rc : opt_each(line, overlay_option, &c);
+    return rc || !c.moved ? rc : devices_found(s, had, err);
+}

@@ -1,0 +1,104 @@
+/* train_opts_check.c: checks the options of a training that depend on each other, and completes
+ * them. */
+#include "run/folder/train_opts.h"
+
+#include "csd/csd.h"
+#include "run/folder/output.h"
+#include "run/folder/tensorboard.h"
+
+/* Check that the options describe valid links. */
+static int links_check(const struct train_opts *o, struct err *err)
+{
+    struct topology_config cfg = train_opts_links(o);
+    struct topology       *t = NULL;
+    int                    rc = topology_open(&t, &cfg, o->devices, err);
+
+    topology_close(t);
+    return rc;
+}
+
+/* Check --act-device against the other options. */
+static int acts_check(const struct train_opts *o, struct err *err)
+{
+    for (size_t i = 0; i < o->act_device.n && o->act_device.n > 1; i++)
+        if (!strcmp(o->act_device.item[i], TRAIN_NO_ACT_DEVICE))
+            return err_misuse(err, "--act-device none removes all drives for activations: give it "
+                              "alone");
+    if (train_opts_acts(o) && o->mode == RUN_MEM)
+        return err_misuse(err, "--act-device is for offloaded activations, and --mode mem keeps "
+                          "everything in RAM: leave it out, or give another mode");
+    if (train_opts_acts(o) && !train_activations[o->activations].offloads)
+        return err_misuse(err, "--act-device is for offloaded activations, and --activations %s "
+                          "offloads none: give offload, auto or ssdtrain, or leave --act-device "
+                          "out (--act-device none removes the run's)",
+                          train_activations[o->activations].name);
+    return 0;
+}
+
+/* Check the parts of the learning-rate schedule. */
+static int schedule_check(const struct train_opts *o, struct err *err)
+{
+    uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+    uint64_t warmup = opt_warmup_steps(o->warmup, horizon), decay = train_opts_decay(o, horizon);
+
+    if (o->min_lr > o->lr)
+        return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends",
+                          o->min_lr, o->lr);
+    if (warmup > horizon)
+        return err_misuse(err, "--warmup of %" PRIu64 " steps is longer than the schedule of %"
+                          PRIu64 " steps", warmup, horizon);
+    if (o->decay_steps.value > 0 && o->schedule != SCHEDULE_WSD)
+        return err_misuse(err, "--decay-steps is for --schedule wsd: leave it out, or give that "
+                          "schedule");
+    if (warmup + decay > horizon)
+        return err_misuse(err, "a warm-up of %" PRIu64 " steps (--warmup) and a decay of %" PRIu64
+                          " (--decay-steps) do not fit into a schedule of %" PRIu64 " steps",
+                          warmup, decay, horizon);
+    return 0;
+}
+
+int train_opts_check(struct train_opts *o, struct err *err)
+{
+    if (schedule_check(o, err))
+        return -EINVAL;
+    if (o->mode == TRAIN_SU_O_C) {
+        o->mode = RUN_SUO;
+        if (!(o->compress > 0))
+            o->compress = TRAIN_COMPRESS;
+    }
+    if (o->error_feedback && !(o->compress > 0))
+        return err_misuse(err, "--error-feedback needs compressed gradients: give --compress (2%% "
+                          "is the paper's) too, or leave it out");
+    if (o->speculate && o->mode != RUN_BASE && o->mode != RUN_SUO)
+        return err_misuse(err, "--speculate is for --mode base, su+o and su+o+c, not %s: %s",
+                          train_mode_name((size_t)o->mode),
+                          o->mode == RUN_MEM ? "in mem nothing waits for the norm"
+                                               : "su updates naively, after the norm is known");
+    if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
+        train_activations[o->activations].adapts != ADAPT_BEST)
+        return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "
+                          "give keep or recompute, or another mode",
+                          train_activations[o->activations].name);
+    if (o->device.n && o->devices > 1 && o->devices != o->device.n)
+        return err_misuse(err, "--devices %llu and %zu times --device disagree; give one of both",
+                          (unsigned long long)o->devices, o->device.n);
+    if (o->device.n)
+        o->devices = o->device.n;
+    if (o->fpga.n && o->fpga.n != o->devices)
+        return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: give one card "
+                          "for each device, or none", o->fpga.n, o->fpga.n == 1 ? "" : "s",
+                          o->devices == 1 ? "is" : "are",
+                          (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
+    if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // it needs something installed
+        return err_misuse(err, "--mode mem has no devices, and updates on the host: give another "
+                          "mode, or leave --csd %s out", csd_name((size_t)o->csd));
+    if (o->mode == RUN_MEM && o->device.n)
+        return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
+                          "--device out");
+    if (acts_check(o, err) || links_check(o, err))
+        return -EINVAL;
+    return o->tensorboard && *o->tensorboard && strcmp(o->tensorboard, TENSORBOARD_NONE) &&
+                   strcmp(o->tensorboard, TENSORBOARD_AUTO)
+               ? output_check_events(o->tensorboard, err)
+               : 0;
+}

@@ -1,0 +1,27 @@
+/* tokenise_done.h: says of what a complete token file of a run was made, while the run is being
+ * made. A token file's own bytes do not depend on that. So an unfinished token file of the same
+ * name stands next to it, which has no ids: only a state, with a hash of all that decides on the
+ * ids. It is removed as any file under way is. */
+#pragma once
+
+#include "data/base/err.h"
+
+#include <stdint.h>
+
+enum { TOKENISE_SIDES = 2 };
+
+struct tokenise_done {
+    uint64_t key;                   // of what was read, and how
+    uint64_t vocab;                 // of the tokenizer
+    uint64_t count[TOKENISE_SIDES]; // tokens in each file
+    uint32_t sum;                   // CRC32C of the texts
+};
+
+/* Call it when all ids are flushed, before the files get their names. `first` of them. */
+int tokenise_done_put(const struct tokenise_done *d, const char *first, struct err *err);
+
+/* Look for complete files that were made so, d->key; of a split, two, or NULL. They get their names
+ * if a kill came before that. Returns 1, and what is known of them; or 0. Files of which another
+ * dead process says that they were made of something else are removed, and *other is set. */
+int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE_SIDES],
+                       int *other, struct err *err);
