@@ -119,12 +119,12 @@ same "$whole" "$(loss_of "$tmp/adapter" --base "$tmp/moved")" "eval takes it, to
 mv "$tmp/moved" "$tmp/hf"
 
 # another model of the same sizes as its base, and the same model in another format
-run export "$tmp/hf" "$tmp/half" --dtype bf16
-for base in merged half; do
+run export "$tmp/hf" "$tmp/rounded" --dtype bf16
+for base in merged rounded; do
     run eval "$tmp/adapter" --data "$text" --seq 16 --base "$tmp/$base"
     cp "$tmp/err" "$tmp/notices"
     works "pretrain on the base $base" pretrain --run "$tmp/on-$base" $on --mode mem --base "$tmp/$base"
-    same "$([ $base = half ] && echo 0 || echo 2)" \
+    same "$([ $base = rounded ] && echo 0 || echo 2)" \
         "$(cat "$tmp/err" "$tmp/notices" | grep -c "$tmp/adapter was trained on another model than the one in $tmp/$base")" "  it is said where that is another model"
 done
 
