@@ -138,13 +138,12 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
 }
 
 /* --base as the folder in which the base is: of an adapter's folder, or of a run that reads it in
- * place. Otherwise it is a name that the adapter gets. */
+ * place. With --adapter, what is no folder is a name that the adapter gets. */
 static const char *base_place(const struct export_opts *o)
 {
-    int run = session_is_run(o->run);
+    int place = o->base && (!o->adapter || hf_is_folder(o->base));
 
-    return !run || (o->base && hf_is_folder(o->base) && base_folder_is_in_place(o->run)) ? o->base
-                                                                                         : NULL;
+    return !session_is_run(o->run) || (place && base_folder_is_in_place(o->run)) ? o->base : NULL;
 }
 
 /* Whether a run's adapters are merged, or written apart. */
