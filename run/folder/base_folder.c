@@ -1,6 +1,7 @@
 /* base_folder.c: finds the base again when a run is opened, and refuses another one. For each file
- * run.db keeps a checksum of the whole file, its size, the time of its last change and its inode
- * (base.N). If these three are the same, nobody has written to the file since. */
+ * run.db keeps a checksum of the whole file, its size, its inode, and the times of the last change
+ * of its contents and of its inode (base.N). If all but the checksum are the same, nobody has
+ * written to the file since: the time of an inode cannot be set back. */
 #include "run/folder/base_folder.h"
 
 #include "data/base/crc32c.h"
@@ -28,7 +29,8 @@ static int store_bytes(struct session *s, struct err *err)
 static int store_file(struct session *s, size_t i, const struct hf_base_file *now, struct err *err)
 {
     return settings_set(s->log, err, "base.%zu=%08" PRIx32 " %" PRIu64 " %" PRIu64 " %" PRIu64
-                        " %s", i, now->sum, now->bytes, now->mtime_ns, now->inode, now->name);
+                        " %" PRIu64 " %s", i, now->sum, now->bytes, now->mtime_ns, now->ctime_ns,
+                        now->inode, now->name);
 }
 
 /* Loads what is kept of the file of this name. 0 if there is none. */
@@ -39,8 +41,9 @@ static int load_file(const struct session *s, const char *name, struct hf_base_f
 
     for (size_t i = 0; !found && (text = settings_get(s->log, "base.%zu", i)); i++) {
         *out = (struct hf_base_file){ .name = "" };
-        found = sscanf(text, "%" SCNx32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %255[^\n]", &out->sum,
-                       &out->bytes, &out->mtime_ns, &out->inode, out->name) == 5 &&
+        found = sscanf(text, "%" SCNx32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                       " %255[^\n]", &out->sum, &out->bytes, &out->mtime_ns, &out->ctime_ns,
+                       &out->inode, out->name) == 6 &&
                 !strcmp(out->name, name);
         free(text);
     }
@@ -65,6 +68,14 @@ int base_folder_store(struct session *s, const char *dir, struct err *err)
 
     free(full);
     return rc;
+}
+
+void base_folder_other(const struct events *events, const struct peft *p, const char *adapter,
+                       const char *base)
+{
+    if (peft_other_base(p))
+        events_notice(events, "%s was trained on another model than the one in %s: the parameters "
+                      "of their layers differ", adapter, base);
 }
 
 int base_folder_refuse(const struct lora_opts *o, const char *base, struct err *err)
@@ -167,6 +178,7 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
 
         rc = hf_base_sum(s->base, i, &now.sum, before, all, &w, err);
         rc = rc ? rc : store_file(s, i, &now, err);
+        hf_base_known(s->base, i, now.sum);
         before += now.bytes;
         sum = crc32c(crc32c(sum, now.name, strlen(now.name)), &now.sum, sizeof now.sum);
     }
@@ -214,7 +226,9 @@ static int compare_file(const struct session *s, size_t i, int always, int *move
         differs = "the base had no file of this name";
     else if (now.bytes != kept.bytes)
         differs = "its size differs";
-    else if (!always && hf_base_same(&now, &kept))
+    else
+        hf_base_known(s->base, i, kept.sum);
+    if (!differs && !always && hf_base_same(&now, &kept))
         return 0;
     int rc = differs ? 0 : hf_base_sum(s->base, i, &now.sum, 0, now.bytes, w, err);
     if (rc)
