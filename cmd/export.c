@@ -98,6 +98,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
                                      .strange = r->hf != NULL, .notice = notice,
                                      .notice_size = sizeof notice };
     char                      *base = o->adapter ? base_name(r, o) : NULL;
+    char                      *sum = r->hf ? NULL : settings_get(r->run.log, "lora.sum");
     int                        rc = model_folder_labels(&labels, r, o->run, err);
 
     x.labels = labels.n ? &labels : NULL;
@@ -105,6 +106,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         rc = model_folder_generation(&generation, r, err);
     x.generation = generation;
     x.base = base;
+    x.base_sum = r->hf && r->adapter ? peft_base_sum(r->adapter) : sum;
     if (!rc && x.tokenizer && !(rc = model_folder_tokenizer(&tok, r, NULL, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
     x.pad = model_folder_pad(r, tok);
@@ -131,6 +133,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     hf_labels_free(&labels);
     json_decref(generation);
     free(base);
+    free(sum);
     return rc;
 }
 

@@ -241,10 +241,14 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
     rc = file_pread(f->fd, text, header, sizeof header, f->path, err);
     rc = rc ? rc : json_parse(&root, text, header, what, err);
     if (!rc) {
-        uint32_t sum = crc32c(0, text, header);
+        const json_t *meta = json_object_get(root, "__metadata__");
+        const char   *base = json_str(meta, ST_BASE_KEY);
+        uint32_t      sum = crc32c(0, text, header);
 
         s->sum = crc32c(s->sum, &sum, sizeof sum);
-        rc = st_header_check(f, text, header, json_object_get(root, "__metadata__"), err);
+        if (strspn(base, "0123456789abcdef") == sizeof s->base - 1)
+            snprintf(s->base, sizeof s->base, "%s", base);
+        rc = st_header_check(f, text, header, meta, err);
     }
     rc = rc ? rc : st_header_parse(s, file, root, err);
     s->summed &= f->sums != NULL;

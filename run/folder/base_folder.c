@@ -70,6 +70,14 @@ int base_folder_store(struct session *s, const char *dir, struct err *err)
     return rc;
 }
 
+void base_folder_other(const struct events *events, const struct peft *p, const char *adapter,
+                       const char *base)
+{
+    if (peft_other_base(p))
+        events_notice(events, "%s was trained on another model than the one in %s: the parameters "
+                      "of their layers differ", adapter, base);
+}
+
 int base_folder_refuse(const struct lora_opts *o, const char *base, struct err *err)
 {
     if (!o->in_place)

@@ -2,11 +2,17 @@
  * the run keeps of its files, and whether they are still the same. Calls return 0 or -errno. */
 #pragma once
 
+#include "model/file/peft.h"
 #include "run/folder/session.h"
 
 /* Stores the folder of the model that adapters belong to, in place or not. An exported adapter
  * names it. NULL: the model is no folder's. */
 int base_folder_store(struct session *s, const char *dir, struct err *err);
+
+/* Says in a notice if an adapter's folder was trained on another base than that in the folder
+ * `base`, with which it was opened. */
+void base_folder_other(const struct events *events, const struct peft *p, const char *adapter,
+                       const char *base);
 
 /* Refuses --base-in-place for a new run that does not begin with a folder. base: that of the model;
  * NULL: there is none. */

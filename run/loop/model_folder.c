@@ -50,6 +50,8 @@ static int open_hf(struct model_folder *r, const char *path, const char *base, s
     if (adapter && ((rc = peft_config(&r->run.config, path, err)) ||
                     (rc = open_adapter(r, path, hf_model(r->hf)->n_labels, err))))
         return rc;
+    if (adapter)
+        base_folder_other(r->events, r->adapter, path, r->base);
     return session_config(&r->run, err);
 }
 

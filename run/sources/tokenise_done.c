@@ -92,3 +92,14 @@ int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE
     }
     return rc;
 }
+
+int tokenise_done_says(const char *path, const char *first, int side)
+{
+    struct finding       f = { 0 };
+    struct tokens_writer w;
+    int                  rc = tokens_writer_find(&w, first, VOCAB, fits, &f, NULL);
+
+    if (rc > 0)
+        tokens_writer_keep(&w);
+    return (rc > 0 || f.other) && is_whole(path, f.done.count[side]);
+}

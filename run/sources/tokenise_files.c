@@ -533,7 +533,7 @@ static int commit(struct tokenise *t, struct err *err)
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
     for (int s = 0; s < t->sides && !rc; s++)
         rc = tokens_writer_flush(&t->out[s], err);
-    if (!rc && f->remembers && saves(t))
+    if (!rc && f->remembers)
         rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
                                                         .vocab = tokenizer_vocab(f->tok),
                                                         .count = { f->count, f->split_count } },
