@@ -196,7 +196,7 @@ static int open_run(struct model_folder *r, const char *path, const char *base_d
                       r->step);
     if (disk)
         r->run.run.disk = disk;
-    if ((rc = base_folder_open(&r->run, err)))
+    if ((rc = base_folder_open(&r->run, 0, err)))
         return rc;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
     rc = rc ? rc : open_masters(r, err);
