@@ -90,17 +90,32 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* Chooses siTrain's own products for bf16 on AMX, where they are the fastest, and otherwise oneDNN
- * if the CPU has fast instructions for the format. Without these, bf16 takes oneDNN twice as long
- * as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
+/* Chooses oneDNN if the CPU has fast instructions for the format. Without these, bf16 takes oneDNN
+ * twice as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
 enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
 {
+    int amx = ab == DT_BF16 && simd_amx_bf16();
+
     if (engine != MATMUL_AUTO)
         return engine;
-    if (ab == DT_BF16 && simd_amx_bf16())
-        return MATMUL_SITRAIN;
-    int faster = ab == DT_BF16 ? simd_fast_bf16() : simd_avx512();
-    return faster && matmul_has(MATMUL_ONEDNN) ? MATMUL_ONEDNN : MATMUL_OPENBLAS;
+    int faster = ab == DT_BF16 ? amx || simd_fast_bf16() : simd_avx512();
+    if (faster && matmul_has(MATMUL_ONEDNN))
+        return MATMUL_ONEDNN;
+    return amx ? MATMUL_SITRAIN : MATMUL_OPENBLAS;
+}
+
+/* True if siTrain's own products are faster than oneDNN's. They are so for bf16 on AMX, from
+ * OWN_ROWS rows and many threads on: with 16 threads 1.38 times as fast with 1,024 rows, and 0.90
+ * with 512; with one thread 0.74 (docs/lab/performance.md). */
+static int own_is_faster(const struct matmul_shape *shapes, size_t n_shapes, int threads)
+{
+    enum { OWN_ROWS = 1024, OWN_THREADS = 8 };
+    size_t most = 0;
+
+    for (size_t i = 0; i < n_shapes; i++)
+        if (shapes[i].form == MATMUL_NN && shapes[i].ab_dt == DT_BF16 && shapes[i].m > most)
+            most = shapes[i].m;
+    return simd_amx_bf16() && most >= OWN_ROWS && threads >= OWN_THREADS;
 }
 
 /* One product of bf16 decides for all. */
@@ -115,9 +130,11 @@ static enum dtype dtype_of(const struct matmul_shape *shapes, size_t n_shapes)
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err)
 {
-    int rc = -ENOTSUP;
+    int many = threads > 0 ? threads : omp_get_max_threads(), rc = -ENOTSUP;
 
     *out = NULL;
+    if (engine == MATMUL_AUTO && own_is_faster(shapes, n_shapes, many))
+        engine = MATMUL_SITRAIN;
     if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_SITRAIN)
         return matmul_open_engine(out, &matmul_sitrain, shapes, n_shapes, threads, err);
     if (engine == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
