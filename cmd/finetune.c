@@ -269,6 +269,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     if ((rc = lora_opts_begin(g, line, &o->train.lora, m->init.adapter ? o->init : NULL, err)))
         return rc;
     m->n.base = m->init.hf ? m->init.base : NULL;
+    m->n.source_hf = m->init.hf;
     m->n.adapted = m->init.adapter != NULL;
     if ((rc = tune_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq, TUNE_SEQ,
                        g->n_positions, m->n.tokenizer, err)) ||

@@ -122,7 +122,7 @@ int newrun_params(struct session *s, const struct newrun *n, struct err *err)
     struct begun o = { .new = { .s = s } };
     int           rc = find_begun(&o, s, n, err);
 
-    rc = rc ? rc : base_folder_make(s, n->base, &o.source, err);
+    rc = rc ? rc : base_folder_make(s, n->base, o.hf ? o.hf : n->source_hf, &o.source, err);
     struct watch w = work_begin(n->events, "making the states of %s", n->dir);
 
     s->run.watch = &w;

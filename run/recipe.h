@@ -20,6 +20,7 @@ struct newrun {
     const char                 *init;   // a Hugging Face folder
     const struct params_source *source; // of a model that differs from config only in its head,
     size_t                      source_labels; // which has so many classes; 0: a language model
+    const struct hf            *source_hf; // the folder that source reads; NULL: a run
     int                         adapted; // the source has config's adapters; 0: new ones are made
     const char                 *adapter; // the folder of the adapters, on init; NULL: new ones
     const char                 *base;    // the folder of a model whose adapters are trained; NULL:

@@ -155,6 +155,18 @@ void hf_base_close(struct hf_base *b)
 
 const struct base_files *hf_base_files(const struct hf_base *b) { return b ? &b->files : NULL; }
 
+int hf_base_is(const struct hf_base *b, const struct hf *hf)
+{
+    const struct safetensors *st = hf_tensor_files(hf);
+    int                       same = st && st->n_files == b->files.n && hf_sum(hf) == hf_sum(b->hf);
+    struct stat               its;
+
+    for (size_t i = 0; same && i < b->files.n; i++)
+        same = !fstat(safetensors_fd(st, i), &its) && its.st_dev == b->file[i].was.st_dev &&
+               its.st_ino == b->file[i].was.st_ino;
+    return same;
+}
+
 struct hf_base_file hf_base_now(const struct hf_base *b, size_t i)
 {
     const struct base_file *f = &b->file[i];

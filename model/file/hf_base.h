@@ -22,6 +22,9 @@ int  hf_base_open(struct hf_base **out, const char *dir, const struct model_conf
 void hf_base_close(struct hf_base *b); // NULL is allowed
 const struct base_files *hf_base_files(const struct hf_base *b);
 
+/* True if both have opened the same files, with the same headers. */
+int hf_base_is(const struct hf_base *b, const struct hf *hf);
+
 /* File i as it is now, without its checksum. */
 struct hf_base_file hf_base_now(const struct hf_base *b, size_t i);
 /* True if both have the same size, times and inode. */

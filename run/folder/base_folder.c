@@ -160,13 +160,16 @@ static int look_at_values(const struct session *s, const struct params_source *s
     return rc;
 }
 
-int base_folder_make(struct session *s, const char *dir, const struct params_source *source,
-                     struct err *err)
+int base_folder_make(struct session *s, const char *dir, const struct hf *seen,
+                     const struct params_source *source, struct err *err)
 {
     int rc = base_folder_look(s, dir, err);
 
     if (rc || !s->base)
         return rc;
+    if (!hf_base_is(s->base, seen))
+        return err_set(err, -ESTALE, "%.600s was changed while its model was looked at: begin "
+                       "again when nobody writes to it", dir);
     base_take(s);
     rc = look_at_values(s, source, err);
     struct watch w = work_begin(s->events, "computing the checksums of %s", dir);

@@ -30,9 +30,10 @@ int base_folder_named(struct session *s, const char *dir, struct err *err);
 int base_folder_look(struct session *s, const char *dir, struct err *err);
 
 /* Of a new run: opens the folder, looks at the values of its frozen blocks, which `source` has, and
- * stores the checksums of its files. */
-int base_folder_make(struct session *s, const char *dir, const struct params_source *source,
-                     struct err *err);
+ * stores the checksums of its files. seen: the same folder, as the source reads it. -ESTALE: it has
+ * got other files since `seen` was opened. */
+int base_folder_make(struct session *s, const char *dir, const struct hf *seen,
+                     const struct params_source *source, struct err *err);
 
 /* Of a run whose parameters are read: opens the base where it is, or in s->base_dir if that is
  * given. A file of the same size, time and inode is taken as it is; of any other the checksum is

@@ -15,8 +15,8 @@
  *     given.NAME        the inputs of the run, as its user gave them (newrun.h)
  *     lora.base         the folder of the model that adapters belong to
  *     lora.sum          a checksum of values of its layers (base_sum in adapted.h)
- *     base.N            file N of a base in place (base_folder.h): its checksum, size, time of the
- *                       last change, inode, name
+ *     base.N            file N of a base in place (base_folder.h): its checksum, size, times of
+ *                       the last changes, inode, name
  *     base.sum          checksum of these checksums and names, the same on all ranks
  *     base.bytes        bytes of these files for this rank's portion of each block in place
  *     schedule.step schedule.was    the last change of the schedule's horizon by a resume: the

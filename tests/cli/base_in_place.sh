@@ -210,6 +210,16 @@ else
     skip "a base that changes during a training" "no library that holds it"
 fi
 
+if [ -n "$shim" ]; then
+    held "open:$base/model.safetensors:2" pretrain --run "$tmp/none" --init "$base" $few $here
+    result $? "a run is being made"
+    cp "$tmp/good" "$base/other"
+    mv "$base/other" "$base/model.safetensors"
+    rm -f "$tmp/held"
+    wait $pid
+    same "1 siTrain pretrain: $base was changed while its model was looked at" "$? $(sed 's/: begin again.*//' "$tmp/err")" "  its base is replaced: it is not made"
+fi
+
 # refusals
 new="pretrain --run $tmp/none --data $text $plain"
 refuses 2 "--base-in-place is for a model that stays as it is, next to adapters" $new --init "$tmp/hf" $here
