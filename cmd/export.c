@@ -98,6 +98,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
                                      .strange = r->hf != NULL, .notice = notice,
                                      .notice_size = sizeof notice };
     char                      *base = o->adapter ? base_name(r, o) : NULL;
+    char                      *sum = r->hf ? NULL : settings_get(r->run.log, "lora.sum");
     int                        rc = model_folder_labels(&labels, r, o->run, err);
 
     x.labels = labels.n ? &labels : NULL;
@@ -105,6 +106,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         rc = model_folder_generation(&generation, r, err);
     x.generation = generation;
     x.base = base;
+    x.base_sum = r->hf && r->adapter ? peft_base_sum(r->adapter) : sum;
     if (!rc && x.tokenizer && !(rc = model_folder_tokenizer(&tok, r, NULL, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
     x.pad = model_folder_pad(r, tok);
@@ -131,17 +133,17 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     hf_labels_free(&labels);
     json_decref(generation);
     free(base);
+    free(sum);
     return rc;
 }
 
 /* --base as the folder in which the base is: of an adapter's folder, or of a run that reads it in
- * place. Otherwise it is a name that the adapter gets. */
+ * place. With --adapter, what is no folder is a name that the adapter gets. */
 static const char *base_place(const struct export_opts *o)
 {
-    int run = session_is_run(o->run);
+    int place = o->base && (!o->adapter || hf_is_folder(o->base));
 
-    return !run || (o->base && hf_is_folder(o->base) && base_folder_is_in_place(o->run)) ? o->base
-                                                                                         : NULL;
+    return !session_is_run(o->run) || (place && base_folder_is_in_place(o->run)) ? o->base : NULL;
 }
 
 /* Whether a run's adapters are merged, or written apart. */

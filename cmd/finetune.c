@@ -70,7 +70,7 @@ struct material {
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
     struct row_list      rows[3]; // own rows: of training, evaluation, prediction
-    struct task_file file[1 + 2 * TASK_SPLITS];
+    struct task_file     file[1 + 2 * TASK_SPLITS];
     size_t               files;
     struct hf_labels     labels;  // borrows the task's
     struct newrun        n;
@@ -83,7 +83,7 @@ static int add_file(struct material *m, const char *name, const struct row_list 
 {
     const struct finetune_opts *o = m->o;
     const struct tune_opts     *t = &o->tune;
-    struct task_file       *e = &m->file[m->files++];
+    struct task_file           *e = &m->file[m->files++];
     int                         first = e == m->file;
 
     *e = (struct task_file){
@@ -293,8 +293,8 @@ static void say_own(const struct material *m)
 {
     enum { MOST = 10, NAME = 41 };
     const struct task_file *f = &m->file[0];
-    size_t                      n = m->labels.n, at = 0;
-    char                        name[NAME], texts[4 * NAME] = "", classes[MOST * (NAME + 8)] = "";
+    size_t                  n = m->labels.n, at = 0;
+    char                    name[NAME], texts[4 * NAME] = "", classes[MOST * (NAME + 8)] = "";
 
     visible_text(name, NAME, f->read.text, strlen(f->read.text), "");
     snprintf(texts, sizeof texts, f->read.pair ? "two texts ('%s', " : "one text ('%s')", name);

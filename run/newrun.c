@@ -140,11 +140,9 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
  * process. */
 static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
 {
-    int stopped = rc == -EINTR && err->stopped;
-
-    if (!stopped && rc != -ETIME)
+    if (!err_goes_on(rc, err))
         creation_give_up(place, s);
-    else if (creation_leave(place, s) && stopped)
+    else if (creation_leave(place, s) && err->stopped)
         err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",
                     place->dir);
 }

@@ -10,5 +10,5 @@
  * A head is initialised anew if the initial parameters have none, or one for another number of
  * classes. After a failure, everything that was created is removed. A kill leaves a folder without
  * run.db, and the next run of that name clears it, but for tokens of the same texts. So it is after
- * a stop, and after -ETIME: o->time_limit was over while texts were tokenised. */
+ * a stop, and after err_time: o->time_limit was over while texts were tokenised. */
 int newrun_create(const struct newrun *n, struct err *err);

@@ -48,6 +48,15 @@ static int store_sample(struct session *s, const struct params_source *source, s
     return rc ? rc : settings_set(s->log, err, "init.sum=%08" PRIx32, sum);
 }
 
+/* Stores the checksum of the base, which exported adapters have. */
+static int store_base(struct session *s, const struct params_source *source, struct err *err)
+{
+    char sum[BASE_SUM];
+    int  rc = base_sum(sum, &s->config, source, err);
+
+    return rc ? rc : settings_set(s->log, err, "lora.sum=%s", sum);
+}
+
 /* What a run begins with, while it is made. */
 struct begun {
     struct beginning     new;
@@ -71,6 +80,8 @@ static int open_begun(struct begun *o, const struct session *s, const struct new
         rc = peft_open(&o->adapter, &s->config, &base, n->adapter, &w, err);
     }
     work_end(n->events);
+    if (!rc && n->adapter)
+        base_folder_other(n->events, o->adapter, n->adapter, n->init);
     if (rc)
         return rc;
     if (o->adapter)
@@ -117,6 +128,8 @@ int newrun_params(struct session *s, const struct newrun *n, struct err *err)
     s->run.watch = &w;
     if (!rc && s->ranks.size > 1)
         rc = store_sample(s, &o.source, err);
+    if (!rc && s->config.lora.rank && n->base)
+        rc = store_base(s, &o.source, err);
     rc = rc ? rc : packed_format(&s->run, &s->config, &o.source, err);
     s->run.watch = NULL;
     work_end(n->events);

@@ -168,6 +168,48 @@ static void parts_are_read(void **state)
     base_free(&b);
 }
 
+/* The hook of files whose inode alone has changed: says what ctx points to. */
+static int contents_said(void *ctx, size_t file, const struct stat *now, struct err *err)
+{
+    (void)now;
+    (void)err;
+    assert_int_equal(file, 1);
+    return *(int *)ctx;
+}
+
+/* What is read of a file that was written to is not used. A file whose time was set back has other
+ * contents, unless the hook says that they are the same. */
+static void no_read_of_a_changed_file(void **state)
+{
+    struct base b;
+    struct err  err = { 0 };
+    float       out[7];
+    int         said = 1;
+
+    (void)state;
+    base_make(&b);
+    assert_int_equal(base_files_read(&b.files, DT_BF16, 0, 1, 7, out, &err), 0);
+    struct timespec was[2] = { b.file[1].was.st_atim, b.file[1].was.st_mtim },
+                    later[2] = { was[0], { .tv_sec = was[1].tv_sec + 2 } };
+    assert_int_equal(futimens(b.file[1].fd, later), 0);
+    assert_int_equal(base_files_read(&b.files, DT_BF16, 0, 1, 7, out, &err), -ESTALE);
+    assert_non_null(strstr(err.text, b.path[1]));
+    assert_int_equal(base_files_read(&b.files, DT_BF16, 0, 0, 1, out, &err), 0);
+    assert_int_equal(futimens(b.file[1].fd, was), 0);
+    b.file[1].was.st_ctim.tv_sec--; // a time of the inode is as coarse as the kernel's clock
+    assert_int_equal(base_files_read(&b.files, DT_BF16, 0, 1, 7, out, &err), 0);
+    assert_int_equal(base_files_unchanged(&b.files, &err), -ESTALE);
+    b.files.contents = contents_said;
+    b.files.ctx = &said;
+    assert_int_equal(base_files_unchanged(&b.files, &err), 0);
+    said = 0;
+    assert_int_equal(base_files_unchanged(&b.files, &err), -ESTALE);
+    assert_non_null(strstr(err.text, b.path[1]));
+    said = -EIO;
+    assert_int_equal(base_files_unchanged(&b.files, &err), -EIO);
+    base_free(&b);
+}
+
 /* A file that ends too early fails the request that needs it, and others are read. */
 static void changes_are_noticed(void **state)
 {
@@ -207,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(parts_are_read),
         IN_TEMPDIR(changes_are_noticed),
+        IN_TEMPDIR(no_read_of_a_changed_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

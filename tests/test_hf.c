@@ -6,10 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/file/hf.h"
+#include "data/base/dtype.h"
+#include "model/file/hf_base.h"
+#include "model/lora/lora.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -408,6 +412,129 @@ static void test_failure_leaves_nothing(void **state)
     free(tmp);
 }
 
+/* ---- a base in place whose words are in pieces ---- */
+
+enum { FEW = 16, MANY = 196700, WIDTH = 512, SEEN = 40 }; // MANY words are cut, FEW are not
+
+/* Parameter i of a matrix of words, where it is looked at. */
+static float word_value(size_t i, int head) { return (float)(i % 127 + 1) * (head ? -1 : 1); }
+
+/* Writes the parameters around `at` of a matrix that begins at byte `off`. */
+static void put_words(int fd, uint64_t off, size_t at, int head)
+{
+    size_t end = (size_t)MANY * WIDTH, i = at > SEEN ? at - SEEN : 0;
+    bf16   values[2 * SEEN];
+    size_t n = 0;
+
+    for (size_t k = i; k < at + SEEN && k < end; k++)
+        values[n++] = bf16_from_f32(word_value(k, head));
+    assert_int_equal(pwrite(fd, values, n * 2, (off_t)(off + i * 2)), n * 2);
+}
+
+/* Writes the tensors of the folder again, with MANY words. What nobody looks at is a hole. */
+static void widen(const char *dir, const struct model_config *g)
+{
+    char                path[512], header[1 << 14] = "{", *config;
+    struct safetensors *st;
+    uint64_t            at = 0, n = 1;
+    size_t              ignored;
+    struct err          err;
+
+    path_of(path, dir, "config.json");
+    config = files_read(path, &ignored);
+    char *words = strstr(config, "\"vocab_size\": 16");
+    assert_non_null(words);
+    snprintf(header, sizeof header, "%.*s\"vocab_size\": %d%s", (int)(words - config), config, MANY,
+             words + strlen("\"vocab_size\": 16"));
+    files_write(path, header, strlen(header));
+    free(config);
+
+    assert_int_equal(safetensors_open(&st, dir, &err), 0);
+    strcpy(header, "{");
+    for (size_t i = 0; i < st->n; i++) {
+        struct st_tensor *t = &st->tensors[i];
+        int               is_words = t->n_dims == 2 && t->dims[0] == FEW;
+        uint64_t          rows = is_words ? MANY : t->dims[0];
+        uint64_t          count = t->n_dims == 2 ? rows * t->dims[1] : rows;
+        char              cols[32] = "";
+
+        if (t->n_dims == 2)
+            snprintf(cols, sizeof cols, ",%" PRIu64, t->dims[1]);
+        t->offset = at;
+        n += (size_t)snprintf(header + n, sizeof header - n,
+                              "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%" PRIu64
+                              "%s],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", i ? "," : "",
+                              t->name, rows, cols, at, at + count * 2);
+        at += count * 2;
+    }
+    n += (size_t)snprintf(header + n, sizeof header - n, "}");
+    path_of(path, dir, "model.safetensors");
+    assert_int_equal(remove(path), 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0 && pwrite(fd, &n, 8, 0) == 8 && pwrite(fd, header, n, 8) == (ssize_t)n);
+    assert_int_equal(ftruncate(fd, (off_t)(8 + n + at)), 0);
+    for (size_t i = 0; i < st->n; i++)
+        for (size_t p = 0; p <= arch_pieces(g) && st->tensors[i].dims[0] == FEW; p++)
+            put_words(fd, 8 + n + st->tensors[i].offset,
+                      p < arch_pieces(g) ? arch_words(g, p).first * WIDTH : (size_t)MANY * WIDTH,
+                      !strcmp(st->tensors[i].name, "lm_head.weight"));
+    close(fd);
+    safetensors_close(st);
+}
+
+/* The first and the last parameters of a block, from the files, and as a copy gets them. */
+static void compare_ends(const struct base_files *files, struct params_source copy,
+                         const struct model_config *g, size_t block)
+{
+    size_t of = lora_base_block(g, block), size = arch_block_size(g, block), per = arch_pieces(g);
+    size_t n = size < SEEN ? size : SEEN, head = arch_head_block(g);
+    int    is_head = block >= head, is_words = block < per || is_head;
+    float  x[SEEN], y[SEEN];
+
+    for (size_t last = 0; last < 2; last++) {
+        size_t     first = last ? size - n : 0;
+        struct err err;
+
+        assert_int_equal(base_files_read(files, DT_BF16, block, first, n, x, &err), 0);
+        assert_int_equal(copy.read(copy.ctx, of, first, n, y, &err), 0);
+        assert_memory_equal(x, y, n * sizeof *x);
+        for (size_t i = 0; i < n && is_words; i++)
+            assert_true(x[i] == word_value(arch_words(g, is_head ? block - head : block).first *
+                                           WIDTH + first + i, is_head));
+    }
+}
+
+static void test_base_in_pieces(void **state)
+{
+    const struct model_config sizes = {
+        .n_layer = 1, .n_head = 2, .n_kv_head = 1, .head_dim = 4, .n_embd = WIDTH, .n_inner = 8,
+        .vocab = FEW, .n_positions = 8, .norm_eps = 1e-5f, .untied = 1, .rope = { .theta = 10000 }
+    };
+    struct model_config few = arch_config(arch_named("llama"), sizes), g = few;
+    struct arch_lora    lora = { .rank = 2, .alpha = 4 };
+    struct hf_base     *base;
+    struct hf          *h;
+    char               *dir = tempdir_new(), folder[512];
+    struct err          err = { 0 };
+
+    (void)state;
+    path_of(folder, dir, "words");
+    export_model(folder, &few, NULL, ST_BF16);
+    g.vocab = MANY;
+    assert_true(arch_pieces(&g) == 4 && arch_head_blocks(&g) == 4);
+    widen(folder, &g);
+    assert_int_equal(lora_targets_named(g.arch, "all", &lora.targets, &err), 0);
+    assert_int_equal(lora_set(&g, &lora, &err), 0);
+    if (hf_open_known(&h, folder, &err) || hf_base_open(&base, folder, &g, &err))
+        fail_msg("%s", err.text);
+    for (size_t b = 0; b < arch_blocks(&g); b++)
+        if (lora_base_block(&g, b) != SIZE_MAX)
+            compare_ends(hf_base_files(base), hf_source(h), &g, b);
+    hf_base_close(base);
+    hf_close(h);
+    tempdir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +545,7 @@ int main(void)
         cmocka_unit_test(test_classifier),
         cmocka_unit_test(test_classifiers_are_refused),
         cmocka_unit_test(test_failure_leaves_nothing),
+        cmocka_unit_test(test_base_in_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ enum test_kind {
 #define KIND(kind) (1u << VALUE_##kind)
 #define CALLABLE   (KIND(MACRO) | KIND(FUNCTION) | KIND(METHOD) | KIND(UNDEFINED))
 #define NUMBER     (KIND(BOOL) | KIND(INT) | KIND(FLOAT))
-#define COMPARES(op) TEST_COMPARES, OP_##op, 1
+#define COMPARES(op, argument) TEST_COMPARES, OP_##op, argument
 #define SEQUENCE   /* an undefined value has a length, 0 */                                        \
     (KIND(STRING) | KIND(DICT) | KIND(LIST) | KIND(TUPLE) | KIND(UNDEFINED))
 
@@ -20,21 +20,22 @@ static const struct test {
     const char    *name;
     enum test_kind kind;
     unsigned       kinds; // of TEST_KIND: a bit for each; of TEST_COMPARES: the operator
-    int            arguments;
+    const char    *argument; // its name; "": it has none; NULL: the test takes no argument
 } tests[] = {
-    { "defined", TEST_KIND, ~KIND(UNDEFINED), 0 }, { "undefined", TEST_KIND, KIND(UNDEFINED), 0 },
-    { "none", TEST_KIND, KIND(NONE), 0 }, { "string", TEST_KIND, KIND(STRING), 0 },
-    { "mapping", TEST_KIND, KIND(DICT), 0 }, { "iterable", TEST_KIND, SEQUENCE | KIND(LOOP), 0 },
-    { "sequence", TEST_KIND, SEQUENCE, 0 }, { "true", TEST_TRUE, 0, 0 },
-    { "false", TEST_FALSE, 0, 0 }, { "boolean", TEST_KIND, KIND(BOOL), 0 },
-    { "number", TEST_KIND, NUMBER, 0 }, { "integer", TEST_KIND, KIND(INT), 0 },
-    { "float", TEST_KIND, KIND(FLOAT), 0 }, { "callable", TEST_KIND, CALLABLE, 0 },
-    { "odd", TEST_ODD, 0, 0 }, { "even", TEST_EVEN, 0, 0 },
-    { "divisibleby", TEST_DIVISIBLE, 0, 1 }, { "in", COMPARES(IN) }, { "eq", COMPARES(EQ) },
-    { "equalto", COMPARES(EQ) }, { "==", COMPARES(EQ) }, { "ne", COMPARES(NE) },
-    { "!=", COMPARES(NE) }, { "lt", COMPARES(LT) }, { "lessthan", COMPARES(LT) },
-    { "le", COMPARES(LE) }, { "gt", COMPARES(GT) }, { "greaterthan", COMPARES(GT) },
-    { "ge", COMPARES(GE) },
+    { "defined", TEST_KIND, ~KIND(UNDEFINED), NULL },
+    { "undefined", TEST_KIND, KIND(UNDEFINED), NULL }, { "none", TEST_KIND, KIND(NONE), NULL },
+    { "string", TEST_KIND, KIND(STRING), NULL }, { "mapping", TEST_KIND, KIND(DICT), NULL },
+    { "iterable", TEST_KIND, SEQUENCE | KIND(LOOP), NULL },
+    { "sequence", TEST_KIND, SEQUENCE, NULL }, { "true", TEST_TRUE, 0, NULL },
+    { "false", TEST_FALSE, 0, NULL }, { "boolean", TEST_KIND, KIND(BOOL), NULL },
+    { "number", TEST_KIND, NUMBER, NULL }, { "integer", TEST_KIND, KIND(INT), NULL },
+    { "float", TEST_KIND, KIND(FLOAT), NULL }, { "callable", TEST_KIND, CALLABLE, NULL },
+    { "odd", TEST_ODD, 0, NULL }, { "even", TEST_EVEN, 0, NULL },
+    { "divisibleby", TEST_DIVISIBLE, 0, "num" }, { "in", COMPARES(IN, "seq") },
+    { "eq", COMPARES(EQ, "") }, { "equalto", COMPARES(EQ, "") }, { "==", COMPARES(EQ, "") },
+    { "ne", COMPARES(NE, "") }, { "!=", COMPARES(NE, "") }, { "lt", COMPARES(LT, "") },
+    { "lessthan", COMPARES(LT, "") }, { "le", COMPARES(LE, "") }, { "gt", COMPARES(GT, "") },
+    { "greaterthan", COMPARES(GT, "") }, { "ge", COMPARES(GE, "") },
 };
 
 const struct test *test_find(const char *name) { return TABLE_FIND(tests, name); }
@@ -42,18 +43,22 @@ const struct test *test_find(const char *name) { return TABLE_FIND(tests, name);
 int test_call(struct run *r, const struct test *t, struct value v, const struct arguments *a)
 {
     enum test_kind      test = t->kind;
-    const struct value *other = argument(a, 0, "other");
+    size_t              takes = t->argument ? 1 : 0;
+    const struct value *other = takes ? argument(a, 0, t->argument) : NULL;
     long long           by;
 
     if (r->rc)
         return 0;
-    if ((int)(a->n + a->n_named) != t->arguments) {
-        run_fails(r, "the test %s takes %d arguments, not %zu", t->name, t->arguments,
-                  a->n + a->n_named);
+    if (a->n + a->n_named != takes) {
+        run_fails(r, "the test %s takes %zu arguments, not %zu", t->name, takes, a->n + a->n_named);
+        return 0;
+    }
+    if (takes && !other) {
+        run_fails(r, "the test %s has no argument of the name %.60s", t->name, a->name[0]);
         return 0;
     }
     if (test == TEST_ODD || test == TEST_EVEN || test == TEST_DIVISIBLE) {
-        by = test == TEST_DIVISIBLE ? argument_int(r, a, 0, "num", 0) : 2;
+        by = test == TEST_DIVISIBLE ? argument_int(r, a, 0, t->argument, 0) : 2;
         if (v.kind != VALUE_INT && v.kind != VALUE_BOOL)
             run_fails(r, "the test %s wants an int, not %s", t->name, value_kind_name(v));
         else if (!by)

@@ -49,10 +49,10 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
         code = 0;
     }
     free(line.options);
-    int failed = code < 0 && code != -ETIME;
-    if (code == -ETIME && job_speaks())
+    int in_time = code < 0 && err.in_time, failed = code < 0 && !in_time;
+    if (in_time && job_speaks())
         say_line(stderr, "siTrain: %s", err.text);
-    code = failed ? command_failed(cmd->name, &err) : code < 0 ? 0 : code;
+    code = failed ? command_failed(cmd->name, &err) : in_time ? 0 : code;
     job_close(failed && code == 130 ? 1 : code); // one rank stopped alone: end the others
     return code;
 }

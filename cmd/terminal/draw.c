@@ -1,8 +1,8 @@
 /* draw.c: draws the page of `siTrain watch`, most important lines first; a low terminal cuts the
  * end. */
 #include "cmd/terminal/draw.h"
-#include "data/opt/opt.h"
 
+#include "data/opt/opt.h"
 
 #include <math.h>
 

@@ -7,7 +7,9 @@
 
 #include <stdarg.h>
 
-static void err_write(struct err *err, int misuse, int stopped, const char *fmt, va_list ap)
+enum kind { FAILED, MISUSED, STOPPED, IN_TIME };
+
+static void err_write(struct err *err, enum kind kind, const char *fmt, va_list ap)
 {
     char text[sizeof err->text]; // the sentence may quote the one it replaces
 
@@ -15,8 +17,9 @@ static void err_write(struct err *err, int misuse, int stopped, const char *fmt,
         return;
     int    whole = vsnprintf(text, sizeof text, fmt, ap) < (int)sizeof text;
     size_t n = strlen(text);
-    err->misuse = misuse;
-    err->stopped = stopped;
+    err->misuse = kind == MISUSED;
+    err->stopped = kind == STOPPED;
+    err->in_time = kind == IN_TIME;
     visible_text(err->text, sizeof err->text, text, whole ? n : n - utf8_unfinished(text, n), "");
 }
 
@@ -25,7 +28,7 @@ int err_set(struct err *err, int rc, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, 0, 0, fmt, ap);
+    err_write(err, FAILED, fmt, ap);
     va_end(ap);
     return rc;
 }
@@ -35,7 +38,7 @@ int err_misuse(struct err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, 1, 0, fmt, ap);
+    err_write(err, MISUSED, fmt, ap);
     va_end(ap);
     return -EINVAL;
 }
@@ -47,7 +50,7 @@ int err_name(struct err *err, int why, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, wrong, 0, fmt, ap);
+    err_write(err, wrong ? MISUSED : FAILED, fmt, ap);
     va_end(ap);
     return wrong ? -EINVAL : -why;
 }
@@ -57,7 +60,7 @@ int err_stopped(struct err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, 0, 1, fmt, ap);
+    err_write(err, STOPPED, fmt, ap);
     va_end(ap);
     return -EINTR;
 }
@@ -67,7 +70,7 @@ int err_time(struct err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, 0, 0, fmt, ap);
+    err_write(err, IN_TIME, fmt, ap);
     va_end(ap);
     return -ETIME;
 }

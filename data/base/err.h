@@ -2,8 +2,8 @@
  * into the caller's struct err where the failure happened, and callers pass both up unchanged.
  * Only cmd/ prints the sentence and exits. The exit code is 2 if `misuse` is set: the command
  * line or the contents of an input file were wrong. It is 130 if `stopped` is set: a person
- * asked for the end. It is 0 if the result is -ETIME: the time of the process is up, and another
- * one goes on. Otherwise it is 1.
+ * asked for the end. It is 0 if `in_time` is set: the process ended before its time limit, and
+ * another one goes on. Otherwise it is 1.
  *
  * This header also includes the C library headers that nearly every function that can fail
  * needs: errno, strerror, inttypes, snprintf, malloc. */
@@ -17,7 +17,7 @@
 #include <string.h>
 
 struct err {
-    int  misuse, stopped;
+    int  misuse, stopped, in_time;
     char text[1024]; // one sentence: what was found, what was expected, what would work
 };
 
@@ -37,5 +37,11 @@ int err_name(struct err *err, int why, const char *fmt, ...) __attribute__((form
 int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Reports that work ended because the time limit of the process is over, and that another process
- * goes on with it (exit 0). Returns -ETIME, which no other failure does. */
+ * goes on with it (exit 0). Returns -ETIME, as a drive may, too: `in_time` tells. */
 int err_time(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* True if work ended so, in one way or the other: what was done of it is kept. */
+static inline int err_goes_on(int rc, const struct err *err)
+{
+    return rc && (err->stopped || err->in_time);
+}

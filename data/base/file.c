@@ -104,6 +104,26 @@ int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, stru
     return 0;
 }
 
+struct file_state file_state(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return (struct file_state){ 0 };
+    return (struct file_state){ (uint64_t)st.st_size, file_ns(&st.st_mtim) };
+}
+
+int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct file_state *was,
+                    const char *path, struct err *err)
+{
+    int               rc = file_pread(fd, buf, n, off, path, err);
+    struct file_state now = file_state(fd);
+
+    return rc || (now.bytes == was->bytes && now.ns == was->ns)
+               ? rc : err_set(err, -EIO, "%s was changed while it was read: wait until it is "
+                              "complete, and try again", path);
+}
+
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err)
 {
     const char *p = buf;

@@ -42,6 +42,15 @@ char *file_beside(const char *path, const char *name, struct err *err);
 /* Read or write all n bytes at offset `off`. A file that ends early is an error that says where.
  * `path` is for the sentence only. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
+
+/* The size and the time of an open file. All zero if they cannot be told. */
+struct file_state { uint64_t bytes, ns; };
+struct file_state file_state(int fd);
+
+/* The same for a file that somebody else may write over meanwhile: an error if it is not as it was
+ * when file_state gave `was`. */
+int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct file_state *was,
+                    const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
 /* Makes a regular file `bytes` long. It may shrink or grow. The part behind the first `keep`

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/base/append.h"
+#include "data/base/file.h"
 
 /* ---- keys ---- */
 
@@ -62,6 +63,7 @@ struct gguf {
     uint32_t            sum;     // checksum of the header
     uint64_t            bytes;   // of the file
     int                 fd;
+    struct file_state   was;     // as it was opened
     char               *path;
     unsigned char      *header;  // the file up to the end of the tensors' descriptions
     size_t              used, cap;

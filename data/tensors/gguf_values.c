@@ -88,8 +88,9 @@ static int read_blocks(struct gguf *g, const struct gguf_tensor *t, uint64_t fir
 {
     unsigned char bytes[(BLOCKS + 1) * GGUF_BLOCK_BYTES];
     uint64_t      block = first / GGUF_BLOCK, end = (first + n + GGUF_BLOCK - 1) / GGUF_BLOCK;
-    int           rc = file_pread(g->fd, bytes, (size_t)(end - block) * GGUF_BLOCK_BYTES,
-                                  t->offset + block * GGUF_BLOCK_BYTES, g->path, err);
+    int           rc = file_pread_same(g->fd, bytes, (size_t)(end - block) * GGUF_BLOCK_BYTES,
+                                       t->offset + block * GGUF_BLOCK_BYTES, &g->was, g->path,
+                                       err);
 
     for (size_t at = first % GGUF_BLOCK, part; n > 0 && !rc; n -= part, out += part, at += part) {
         part = size_min(n, GGUF_BLOCK - at % GGUF_BLOCK);
@@ -106,14 +107,14 @@ int gguf_read(struct gguf *g, const struct gguf_tensor *t, uint64_t first, size_
 
     assert(gguf_type_is_read(t->type) && first + n <= t->count);
     if (t->type == GGUF_TYPE_F32)
-        return file_pread(g->fd, out, n * 4, t->offset + first * 4, g->path, err);
+        return file_pread_same(g->fd, out, n * 4, t->offset + first * 4, &g->was, g->path, err);
     for (size_t part; n > 0 && !rc; n -= part, out += part, first += part) {
         part = size_min(n, ELEMENTS);
         if (t->type == GGUF_TYPE_Q8_0) {
             rc = read_blocks(g, t, first, part, out, err);
             continue;
         }
-        rc = file_pread(g->fd, half, part * 2, t->offset + first * 2, g->path, err);
+        rc = file_pread_same(g->fd, half, part * 2, t->offset + first * 2, &g->was, g->path, err);
         for (size_t i = 0; i < part && !rc; i++)
             out[i] = t->type == GGUF_TYPE_F16 ? f16_to_f32(half[i]) : bf16_to_f32(half[i]);
     }

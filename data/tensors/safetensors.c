@@ -26,6 +26,7 @@ struct st_file {
     int      fd;
     char    *path;
     uint64_t data_off, data_bytes;
+    struct file_state was; // as it was opened
     json_t  *sums; // tensor -> hex; NULL if the file has no checksums of ours
 };
 
@@ -219,6 +220,7 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
     f->path = file_path(err, "%s/%s", dir, name);
     int rc = f->path ? file_open_read(f->path, &f->fd, &size, err) : -ENOMEM;
 
+    f->was = file_state(f->fd);
     if (!rc && size < sizeof header)
         rc = err_misuse(err, "%s is no safetensors file: its %" PRIu64 " bytes are less than the 8 "
                         "of a header length", f->path, size);
@@ -239,10 +241,14 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
     rc = file_pread(f->fd, text, header, sizeof header, f->path, err);
     rc = rc ? rc : json_parse(&root, text, header, what, err);
     if (!rc) {
-        uint32_t sum = crc32c(0, text, header);
+        const json_t *meta = json_object_get(root, "__metadata__");
+        const char   *base = json_str(meta, ST_BASE_KEY);
+        uint32_t      sum = crc32c(0, text, header);
 
         s->sum = crc32c(s->sum, &sum, sizeof sum);
-        rc = st_header_check(f, text, header, json_object_get(root, "__metadata__"), err);
+        if (strspn(base, "0123456789abcdef") == sizeof s->base - 1)
+            snprintf(s->base, sizeof s->base, "%s", base);
+        rc = st_header_check(f, text, header, meta, err);
     }
     rc = rc ? rc : st_header_parse(s, file, root, err);
     s->summed &= f->sums != NULL;
@@ -437,10 +443,11 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
     if (t->dtype == ST_OTHER)
         return err_misuse(err, "%s: tensor %s is not of dtype F32, F16 or BF16", f->path, t->name);
     if (t->dtype == ST_F32)
-        return file_pread(f->fd, out, 4 * n, t->offset + 4 * first, f->path, err);
+        return file_pread_same(f->fd, out, 4 * n, t->offset + 4 * first, &f->was, f->path, err);
     for (size_t part; n > 0; first += part, out += part, n -= part) {
         part = size_min(n, ST_PIECE / 2);
-        int rc = file_pread(f->fd, s->piece, 2 * part, t->offset + 2 * first, f->path, err);
+        int rc = file_pread_same(f->fd, s->piece, 2 * part, t->offset + 2 * first, &f->was, f->path,
+                                 err);
 
         if (rc)
             return rc;
@@ -470,7 +477,7 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
                        "for each it wrote", f->path, t->name, ST_SUMS_KEY);
     for (uint64_t done = 0, part; done < t->bytes; done += part) {
         part = size_min(t->bytes - done, ST_PIECE);
-        int rc = file_pread(f->fd, s->piece, part, t->offset + done, f->path, err);
+        int rc = file_pread_same(f->fd, s->piece, part, t->offset + done, &f->was, f->path, err);
 
         rc = rc ? rc : watch_look(watch, *read += part, s->bytes, err);
         if (rc)

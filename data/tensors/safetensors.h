@@ -26,6 +26,9 @@ enum { ST_PIECE = 1 << 16 };
 #define ST_HEADER_KEY   "sitrain.header"
 #define ST_HEADER_MARK  "\"" ST_HEADER_KEY "\":\""
 #define ST_HEADER_ZEROS "00000000"
+/* Key in __metadata__ of an adapter's file: base_sum (adapted.h) of the model that it was trained
+ * on. */
+#define ST_BASE_KEY     "sitrain.base"
 /* Key in an index's metadata: safetensors.sum of all its files, in 8 hex digits. */
 #define ST_INDEX_KEY    "sitrain.sum"
 
@@ -37,6 +40,7 @@ struct safetensors {
     uint32_t          sum;     // checksum of the headers, which covers all data through their
                                // checksums
     uint64_t          bytes;   // of all files
+    char              base[9]; // the value of ST_BASE_KEY; "": there is none
     struct st_file   *files;
     size_t            n_files, cap; // cap: room in tensors
     unsigned char     piece[ST_PIECE];
@@ -84,6 +88,7 @@ struct st_declared {
 struct safetensors_writer {
     struct append       data;
     enum st_dtype       dtype;
+    const char         *base; // the value of ST_BASE_KEY, set after opening; NULL: none
     struct st_declared *tensors;
     size_t              n, cap, current; // current: index of the tensor being written
     uint64_t            done;            // elements written of that tensor

@@ -78,8 +78,9 @@ static char *st_header_text(const struct safetensors_writer *w)
     char *inner = json_dumps(sums, JSON_COMPACT);
     if (inner && !bad)
         bad |= json_object_set_new(root, "__metadata__",
-                                   json_pack("{s:s, s:s, s:s}", "format", "pt",
-                                             ST_HEADER_KEY, ST_HEADER_ZEROS, ST_SUMS_KEY, inner));
+                                   json_pack("{s:s, s:s, s:s, s:s*}", "format", "pt",
+                                             ST_HEADER_KEY, ST_HEADER_ZEROS, ST_SUMS_KEY, inner,
+                                             ST_BASE_KEY, w->base));
     for (size_t i = 0; i < w->n; i++)
         bad |= json_object_set_new(root, w->tensors[i].name, st_entry(w, &w->tensors[i], &off));
     if (inner && !bad)

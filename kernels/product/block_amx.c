@@ -76,6 +76,6 @@ TILES static void multiply(const struct block *p)
 
 const struct block_form block_amx = {
     .name = "amx", .dt = DT_BF16, .rows = BLOCK, .cols = BLOCK, .left = TILE_SIDE,
-    .right = TILE_SIDE, .tiled = 1, .cuts = { 128, 192, 768, 16, 3, 64, 4, 64, 768, 256, 4 << 20 },
+    .right = TILE_SIDE, .tiled = 1, .cuts = { 64, 64, 768, 128, 192, 768, 16, 2, 4 << 20 },
     .runs = tiles_here, .begin = begin, .end = end, .multiply = multiply,
 };

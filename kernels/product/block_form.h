@@ -29,13 +29,12 @@ struct block {
 
 /* How products are cut for the caches. Bits do not depend on it. */
 struct cuts {
-    size_t rows, cols; // of a task, which one thread computes
+    size_t lanes;      // of a task that packs the longer operand itself
+    size_t tall, wide; // rows and columns of a task that packs A itself; B was packed before
+    size_t rows, cols; // of a task whose operands all threads have packed
     size_t depth;      // words of a piece
     size_t ahead;      // of struct block
     size_t turns;      // tasks for each thread, at least, where sizes allow
-    size_t lanes;      // of the operand that a task packs itself
-    size_t own;        // so many tasks for each thread pack an operand themselves
-    size_t tall, wide, least_wide; // of a task that packs A itself, where B is packed before
     size_t whole;      // words of the operands that all threads pack before the first task
 };
 

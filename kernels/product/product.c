@@ -35,38 +35,48 @@ static size_t tasks(const struct product *p)
     return div_up(p->s.m, p->cuts.rows) * div_up(p->s.n, p->cuts.cols);
 }
 
-/* Chooses who packs, and the size of tasks. */
+/* Makes tasks smaller until all threads have their turns. */
+static void tasks_halve(struct product *p, size_t least_rows, size_t least_cols)
+{
+    struct cuts *cut = &p->cuts;
+    size_t       turns = cut->turns * (size_t)p->threads;
+
+    while (tasks(p) < turns) {
+        int rows = cut->rows > least_rows, cols = cut->cols > least_cols;
+
+        if (rows && (!cols || cut->rows >= cut->cols))
+            cut->rows = round_up(cut->rows / 2, p->form->rows);
+        else if (cols)
+            cut->cols = round_up(cut->cols / 2, p->form->cols);
+        else
+            return;
+    }
+}
+
+/* Chooses who packs, and the size of tasks. What all threads pack lies in the caches of other
+ * cores, from where it comes slowly. So a task packs the longer operand itself if it can span the
+ * shorter one and there are enough tasks; and it packs A itself if B was packed before. */
 static void plan_tasks(struct product *p)
 {
     const struct block_form *f = p->form;
     struct cuts             *cut = &p->cuts;
-    size_t m = round_up(p->s.m, f->rows), n = round_up(p->s.n, f->cols),
-           least = cut->turns * (size_t)p->threads, own = cut->own * (size_t)p->threads;
+    size_t m = round_up(p->s.m, f->rows), n = round_up(p->s.n, f->cols);
+    size_t lanes = cut->lanes, turns = cut->turns * (size_t)p->threads;
 
+    while (size_max(m, n) / lanes < turns + turns / 2 && lanes > f->rows)
+        lanes /= 2;
+    p->own_a = p->s.pack_b || (m >= n && m / lanes >= turns);
+    p->own_b = !p->own_a && n > m && n / lanes >= turns;
+    if (p->own_a)
+        cut->rows = p->s.pack_b ? cut->tall : lanes, cut->cols = p->s.pack_b ? cut->wide : n;
+    if (p->own_b)
+        cut->rows = m, cut->cols = lanes;
     cut->rows = size_min(round_up(cut->rows, f->rows), m);
     cut->cols = size_min(round_up(cut->cols, f->cols), n);
-    p->own_a = m >= n && div_up(m, cut->lanes) >= own;
-    p->own_b = !p->own_a && !p->s.pack_b && div_up(n, cut->lanes) >= own;
-    if (p->own_a) {
-        cut->rows = size_min(round_up(cut->lanes, f->rows), m);
-        cut->cols = n;
-    } else if (p->own_b) {
-        cut->rows = m;
-        cut->cols = size_min(round_up(cut->lanes, f->cols), n);
-    } else if (p->s.pack_b && cut->wide) {
-        p->own_a = 1;
-        cut->rows = size_min(cut->tall, m);
-        cut->cols = size_min(cut->wide, n);
-        while (tasks(p) < least && cut->cols >= 2 * cut->least_wide)
-            cut->cols = round_up(cut->cols / 2, f->cols);
-        return;
-    }
-    while (!p->own_a && !p->own_b && tasks(p) < least &&
-           (cut->rows > f->rows || cut->cols > f->cols))
-        if (cut->rows > f->rows && (cut->rows >= cut->cols || cut->cols == f->cols))
-            cut->rows = round_up(cut->rows / 2, f->rows);
-        else
-            cut->cols = round_up(cut->cols / 2, f->cols);
+    if (p->s.pack_b)
+        tasks_halve(p, m, size_max(4 * cut->tall, f->cols)); // narrower ones pack A too often
+    else if (!p->own_a && !p->own_b)
+        tasks_halve(p, f->rows, f->cols);
 }
 
 static void plan_depth(struct product *p)

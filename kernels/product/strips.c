@@ -25,7 +25,8 @@ struct square { const void *x; size_t stride; };
 static struct square square_stage(char to[SIDE * MOST_DEEP * sizeof(float)], const struct strips *s,
                                   const void *x, size_t lane, size_t lanes, size_t k)
 {
-    size_t bytes = dtype_bytes(s->from), deep = k < s->k ? size_min(s->k - k, SIDE * of_word(s)) : 0;
+    size_t bytes = dtype_bytes(s->from);
+    size_t deep = k < s->k ? size_min(s->k - k, SIDE * of_word(s)) : 0;
     size_t have = lane < s->n ? size_min(s->n - lane, lanes) : 0;
     struct square at = { to, s->along ? MOST_DEEP : SIDE };
     size_t rows = s->along ? have : deep, cols = s->along ? deep : have;

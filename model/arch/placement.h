@@ -1,6 +1,6 @@
 /* placement.h: where a layer's activations are between its forward and its backward. A layer has
- * three parts (acts.h lists their arrays). The placement of
- * activations gives each part of each layer one of three policies:
+ * three parts (acts.h lists their arrays). The placement of activations gives each part of each
+ * layer one of three policies:
  *
  *     kept        it stays in RAM
  *     recomputed  backward computes it again from the layer's input (Chen et al. 2016); the input

@@ -107,6 +107,7 @@ struct hf_export {
     const char          *base;       // of a model with adapters: only these are written, as an
                                      // adapter folder (peft.h) that names this base; "": unknown.
                                      // NULL: the model
+    const char          *base_sum;   // of the adapter's base (adapted.h); NULL: unknown
     const struct watch  *watch;      // is told of the parameters written; or NULL
 };
 

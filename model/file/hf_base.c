@@ -12,10 +12,13 @@
 
 enum { SUM_BYTES = 4 << 20 }; // read at once
 
+struct known { int is; uint32_t sum; };
+
 struct hf_base {
     struct hf          *hf;
     struct model_config config; // with adapters
     struct base_file   *file;   // (files.n)
+    struct known       *known;  // (files.n)
     struct base_files   files;
 };
 
@@ -30,6 +33,57 @@ static struct base_piece piece(void *ctx, size_t block, size_t first)
     return (struct base_piece){ at.tensor->file, at.tensor->offset + at.in * dtype_bytes(dt), at.n,
                                 dt };
 }
+
+/* ---- contents */
+
+/* Computes the checksum of file i, in the size that it was opened with. */
+static int sum_of(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
+                  const struct watch *watch, struct err *err)
+{
+    const struct base_file *f = &b->file[i];
+    uint64_t                bytes = (uint64_t)f->was.st_size;
+    char                   *buffer = malloc(SUM_BYTES);
+    int rc = buffer ? 0 : err_set(err, -ENOMEM, "%.600s: out of memory", f->path);
+
+    *sum = 0;
+    for (uint64_t at = 0; at < bytes && !rc; at += SUM_BYTES) {
+        size_t n = bytes - at < SUM_BYTES ? (size_t)(bytes - at) : SUM_BYTES;
+
+        rc = file_pread(f->fd, buffer, n, at, f->path, err);
+        *sum = rc ? 0 : crc32c(*sum, buffer, n);
+        rc = rc ? rc : watch_look(watch, before + at + n, all, err);
+    }
+    free(buffer);
+    return rc;
+}
+
+int hf_base_sum(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
+                const struct watch *watch, struct err *err)
+{
+    int rc = sum_of(b, i, sum, before, all, watch, err);
+
+    return rc ? rc : base_files_unchanged(&b->files, err);
+}
+
+void hf_base_known(struct hf_base *b, size_t i, uint32_t sum)
+{
+    b->known[i] = (struct known){ 1, sum };
+}
+
+/* The hook of base_files. Readers look at no time but that of the last writing meanwhile. */
+static int contents(void *ctx, size_t i, const struct stat *now, struct err *err)
+{
+    struct hf_base *b = ctx;
+    uint32_t        sum = 0;
+    int             rc = b->known[i].is ? sum_of(b, i, &sum, 0, 0, NULL, err) : 0;
+
+    if (rc || !b->known[i].is || sum != b->known[i].sum)
+        return rc;
+    b->file[i].was.st_ctim = now->st_ctim;
+    return 1;
+}
+
+/* ---- opening */
 
 /* Refuses a folder that has another model by now: all frozen blocks have the run's sizes. */
 static int blocks_check(const struct hf_base *b, const char *dir, struct err *err)
@@ -52,7 +106,8 @@ static int files_take(struct hf_base *b, struct err *err)
     const struct safetensors *st = hf_tensor_files(b->hf);
 
     b->file = calloc(st->n_files, sizeof *b->file);
-    if (!b->file)
+    b->known = calloc(st->n_files, sizeof *b->known);
+    if (!b->file || !b->known)
         return err_set(err, -ENOMEM, "out of memory for the files of the base");
     for (size_t i = 0; i < st->n_files; i++) {
         struct base_file *f = &b->file[i];
@@ -61,7 +116,7 @@ static int files_take(struct hf_base *b, struct err *err)
         if (fstat(f->fd, &f->was))
             return err_set(err, -errno, "stat %.600s: %s", f->path, strerror(errno));
     }
-    b->files = (struct base_files){ b->file, st->n_files, piece, b };
+    b->files = (struct base_files){ b->file, st->n_files, piece, contents, b };
     return 0;
 }
 
@@ -94,6 +149,7 @@ void hf_base_close(struct hf_base *b)
         return;
     hf_close(b->hf);
     free(b->file);
+    free(b->known);
     free(b);
 }
 
@@ -105,6 +161,7 @@ struct hf_base_file hf_base_now(const struct hf_base *b, size_t i)
     const char             *slash = strrchr(f->path, '/');
     struct hf_base_file     now = { .bytes = (uint64_t)f->was.st_size,
                                     .mtime_ns = file_ns(&f->was.st_mtim),
+                                    .ctime_ns = file_ns(&f->was.st_ctim),
                                     .inode = (uint64_t)f->was.st_ino };
 
     snprintf(now.name, sizeof now.name, "%s", slash ? slash + 1 : f->path);
@@ -113,25 +170,6 @@ struct hf_base_file hf_base_now(const struct hf_base *b, size_t i)
 
 int hf_base_same(const struct hf_base_file *a, const struct hf_base_file *b)
 {
-    return a->bytes == b->bytes && a->mtime_ns == b->mtime_ns && a->inode == b->inode;
-}
-
-int hf_base_sum(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
-                const struct watch *watch, struct err *err)
-{
-    const struct base_file *f = &b->file[i];
-    uint64_t                bytes = (uint64_t)f->was.st_size;
-    char                   *buffer = malloc(SUM_BYTES);
-    int rc = buffer ? 0 : err_set(err, -ENOMEM, "%.600s: out of memory", f->path);
-
-    *sum = 0;
-    for (uint64_t at = 0; at < bytes && !rc; at += SUM_BYTES) {
-        size_t n = bytes - at < SUM_BYTES ? (size_t)(bytes - at) : SUM_BYTES;
-
-        rc = file_pread(f->fd, buffer, n, at, f->path, err);
-        *sum = rc ? 0 : crc32c(*sum, buffer, n);
-        rc = rc ? rc : watch_look(watch, before + at + n, all, err);
-    }
-    free(buffer);
-    return rc ? rc : base_files_unchanged(&b->files, err);
+    return a->bytes == b->bytes && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns &&
+           a->inode == b->inode;
 }

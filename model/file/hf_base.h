@@ -1,13 +1,18 @@
 /* hf_base.h: a Hugging Face folder as a base in place: its frozen blocks are read where they lie
- * (offload/devices/base_files.h). A change of the files is known by their size, the time of their
- * last change and their inode; their contents by a checksum of each whole file. */
+ * (offload/devices/base_files.h). A change of the files is known by their size, inode and times.
+ * The time of the inode's last change cannot be set back. Contents are known by a checksum of each
+ * whole file. */
 #pragma once
 
 #include "offload/devices/base_files.h"
 #include "model/file/hf.h"
 
 /* What a run keeps of a file: its name in the folder, and how it was when the checksum was made. */
-struct hf_base_file { char name[256]; uint64_t bytes, mtime_ns, inode; uint32_t sum; };
+struct hf_base_file {
+    char     name[256];
+    uint64_t bytes, mtime_ns, ctime_ns, inode; // times of the last writing, and of the inode's
+    uint32_t sum;
+};
 
 struct hf_base;
 /* Opens the folder. g: the model with adapters. Refuses a GGUF file, and a folder whose blocks are
@@ -19,9 +24,12 @@ const struct base_files *hf_base_files(const struct hf_base *b);
 
 /* File i as it is now, without its checksum. */
 struct hf_base_file hf_base_now(const struct hf_base *b, size_t i);
-/* True if both have the same size, time and inode. */
+/* True if both have the same size, times and inode. */
 int hf_base_same(const struct hf_base_file *a, const struct hf_base_file *b);
 /* Reads file i whole, and computes its checksum. watch: is told of the bytes read, behind `before`
  * of `all`; may be NULL. */
 int hf_base_sum(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
                 const struct watch *watch, struct err *err);
+/* Takes file i for the base's, with this checksum. From then on, base_files_unchanged computes it
+ * again if the inode alone has changed. */
+void hf_base_known(struct hf_base *b, size_t i, uint32_t sum);

@@ -5,6 +5,7 @@
 
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "model/lora/adapted.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,6 +22,7 @@ struct peft {
     struct peft_base         base;
     struct safetensors      *st;
     const struct st_tensor **slot; // [block * SLOTS + tensor]; NULL: the base's
+    int                      other_base;
 };
 
 int peft_is_folder(const char *dir) { return hf_has(dir, PEFT_CONFIG); }
@@ -486,6 +488,18 @@ static int find_all(struct peft *p, const char *dir, struct err *err)
     return rc || n == p->st->n ? rc : refuse_other(p, dir, err);
 }
 
+/* Compares the base with what the folder says of its base. Next to a run's own adapter, the base is
+ * the run's, whose values may be rounded. */
+static int compare_base(struct peft *p, struct err *err)
+{
+    char sum[BASE_SUM];
+    int  says = *p->st->base && !p->base.adapted;
+    int  rc = says ? base_sum(sum, &p->config, &p->base.source, err) : 0;
+
+    p->other_base = says && !rc && strcmp(sum, p->st->base);
+    return rc;
+}
+
 int peft_open(struct peft **out, const struct model_config *g, const struct peft_base *base,
               const char *dir, const struct watch *watch, struct err *err)
 {
@@ -502,6 +516,7 @@ int peft_open(struct peft **out, const struct model_config *g, const struct peft
         rc = p->slot ? find_all(p, dir, err) : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     rc = rc ? rc : safetensors_verify(p->st, watch, err);
+    rc = rc ? rc : compare_base(p, err);
     if (rc) {
         peft_close(p);
         return rc;
@@ -520,6 +535,10 @@ void peft_close(struct peft *p)
 }
 
 uint32_t peft_sum(const struct peft *p) { return p->st->sum; }
+
+const char *peft_base_sum(const struct peft *p) { return *p->st->base ? p->st->base : NULL; }
+
+int peft_other_base(const struct peft *p) { return p->other_base; }
 
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {

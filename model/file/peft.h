@@ -37,6 +37,10 @@ int  peft_open(struct peft **out, const struct model_config *g, const struct pef
                const char *dir, const struct watch *watch, struct err *err);
 void peft_close(struct peft *p); // NULL is allowed
 uint32_t peft_sum(const struct peft *p); // as hf_sum
+/* The base_sum (adapted.h) of the base that the adapter was trained on; NULL: its folder does not
+ * say it. peft_other_base: true if that is not the base with which it was opened. */
+const char *peft_base_sum(const struct peft *p);
+int         peft_other_base(const struct peft *p);
 
 /* The parameters by the blocks of g, as fp32: the folder's, and where it has none, the base's. p
  * and the base must outlive the source. */

@@ -175,6 +175,7 @@ int peft_write(const char *dir, const struct hf_export *x, struct err *err)
 
     rc = rc ? rc : list_tensors(&tensors, &n, g, err);
     rc = rc ? rc : safetensors_writer_open(&w, path, x->dtype, err);
+    w.base = x->base_sum;
     for (size_t i = 0; i < n && !rc; i++) {
         uint64_t dims[2] = { arch_rows(g, tensors[i].t), arch_cols(g, tensors[i].t) };
         int      vector = arch_is_vector(g, tensors[i].t);

@@ -2,6 +2,8 @@
  * is read: A and B of the matrix at hand are in memory, nothing else. */
 #include "model/lora/adapted.h"
 
+#include "data/base/crc32c.h"
+#include "data/base/dtype.h"
 #include "data/base/round.h"
 
 #include <assert.h>
@@ -44,6 +46,32 @@ static int unadapted_read(void *ctx, size_t block, size_t first, size_t n, float
 struct params_source unadapted_source(struct unadapted *u)
 {
     return (struct params_source){ unadapted_read, u };
+}
+
+int base_sum(char out[BASE_SUM], const struct model_config *g, const struct params_source *source,
+             struct err *err)
+{
+    enum { VALUES = 32 };
+    float    values[VALUES];
+    uint32_t sum = 0;
+    int      rc = 0;
+
+    for (size_t b = 0, t, end; b < arch_blocks(g) && !rc; b++) {
+        if (arch_block_kind(g, b) != ARCH_LAYER)
+            continue;
+        for (arch_block_tensors(g, b, &t, &end); t < end && !rc; t++) {
+            size_t all = arch_size(g, t), n = size_min(all - all / 2, VALUES);
+
+            rc = n ? source->read(source->ctx, b, arch_offset(g, t) + all / 2, n, values, err) : 0;
+            for (size_t i = 0; i < n && !rc; i++) {
+                bf16 rounded = bf16_from_f32(values[i]);
+
+                sum = crc32c(sum, &rounded, sizeof rounded);
+            }
+        }
+    }
+    snprintf(out, BASE_SUM, "%08" PRIx32, sum);
+    return rc;
 }
 
 /* ---- merging ---- */

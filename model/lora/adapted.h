@@ -18,6 +18,13 @@ struct params_source adapted_source(struct adapted *a);
 struct unadapted { const struct model_config *config; struct params_source inner; };
 struct params_source unadapted_source(struct unadapted *u); // u must outlive it
 
+/* Writes a checksum of some values of each tensor in the layers of a base, by which an adapter's
+ * folder knows the base that it was trained on. The values are rounded to bf16, so a model has the
+ * same checksum in fp32 and in bf16. g and source: of the base, or of the model with adapters. */
+enum { BASE_SUM = 9 }; // 8 hex digits
+int base_sum(char out[BASE_SUM], const struct model_config *g, const struct params_source *source,
+             struct err *err);
+
 /* The parameters of a model with adapters, merged into those of its base. */
 struct merged;
 /* g and inner: the model with adapters, copied. Caller closes *out. */

@@ -12,11 +12,6 @@
 
 /* ---- files that change */
 
-static int same(const struct stat *a, const struct stat *b)
-{
-    return a->st_size == b->st_size && file_ns(&a->st_mtim) == file_ns(&b->st_mtim);
-}
-
 /* Says that a file is not as it was opened. */
 static int changed(const struct base_file *f, struct err *err)
 {
@@ -24,15 +19,28 @@ static int changed(const struct base_file *f, struct err *err)
                    "used it: put the file back as it was, and go on with --resume", f->path);
 }
 
+/* Compares the file's size and time of last writing. */
+static int unwritten(const struct base_file *f, struct stat *now, struct err *err)
+{
+    if (fstat(f->fd, now))
+        return err_set(err, -errno, "stat %.600s: %s", f->path, strerror(errno));
+    return now->st_size == f->was.st_size && file_ns(&now->st_mtim) == file_ns(&f->was.st_mtim)
+               ? 0
+               : changed(f, err);
+}
+
 int base_files_unchanged(const struct base_files *b, struct err *err)
 {
     struct stat now;
 
     for (size_t i = 0; b && i < b->n; i++) {
-        if (fstat(b->file[i].fd, &now))
-            return err_set(err, -errno, "stat %.600s: %s", b->file[i].path, strerror(errno));
-        if (!same(&now, &b->file[i].was))
-            return changed(&b->file[i], err);
+        const struct base_file *f = &b->file[i];
+        int                     rc = unwritten(f, &now, err), is = rc == 0;
+
+        if (is && file_ns(&now.st_ctim) != file_ns(&f->was.st_ctim))
+            is = b->contents ? b->contents(b->ctx, i, &now, err) : 0;
+        if (is != 1)
+            return rc ? rc : is < 0 ? is : changed(f, err);
     }
     return 0;
 }
@@ -113,6 +121,7 @@ int base_files_part(const struct base_files *b, const struct base_part *p, size_
     size_t            each = dtype_bytes(at.dt), read;
     int               direct = p->direct && p->direct[at.file] >= 0, rc;
     char             *from = p->to;
+    struct stat       now;
 
     *n = size_min(size_min(at.n, p->n), BASE_READ / each);
     size_t bytes = *n * each;
@@ -121,6 +130,7 @@ int base_files_part(const struct base_files *b, const struct base_part *p, size_
                         err);
     else
         rc = piece_read(b, p, &at, *n, &from, &read, err);
+    rc = rc ? rc : unwritten(&b->file[at.file], &now, err);
     if (rc)
         return rc;
     link_meter_count(meter, LINK_FILES, CLASS_BASE, LINK_READ, bytes, read);

@@ -4,7 +4,8 @@
  * device. It knows no format of files.
  *
  * Files are read by pread alone. They are not mapped: a mapped file that somebody cuts short would
- * end the process by a signal. Any thread may call these functions. */
+ * end the process by a signal. After each read the file is looked at: what was read of a file that
+ * somebody had changed by then is not used. Any thread may read. */
 #pragma once
 
 #include "offload/layout/config.h"
@@ -22,11 +23,15 @@ struct base_files {
     size_t                  n;
     /* The piece that begins with parameter `first` of a block; at least one parameter. */
     struct base_piece (*piece)(void *ctx, size_t block, size_t first);
+    /* Compares the contents of a file whose size and time of last writing are the same, while its
+     * inode has changed: a new mode or name, or contents whose time somebody set back. Returns 1 if
+     * they are the same, 0 if not, or -errno. NULL: they count as others. */
+    int (*contents)(void *ctx, size_t file, const struct stat *now, struct err *err);
     void *ctx;
 };
 
-/* 0 if all open files are as they were opened: their size, and the time of their last change.
- * Otherwise -ESTALE, and the sentence names the file and says what to do. NULL has no files. */
+/* 0 if all open files are as they were opened. Otherwise -ESTALE, and the sentence names the file
+ * and says what to do. NULL has no files. One thread at a time calls this. */
 int base_files_unchanged(const struct base_files *b, struct err *err);
 
 /* Memory of one read: at most BASE_READ bytes of a file, and the bytes around them that a direct

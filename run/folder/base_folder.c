@@ -1,6 +1,7 @@
 /* base_folder.c: finds the base again when a run is opened, and refuses another one. For each file
- * run.db keeps a checksum of the whole file, its size, the time of its last change and its inode
- * (base.N). If these three are the same, nobody has written to the file since. */
+ * run.db keeps a checksum of the whole file, its size, its inode, and the times of the last change
+ * of its contents and of its inode (base.N). If all but the checksum are the same, nobody has
+ * written to the file since: the time of an inode cannot be set back. */
 #include "run/folder/base_folder.h"
 
 #include "data/base/crc32c.h"
@@ -28,7 +29,8 @@ static int store_bytes(struct session *s, struct err *err)
 static int store_file(struct session *s, size_t i, const struct hf_base_file *now, struct err *err)
 {
     return settings_set(s->log, err, "base.%zu=%08" PRIx32 " %" PRIu64 " %" PRIu64 " %" PRIu64
-                        " %s", i, now->sum, now->bytes, now->mtime_ns, now->inode, now->name);
+                        " %" PRIu64 " %s", i, now->sum, now->bytes, now->mtime_ns, now->ctime_ns,
+                        now->inode, now->name);
 }
 
 /* Loads what is kept of the file of this name. 0 if there is none. */
@@ -39,8 +41,9 @@ static int load_file(const struct session *s, const char *name, struct hf_base_f
 
     for (size_t i = 0; !found && (text = settings_get(s->log, "base.%zu", i)); i++) {
         *out = (struct hf_base_file){ .name = "" };
-        found = sscanf(text, "%" SCNx32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %255[^\n]", &out->sum,
-                       &out->bytes, &out->mtime_ns, &out->inode, out->name) == 5 &&
+        found = sscanf(text, "%" SCNx32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                       " %255[^\n]", &out->sum, &out->bytes, &out->mtime_ns, &out->ctime_ns,
+                       &out->inode, out->name) == 6 &&
                 !strcmp(out->name, name);
         free(text);
     }
@@ -65,6 +68,14 @@ int base_folder_store(struct session *s, const char *dir, struct err *err)
 
     free(full);
     return rc;
+}
+
+void base_folder_other(const struct events *events, const struct peft *p, const char *adapter,
+                       const char *base)
+{
+    if (peft_other_base(p))
+        events_notice(events, "%s was trained on another model than the one in %s: the parameters "
+                      "of their layers differ", adapter, base);
 }
 
 int base_folder_refuse(const struct lora_opts *o, const char *base, struct err *err)
@@ -167,6 +178,7 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
 
         rc = hf_base_sum(s->base, i, &now.sum, before, all, &w, err);
         rc = rc ? rc : store_file(s, i, &now, err);
+        hf_base_known(s->base, i, now.sum);
         before += now.bytes;
         sum = crc32c(crc32c(sum, now.name, strlen(now.name)), &now.sum, sizeof now.sum);
     }
@@ -191,8 +203,9 @@ static int open_folder(struct session *s, const char *dir, struct err *err)
         return err_set(err, rc, "%s", why.text);
     if (!rc && s->base && hf_base_files(s->base)->n != count_files(s)) {
         rc = -ESTALE;
-        err_set(&why, rc, "it has %zu files of tensors, and the base had %zu",
-                hf_base_files(s->base)->n, count_files(s));
+        err_set(&why, rc, "its tensors are in %zu file%s, and those of the base were in %zu",
+                hf_base_files(s->base)->n, hf_base_files(s->base)->n == 1 ? "" : "s",
+                count_files(s));
     }
     return rc ? err_set(err, rc == -EINVAL ? -ESTALE : rc, "the base of %.200s cannot be read in "
                         "%.200s (%.300s): put it back as it was, or say with --base HFDIR where "
@@ -214,7 +227,9 @@ static int compare_file(const struct session *s, size_t i, int always, int *move
         differs = "the base had no file of this name";
     else if (now.bytes != kept.bytes)
         differs = "its size differs";
-    else if (!always && hf_base_same(&now, &kept))
+    else
+        hf_base_known(s->base, i, kept.sum);
+    if (!differs && !always && hf_base_same(&now, &kept))
         return 0;
     int rc = differs ? 0 : hf_base_sum(s->base, i, &now.sum, 0, now.bytes, w, err);
     if (rc)
@@ -246,10 +261,11 @@ static int store_place(struct session *s, const char *dir, struct err *err)
     return runlog_end(s->log, rc ? rc : store_bytes(s, err), err);
 }
 
-static int open_as(struct session *s, int always, struct err *err)
+/* keeps: stores another folder than the run's. */
+static int open_as(struct session *s, int always, int keeps, struct err *err)
 {
     char *dir = folder_of(s), *had = settings_get(s->log, "lora.base");
-    int   moved = !dir || !had || strcmp(dir, had), rc = open_folder(s, dir, err);
+    int   other = !dir || !had || strcmp(dir, had), moved = other, rc = open_folder(s, dir, err);
 
     if (!rc) {
         struct watch w = work_begin(s->events, "comparing the files of %s", dir);
@@ -259,16 +275,16 @@ static int open_as(struct session *s, int always, struct err *err)
             rc = compare_file(s, i, always, &moved, &w, err);
         work_end(s->events);
     }
-    if (!rc && moved && !s->read_only)
+    if (!rc && moved && !s->read_only && (keeps || !other))
         rc = store_place(s, dir, err);
     free(dir);
     free(had);
     return rc;
 }
 
-int base_folder_open(struct session *s, struct err *err)
+int base_folder_open(struct session *s, int keeps, struct err *err)
 {
-    return s->run.base_end ? open_as(s, 0, err) : 0;
+    return s->run.base_end ? open_as(s, 0, keeps, err) : 0;
 }
 
 int base_folder_check(struct session *s, struct base_folder_sums *out, struct err *err)
@@ -276,7 +292,7 @@ int base_folder_check(struct session *s, struct base_folder_sums *out, struct er
     *out = (struct base_folder_sums){ 0 };
     if (!s->run.base_end)
         return 0;
-    int rc = open_as(s, 1, err);
+    int rc = open_as(s, 1, 0, err);
     if (!rc)
         *out = (struct base_folder_sums){ s->run.base->n, all_bytes(s) };
     return rc;

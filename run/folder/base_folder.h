@@ -2,11 +2,17 @@
  * the run keeps of its files, and whether they are still the same. Calls return 0 or -errno. */
 #pragma once
 
+#include "model/file/peft.h"
 #include "run/folder/session.h"
 
 /* Stores the folder of the model that adapters belong to, in place or not. An exported adapter
  * names it. NULL: the model is no folder's. */
 int base_folder_store(struct session *s, const char *dir, struct err *err);
+
+/* Says in a notice if an adapter's folder was trained on another base than that in the folder
+ * `base`, with which it was opened. */
+void base_folder_other(const struct events *events, const struct peft *p, const char *adapter,
+                       const char *base);
 
 /* Refuses --base-in-place for a new run that does not begin with a folder. base: that of the model;
  * NULL: there is none. */
@@ -30,8 +36,9 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
 
 /* Of a run whose parameters are read: opens the base where it is, or in s->base_dir if that is
  * given. A file of the same size, time and inode is taken as it is; of any other the checksum is
- * computed. -ESTALE: a file is another one, and the sentence names it. */
-int base_folder_open(struct session *s, struct err *err);
+ * computed. keeps: the run goes on, and from now on its base is in that folder. -ESTALE: a file is
+ * another one, and the sentence names it. */
+int base_folder_open(struct session *s, int keeps, struct err *err);
 
 /* Opens the base and computes all checksums. */
 struct base_folder_sums { size_t files; uint64_t bytes; };

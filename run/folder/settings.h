@@ -14,6 +14,7 @@
  *     option.NAME       every row of train_opts, as text for opt_set
  *     given.NAME        the inputs of the run, as its user gave them (newrun.h)
  *     lora.base         the folder of the model that adapters belong to
+ *     lora.sum          a checksum of values of its layers (base_sum in adapted.h)
  *     base.N            file N of a base in place (base_folder.h): its checksum, size, time of the
  *                       last change, inode, name
  *     base.sum          checksum of these checksums and names, the same on all ranks

@@ -50,6 +50,8 @@ static int open_hf(struct model_folder *r, const char *path, const char *base, s
     if (adapter && ((rc = peft_config(&r->run.config, path, err)) ||
                     (rc = open_adapter(r, path, hf_model(r->hf)->n_labels, err))))
         return rc;
+    if (adapter)
+        base_folder_other(r->events, r->adapter, path, r->base);
     return session_config(&r->run, err);
 }
 
@@ -195,7 +197,7 @@ static int open_run(struct model_folder *r, const char *path, const char *base_d
                       r->step);
     if (disk)
         r->run.run.disk = disk;
-    if ((rc = base_folder_open(&r->run, err)))
+    if ((rc = base_folder_open(&r->run, 0, err)))
         return rc;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
     rc = rc ? rc : open_masters(r, err);

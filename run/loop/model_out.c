@@ -15,10 +15,12 @@ static int write_folder(struct hf_export *x, struct session *s, const char *dir,
 {
     struct unadapted bare = { &s->config, x->source };
     char            *base = settings_get(s->log, "lora.base");
+    char            *sum = settings_get(s->log, "lora.sum");
     int              adapted = s->config.lora.rank > 0, rc = 0;
 
     if (adapted) {
         x->base = base ? base : "";
+        x->base_sum = sum;
         rc = hf_export_into(dir, x, err);
         x->base = NULL;
         x->config = lora_base(&s->config);
@@ -27,6 +29,7 @@ static int write_folder(struct hf_export *x, struct session *s, const char *dir,
     if (!rc && !(adapted && adapter))
         rc = hf_export_into(dir, x, err);
     free(base);
+    free(sum);
     return rc;
 }
 

@@ -379,13 +379,13 @@ int job_run_stop(struct session *s, enum job_stop own, uint64_t *readers, struct
 
 int job_run_in_time(struct comm *comm, int rc, struct err *err)
 {
-    int32_t *all, own = rc == -ETIME;
+    int32_t *all, own = rc && err->in_time;
 
     if (!comm || (rc && !own))
         return rc;
     if (!(all = calloc(comm->size, sizeof *all)))
         return err_set(err, -ENOMEM, "out of memory");
-    int failed = comm_share(comm, &own, sizeof own, all, own ? NULL : err), any = 0;
+    int failed = comm_share(comm, &own, sizeof own, all, err), any = 0;
 
     for (size_t i = 0; i < comm->size; i++)
         any |= all[i];

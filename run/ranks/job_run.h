@@ -56,8 +56,8 @@ int  job_run_frames(struct session *s, struct err *err);
  * open, the same data. Otherwise misuse; the sentence names the first difference from rank 0. */
 int  job_run_alike(struct session *s, struct err *err);
 
-/* The result of a part of a run's making that may end by a rank's time limit, rc: -ETIME if it does
- * so on any rank. All ranks call this, unless they fail. */
+/* rc: the result of a part of a run's making that a rank's time limit may end (err_time). Then it
+ * ends so on all ranks. All ranks call this, unless they fail. */
 int  job_run_in_time(struct comm *comm, int rc, struct err *err);
 
 /* Check before the first step that all ranks are alike (job_run_alike) and continue at the same

@@ -34,7 +34,7 @@ int corpus_check_text(const char *path, const struct corpus_opts *o, struct err 
 int corpus_reads_input(const struct corpus_opts *o);
 
 /* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... What a killed
- * process left of the same texts is gone on with (tokenise.h). -ETIME: the time limit (s->o) is
+ * process left of the same texts is gone on with (tokenise.h). err_time: the time limit (s->o) is
  * over in the middle. After that, and after a stop, what is done stays; after another failure these
  * files are gone. The caller forgets the settings. */
 int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err);

@@ -29,7 +29,7 @@ struct source {
     struct chat_source *chat;        // only of conversations
     int                 paired;      // they are pairs of answers
     // a classifier's
-    struct task_labels     labels;
+    struct task_labels  labels;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
     uint64_t            rows, epoch_steps;
     struct row_sources  sources;
@@ -192,8 +192,8 @@ void source_told_free(struct training_source *all, size_t n)
 int source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err)
 {
     struct task_labels of = { 0 };
-    int             rc = settings_has(s->log, "task") ? task_labels_load(&of, s, err) : 0;
-    int             metric = of.task.n_metrics > 0;
+    int                rc = settings_has(s->log, "task") ? task_labels_load(&of, s, err) : 0;
+    int                metric = of.task.n_metrics > 0;
 
     snprintf(name, size, "%s", metric ? metric_names[of.task.metric[0]] : "loss");
     *larger = metric && metric_larger_better(of.task.metric[0]);

@@ -36,7 +36,7 @@ struct tokenise_files {
     int                remembers; // with goes_on: a complete file that was made so is not made anew
     const char        *place;     // in sentences, where what is left stands; NULL: the file's name
     uint64_t           time_limit; // seconds of this process until it ends so that another one goes
-                                   // on: -ETIME; 0: none
+                                   // on (err_time); 0: none
     const struct output *checked, *split_checked; // (output.h) checked again before the files get
                                                   // their names; or NULL
     uint64_t           count, split_count; // out: tokens written into `out` and `split_out`

@@ -67,6 +67,7 @@ struct tokenise {
     struct block           block[BLOCKS];
     struct state           state; // of the last block whose end is a place to go on from
     int                    further; // this process has come further than the place it began at
+    int                    late;    // and ends, so that another process goes on
     uint64_t               saved_ns, save_ns, block_ns; // the last save; how long that one, and the
                                                         // last block, took
     int                    other; // an unfinished file is there, of something else
@@ -341,36 +342,36 @@ static const char *place(const struct tokenise *t)
     return t->of->place ? t->of->place : t->out[0].ids.f.temp;
 }
 
-/* After Ctrl-C (why: -EINTR), or when the time is up (-ETIME): what is there stays for the next
- * time. */
-static int leave(struct tokenise *t, int why, struct err *err)
+/* After Ctrl-C, and when the time is up: what is there stays for the next time. */
+static int leave(struct tokenise *t, int rc, struct err *err)
 {
     uint64_t   count = t->state.count[0] + t->state.count[1];
     struct err failed;
     char       limit[32];
-    int        rc;
+    int        unsaved;
 
     if (!saves(t) || !count)
-        return why;
-    if ((rc = save(t, &failed))) {
-        *err = failed;
         return rc;
+    if ((unsaved = save(t, &failed))) {
+        *err = failed;
+        return unsaved;
     }
-    if (why == -ETIME)
-        err_time(err, "stopped, since --time-limit %s is over; the same command goes on behind the "
-                 "%" PRIu64 " tokens in %s",
-                 opt_time_text(limit, sizeof limit, (double)t->of->time_limit), count, place(t));
+    if (t->late)
+        rc = err_time(err, "stopped, since --time-limit %s is over; the same command goes on "
+                      "behind the %" PRIu64 " tokens in %s",
+                      opt_time_text(limit, sizeof limit, (double)t->of->time_limit), count,
+                      place(t));
     else
         err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
                     count, place(t));
     for (int s = 0; s < t->sides; s++)
         tokens_writer_keep(&t->out[s]);
-    return why;
+    return rc;
 }
 
 /* Whether the next block, and a save behind it, would not end in time. Each process comes further
  * before it ends. */
-static int look_at_time(const struct tokenise *t, struct err *err)
+static int look_at_time(struct tokenise *t, struct err *err)
 {
     double needs = (double)(t->block_ns + t->save_ns) / 1e9;
     char   limit[32];
@@ -381,7 +382,8 @@ static int look_at_time(const struct tokenise *t, struct err *err)
         return err_set(err, -EINTR, "--time-limit %s is over, and nothing is kept of the tokens of "
                        "standard input: give more time, or a file",
                        opt_time_text(limit, sizeof limit, (double)t->of->time_limit));
-    return t->further ? -ETIME : 0;
+    t->late = t->further && t->state.count[0] + t->state.count[1];
+    return 0;
 }
 
 /* Opens what a killed process left, at the place that it saved last. Returns 1, or 0 if there is
@@ -403,7 +405,7 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
     if (rc > 0) {
         int went = text_files_go(t->files, &t->state.place, t->events, err);
 
-        if (went == -EINTR && err->stopped)
+        if (err_goes_on(went, err))
             return leave(t, went, err);
         return went ? went : 1;
     }
@@ -417,7 +419,7 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
 static int out_done(struct tokenise *t, const char *const *paths, struct err *err)
 {
     struct tokenise_files *f = t->of;
-    struct tokenise_done   d = { .key = key_of(t) };
+    struct tokenise_done   d = { .key = saves(t) ? key_of(t) : 0 };
     int                    rc = tokenise_done_find(&d, paths, &t->other, err);
 
     if (rc <= 0)
@@ -482,7 +484,7 @@ static int work(struct tokenise *t, struct err *err)
     int           rc = watch_look(&w, text_files_done(t->files), total, err), end = 0;
 
     read_block(t, b);
-    while (!rc && !end) {
+    while (!rc && !end && !t->late) {
         uint64_t begun = clock_ns();
 
         rc = work_block(t, before, b, next, err);
@@ -499,7 +501,7 @@ static int work(struct tokenise *t, struct err *err)
     }
     rc = rc ? rc : write_block(t, before, err);
     work_end(t->events);
-    return (rc == -EINTR && err->stopped) || rc == -ETIME ? leave(t, rc, err) : rc;
+    return (!rc && t->late) || err_goes_on(rc, err) ? leave(t, rc, err) : rc;
 }
 
 static int tokenizers_open(struct tokenise *t, struct err *err)
@@ -531,7 +533,7 @@ static int commit(struct tokenise *t, struct err *err)
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
     for (int s = 0; s < t->sides && !rc; s++)
         rc = tokens_writer_flush(&t->out[s], err);
-    if (!rc && f->remembers && saves(t))
+    if (!rc && f->remembers)
         rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
                                                         .vocab = tokenizer_vocab(f->tok),
                                                         .count = { f->count, f->split_count } },
@@ -558,7 +560,7 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     int rc = tokenizers_open(t, err);
 
     rc = rc ? rc : text_files_open(&t->files, &of, events, err);
-    if (!rc && f->remembers && saves(t))
+    if (!rc && f->remembers)
         rc = out_done(t, paths, err);
     rc = rc ? rc : out_open(t, paths, err);
     rc = rc ? rc : work(t, err);

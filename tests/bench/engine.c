@@ -3,8 +3,9 @@
  * kernels/product/block_form.h) by turns, and with oneDNN, and prints GFLOP/s of a step's products,
  * by group. Without an argument operands are bf16.
  *
- *     engine [bf16|fp32] [THREADS] [ROUNDS] [MIXED: cuts by chance] */
+ *     engine [bf16|fp32] [THREADS] [ROUNDS] */
 #include <omp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,87 +76,41 @@ static struct block_form idle;
 
 static void nothing(const struct block *b) { (void)b; }
 
-/* One cut changed at a time. */
-static void variants_make(const struct block_form *form)
+static void cut_vary(const struct block_form *form, const char *what, size_t at, const size_t *to,
+                     size_t n)
 {
-    static const size_t tasks[][2] = { { 64, 64 }, { 128, 128 }, { 128, 256 }, { 256, 256 } };
-    static const size_t lanes[] = { 32, 96, 128, 192 }, wholes[] = { 1, 2, 8 };
-    static const size_t wides[][3] = { { 0, 0, 0 }, { 32, 384, 256 }, { 32, 768, 384 },
-                                       { 32, 768, 768 }, { 64, 768, 384 }, { 64, 768, 768 },
-                                       { 64, 3072, 256 }, { 64, 3072, 384 }, { 64, 3072, 768 },
-                                       { 96, 768, 256 }, { 128, 768, 192 }, { 128, 768, 384 },
-                                       { 128, 384, 384 }, { 128, 3072, 384 }, { 256, 768, 192 } };
-    static const size_t depths[] = { 192, 384 }, turns[] = { 1, 2, 4, 6 };
-    static const size_t owns[] = { 1, 2, 3, 1 << 20 }, aheads[] = { 0, 32, 64 };
-    struct cuts base = form->cuts, c;
-    char        name[48];
+    char name[48];
 
-    variant("as is", form, base, 0);
-    variant("as is, 4 KiB pages", form, base, 1);
-    idle = *form;
-    idle.multiply = nothing;
-    variant("packing and results only", &idle, base, 0);
-    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
-        c = base, c.rows = tasks[i][0], c.cols = tasks[i][1];
-        snprintf(name, sizeof name, "tasks %zu x %zu", c.rows, c.cols);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof wides / sizeof *wides && form->tiled; i++) {
-        c = base, c.tall = wides[i][0], c.wide = wides[i][1], c.least_wide = wides[i][2];
-        snprintf(name, sizeof name, "own A %zu x %zu >= %zu", c.tall, c.wide, c.least_wide);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        c = base, c.depth = depths[i];
-        snprintf(name, sizeof name, "depth %zu", c.depth);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
-        c = base, c.lanes = lanes[i];
-        snprintf(name, sizeof name, "lanes %zu", c.lanes);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
-        c = base, c.whole = wholes[i] << 20;
-        snprintf(name, sizeof name, "panels of %zu Mi words", wholes[i]);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
-        c = base, c.turns = turns[i];
-        snprintf(name, sizeof name, "turns %zu", c.turns);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof owns / sizeof *owns; i++) {
-        c = base, c.own = owns[i];
-        snprintf(name, sizeof name, "own %zu", c.own);
-        variant(name, form, c, 0);
-    }
-    for (size_t i = 0; i < sizeof aheads / sizeof *aheads && form->tiled; i++) {
-        c = base, c.ahead = aheads[i];
-        snprintf(name, sizeof name, "ahead %zu", c.ahead);
+    for (size_t i = 0; i < n; i++) {
+        struct cuts c = form->cuts;
+
+        memcpy((char *)&c + at, &to[i], sizeof to[i]);
+        snprintf(name, sizeof name, "%s %zu", what, to[i]);
         variant(name, form, c, 0);
     }
 }
 
-/* Several at a time, by chance. */
-static void variants_mix(const struct block_form *form, int n)
+#define VARY(cut, ...) cut_vary(form, #cut, offsetof(struct cuts, cut), (size_t[]){ __VA_ARGS__ }, \
+                                sizeof (size_t[]){ __VA_ARGS__ } / sizeof(size_t))
+
+/* One cut changed at a time. */
+static void variants_make(const struct block_form *form)
 {
-    static const size_t rows[] = { 32, 64, 96, 128, 192, 256, 384, 512 };
-    static const size_t depths[] = { 96, 128, 192, 256, 384, 512, 768, 1536 };
-    static const size_t aheads[] = { 0, 16, 16, 32 }, owns[] = { 1, 2, 3, 6, 1 << 20, 1 << 20 };
-    char                name[48];
-
-    srand(1);
-    for (int i = 0; i < n; i++) {
-        struct cuts c = form->cuts;
-
-        c.rows = rows[rand() % 8], c.cols = rows[rand() % 8], c.depth = depths[rand() % 8];
-        c.ahead = form->tiled ? aheads[rand() % 4] : 0;
-        c.turns = 1 + (size_t)rand() % 4, c.own = owns[rand() % 6];
-        snprintf(name, sizeof name, "%zu x %zu d%zu a%zu t%zu o%zu", c.rows, c.cols, c.depth,
-                 c.ahead, c.turns, c.own > 99 ? 99 : c.own);
-        variant(name, form, c, 0);
-    }
+    variant("as is", form, form->cuts, 0);
+    variant("as is, 4 KiB pages", form, form->cuts, 1);
+    idle = *form;
+    idle.multiply = nothing;
+    variant("packing and results only", &idle, form->cuts, 0);
+    VARY(lanes, 32, 128, 256);
+    VARY(tall, 32, 96, 128, 256);
+    VARY(wide, 192, 384, 1536);
+    VARY(rows, 64, 256);
+    VARY(cols, 96, 384);
+    VARY(depth, 128, 192, 256, 384, 512);
+    VARY(turns, 1, 3, 4);
+    VARY(whole, 1 << 20, 16 << 20);
+    if (form->tiled)
+        VARY(ahead, 0, 32);
 }
 
 /* ---- measuring ---- */
@@ -324,7 +279,7 @@ int main(int argc, char **argv)
 {
     enum dtype dt = argc > 1 && !strcmp(argv[1], "fp32") ? DT_F32 : DT_BF16;
     int threads = argc > 2 ? atoi(argv[2]) : omp_get_max_threads();
-    int rounds = argc > 3 ? atoi(argv[3]) : 5, mixed = argc > 4 ? atoi(argv[4]) : 0;
+    int rounds = argc > 3 ? atoi(argv[3]) : 5;
     const struct block_form *form = block_form_of(dt);
     struct matmul_shape      shapes[KINDS];
     struct matmul           *onednn = NULL;
@@ -338,7 +293,6 @@ int main(int argc, char **argv)
     }
     omp_set_num_threads(threads);
     variants_make(form);
-    variants_mix(form, mixed);
     if (matmul_open(&onednn, MATMUL_ONEDNN, shapes, KINDS, threads, &why)) {
         printf("no oneDNN: %s\n", why.text);
     } else {

@@ -141,13 +141,16 @@ works "a run with a base of its own" pretrain --run "$tmp/r" --init "$base" $ada
 on="pretrain --resume $tmp/r --quiet --steps"
 touch "$base/model.safetensors"
 works "a file that was touched has the same checksum" $on 4
-cp "$base/model.safetensors" "$tmp/good"
-turn "$base/model.safetensors" $(($(stat -c %s "$base/model.safetensors") - 5))
+cp -p "$base/model.safetensors" "$tmp/good"
+spoil() { # one bit of its contents, and nothing that a file's size and time say
+    turn "$base/model.safetensors" $(($(stat -c %s "$base/model.safetensors") - 5))
+    touch -r "$tmp/good" "$base/model.safetensors"
+}
+spoil
 refuses 1 "$base/model.safetensors is not the file with which $tmp/r was made: its checksum differs" $on 5
 refuses 1 "its checksum differs" export "$tmp/r" "$tmp/none"
 run check "$tmp/r"
 result "$([ "$got" = 1 ] && grep -q "$base/model.safetensors is not the file" "$tmp/err"; echo $?)" "check finds it"
-touch -r "$tmp/good" "$base/model.safetensors"
 cp -p "$tmp/good" "$base/model.safetensors"
 works "the file is back" $on 5
 truncate -s -4096 "$base/model.safetensors"
@@ -157,22 +160,24 @@ mv "$base" "$tmp/elsewhere"
 refuses 1 "say with --base HFDIR where it is" $on 6
 refuses 1 "say with --base HFDIR where it is" eval "$tmp/r" --data "$text" --seq 16
 refuses 1 "say with --base HFDIR where it is" $on 6 --base "$tmp/none"
+refuses 1 "say with --base HFDIR where it is" export "$tmp/r" "$tmp/export" --base "$tmp/none"
 works "it moved: --base says where" $on 6 --base "$tmp/elsewhere"
 works "  which is known from then on" $on 7
 mv "$tmp/elsewhere" "$tmp/again"
 works "eval takes --base, too" eval "$tmp/r" --data "$text" --seq 16 --base "$tmp/again"
+refuses 1 "cannot be read in $tmp/elsewhere" eval "$tmp/r" --data "$text" --seq 16
 mv "$tmp/again" "$base"
 works "and check" check "$tmp/r" --base "$base"
 works "and export" export "$tmp/r" "$tmp/r-hf" --base "$base"
 refuses 1 "it has a model of other sizes" $on 8 --base "$tmp/llama"
-works "the run stands" $on 8
+works "the run stands" $on 8 --base "$base"
 
 # a base that changes during a training
 if [ -n "$shim" ]; then
     for mode in su mem; do
         rm -rf "$tmp/r"
         run pretrain --run "$tmp/r" --init "$base" $adapted $here --mode $mode --steps 2 --schedule-steps 12
-        for hurt in touch "truncate -s -9000"; do
+        for hurt in touch "truncate -s -9000" spoil; do
             held "pwrite:/r/run.db-wal:30" pretrain --resume "$tmp/r" --steps 12 --quiet
             result $? "a training in $mode is under way"
             $hurt "$base/model.safetensors"
@@ -183,10 +188,23 @@ if [ -n "$shim" ]; then
                 [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "  and a sentence"
             cp "$tmp/good" "$base/model.safetensors"
         done
-        works "  the run goes on" pretrain --resume "$tmp/r" --steps 12 --quiet
+        held "pwrite:/r/run.db-wal:30" pretrain --resume "$tmp/r" --steps 12 --quiet
+        chmod g+w "$base/model.safetensors"
+        rm -f "$tmp/held"
+        wait $pid
+        same 0 $? "  the run goes on, also if the file gets another mode"
         run pretrain --run "$tmp/r2" --init "$base" $adapted --mode base --steps 12
         same "$(exported "$tmp/r2")" "$(exported "$tmp/r")" "  to the same bits"
         rm -rf "$tmp/r2"
+    done
+    for to in none none.gguf; do
+        held "$([ $to = none ] && echo mkdir || echo open):/none:1" export "$tmp/r" "$tmp/$to"
+        result $? "an export begins"
+        touch "$base/model.safetensors"
+        rm -f "$tmp/held"
+        wait $pid
+        same "1 $base/model.safetensors is a file of the base, and was changed" "$? $(sed 's/^siTrain export: //; s/ while .*//' "$tmp/err")" "  a file changes: it fails"
+        result "$(ls -d "$tmp/none"* >"$tmp/out" 2>&1; [ $? != 0 ]; echo $?)" "  and leaves nothing"
     done
 else
     skip "a base that changes during a training" "no library that holds it"

@@ -118,6 +118,16 @@ same "$whole" "$(loss_of "$tmp/on2")" "  the same model"
 same "$whole" "$(loss_of "$tmp/adapter" --base "$tmp/moved")" "eval takes it, too"
 mv "$tmp/moved" "$tmp/hf"
 
+# another model of the same sizes as its base, and the same model in another format
+run export "$tmp/hf" "$tmp/rounded" --dtype bf16
+for base in merged rounded; do
+    run eval "$tmp/adapter" --data "$text" --seq 16 --base "$tmp/$base"
+    cp "$tmp/err" "$tmp/notices"
+    works "pretrain on the base $base" pretrain --run "$tmp/on-$base" $on --mode mem --base "$tmp/$base"
+    same "$([ $base = rounded ] && echo 0 || echo 2)" \
+        "$(cat "$tmp/err" "$tmp/notices" | grep -c "$tmp/adapter was trained on another model than the one in $tmp/$base")" "  it is said where that is another model"
+done
+
 # what a folder of somebody's may hold
 plain_adapter() { # FOLDER RANK VALUE: of GPT-2's c_fc in both layers, with this value as the last of each B
     python3 -c '

@@ -63,4 +63,18 @@ blocks data.md 3
 "$bin" report weighted >"$tmp/out"
 result "$([ -f more-hf/tokenizer.json ] && grep -q '^Sources' "$tmp/out"; echo $?)" "the best model is exported, and the report has the sources"
 
+
+# docs/tutorial.md, section 8: what examples/chat.sh leaves, on a tiny model and few conversations.
+mkdir tutorial
+ln -s "$bin" tutorial/siTrain
+cp -r "$MODELS/llama" tutorial/gpt2
+cp chat.jsonl chat-dev.jsonl tutorial/
+sed -n "/<<'TEMPLATE'/,/^TEMPLATE/p" "$examples/chat.sh" | sed '1d; $d' >tutorial/turns.jinja
+awk '/^## / { inside = /^## 8\./; next } inside && (more || /^\$ /) { more = /\\$/; sub(/^\$ /, ""); print }' "$docs/tutorial.md" >block
+same 3 "$(grep -c '\./siTrain' block)" "docs/tutorial.md has the commands of section 8"
+(cd tutorial && sh -e ../block) >"$tmp/out" 2>"$tmp/err"
+result $? "  which run"
+grep -aqF 'message.role | title' tutorial/adapted.gguf
+result $? "  and leave a file with the template"
+
 done_testing

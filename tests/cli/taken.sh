@@ -360,4 +360,33 @@ done
 works "and it goes on" pretrain --resume "$tmp/at" --steps 1 --quiet
 result "$([ ! -e "$tmp/at/run.db-wal" ]; echo $?)" "which leaves no log"
 
+# ---- a model that is written over in place while it is read: what was read before and after are of two models
+
+if [ -n "$shim" ]; then
+    works "a model in a folder" export "$tmp/dev" "$tmp/model" --last
+    works "and in a GGUF file" export "$tmp/dev" "$tmp/model.gguf" --last
+    for from in model/model.safetensors model.gguf; do
+        for how in none written grown removed; do
+            rm -rf "$tmp/from" "$tmp/from.gguf" "$tmp/copy"
+            cp -r "$tmp/model" "$tmp/from" && cp "$tmp/model.gguf" "$tmp/from.gguf"
+            file=$tmp/from${from#model} # of the folder, or the file itself
+            case $from in model/*) at=$tmp/from ;; *) at=$file ;; esac
+            held "mkdir:/copy.new-:1" export "$at" "$tmp/copy"
+            case $how in
+            written) head -c "$(stat -c %s "$file")" /dev/zero >"$tmp/zeros" && cat "$tmp/zeros" >"$file" ;;
+            grown) echo x >>"$file" ;;
+            removed) rm "$file" ;;
+            esac
+            rm -f "$tmp/held"
+            wait $pid
+            got=$?
+            case $how-$from in
+            none-* | removed-*.safetensors) result "$([ $got = 0 ] && "$bin" check "$tmp/copy" --quiet; echo $?)" "export of $from ($how)" ;;
+            *) result "$([ $got != 0 ] && [ $got -le 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && [ ! -e "$tmp/copy" ]; echo $?)" "export refuses $from ($how)" ;;
+            esac
+            [ $how != grown ] || result "$(grep -q "$file was changed while it was read" "$tmp/err"; echo $?)" "  and says so"
+        done
+    done
+fi
+
 done_testing

@@ -67,7 +67,8 @@ static void seed_of(unsigned which, size_t labels, const char *words)
 {
     struct model_config g = base_of(which);
     struct arch_lora    lora = { .rank = 2, .alpha = 4 };
-    struct hf_export    x = { .dtype = ST_F32, .source = { .read = zeros }, .base = "." };
+    struct hf_export    x = { .dtype = ST_F32, .source = { .read = zeros }, .base = ".",
+                                 .base_sum = labels ? "0123cdef" : NULL };
     struct fuzz_out     out = { 0 };
     uint8_t            *p;
     size_t              n;
