@@ -233,7 +233,7 @@ static void names_list(const struct chat_template *t, char *out, size_t size)
 {
     size_t n = 0;
 
-    snprintf(out, size, "none");
+    snprintf(out, size, "none (examples/chat.sh writes one)");
     for (size_t i = 0; i < t->n && n + 80 < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%.60s", n ? ", " : "", t->list[i].name);
 }

@@ -140,6 +140,8 @@ static int check_source(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char                 *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
+    if (t->task && !task_find(t->task))
+        return opt_words_refuse("task", t->task, tune_task_word, err);
     if (chat && !strcmp(chat, "group-by-length")) // as run_glue.py takes it
         events_notice(say_events_of_job(), "--group-by-length has no effect on labelled rows: they "
                       "are shuffled, and a batch is padded to its longest row");
@@ -192,7 +194,7 @@ static int find_task(struct material *m, struct err *err)
     if (!rc && m->task && m->task->n_labels == 1 && m->o->train.label_smoothing > 0)
         rc = err_misuse(err, "--label-smoothing is for words and classes, and a regressor has "
                         "neither: leave it out");
-    return rc || m->task ? rc : opt_words_refuse("task", t->task, tune_task_word, err);
+    return rc;
 }
 
 /* The tokenizer must be the model's. */

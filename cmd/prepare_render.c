@@ -66,7 +66,8 @@ static int render_turns(const struct renderer *r, const struct chat_row *row,
 
     if (!r->chat)
         return err_misuse(err, "%s:%zu: a conversation needs a chat template, and %s has none: "
-                          "--chat-template FILE gives one", row->path, row->line, r->o->init);
+                          "--chat-template FILE gives one (examples/chat.sh writes one)", row->path,
+                          row->line, r->o->init);
     int rc = chat_template_render(r->chat, &how, &out, &kept, &why);
 
     if (rc) {

@@ -99,7 +99,7 @@ int opt_words_refuse(const char *name, const char *text, opt_words *words, struc
     opt_words_join(known, sizeof known, words, ", ", " or ");
     if (near)
         return err_misuse(err, "--%s %s: expected %s (did you mean %s?)", name, text, known, near);
-    return err_misuse(err, "--%s %s is not in this version; use %s", name, text, known);
+    return err_misuse(err, "--%s %s: expected %s", name, text, known);
 }
 
 int opt_name_is(const char *name, const char *typed, size_t n)

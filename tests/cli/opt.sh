@@ -52,7 +52,7 @@ refuse "--device was given more than 1024 times" $(seq -f '--device ./x%.0f' 102
 refuse "--steps was given twice" --steps 1 --steps 2
 refuse "--quiet takes no value" --quiet=1
 refuse "expected mem, base, su, su+o or su+o+c (did you mean su?)" --mode sux
-refuse "--csd cuda is not in this version; use emu, null, xrt or opencl" --csd cuda
+refuse "--csd cuda: expected emu, null, xrt or opencl" --csd cuda
 refuse "--lr nan: expected a number" --lr nan
 refuse "--lr -1: expected a number from 0 to 1e+30" --lr -1
 refuse "--beta1 1: expected a number from 0 to 0.9999999" --beta1 1
@@ -197,6 +197,7 @@ refuse_finetune "--lr x: expected a number from 0 to 1e+30 (--learning_rate is -
 refuse_finetune "--warmup 150%: expected a number of steps" --warmup_ratio 1.5
 refuse_finetune "--epochs 2.5: expected a whole number" --num_train_epochs 2.5
 refuse_finetune "--lr_scheduler_type polynomial is not in this version; use linear" --lr_scheduler_type polynomial
+refuse_finetune "--task sft: expected cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, chat or dpo" --run none --task sft --packing --train-file x
 refuse_finetune "--optim lion_32bit is not in this version; use adamw_torch" --optim lion_32bit
 refuse_finetune "write --optimizer sgd --beta1 0" --optim sgd
 refuse_finetune "--dataset_name imdb: nothing is downloaded; give --data DIR" --dataset_name imdb
@@ -232,7 +233,7 @@ expect 2 err "RUN is missing" report
 expect 2 err "--config is about one run; name one" report "$tmp" extra --config
 expect 2 err "is not a run: there is no" report "$tmp"
 expect 2 err "--html needs a value" report "$tmp" --html
-expect 2 err "use steps, times, curve" report "$tmp" --sql nothing
+expect 2 err "expected steps, times, curve" report "$tmp" --sql nothing
 expect 2 err "exclude each other" report "$tmp" --json --csv
 echo hello >"$tmp/run.db"
 expect 2 err "$tmp/run.db is not a SQLite database" report "$tmp"
