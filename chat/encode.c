@@ -218,7 +218,7 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
 
     if (!e->chat)
         return err_misuse(err, "%s:%zu: a conversation needs a chat template, and the model's "
-                          "folder has none: give one with --chat-template", row->path, row->line);
+                          "folder has none: --chat-template FILE gives one", row->path, row->line);
     for (size_t i = 0; i < json_array_size(turns->messages); i++)
         if (!strcmp(json_str(json_array_get(turns->messages, i), "role"), "assistant"))
             m.last = i;

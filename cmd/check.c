@@ -173,7 +173,6 @@ static int check_base(struct check *c, struct err *err)
     c->s.base_dir = c->o->base;
     int rc = base_folder_check(&c->s, &sums, err);
 
-    c->states_lost |= rc == -ESTALE || rc == -ENOENT;
     if (!rc && sums.files)
         check_line(c, "base", sums.bytes, "%zu file%s of the model, in place", sums.files,
                    sums.files > 1 ? "s" : "");
@@ -454,7 +453,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = check_run(&c, err);
     else if (peft_is_folder(o->what) || hf_is_folder(o->what))
         rc = check_folder(&c, err);
-    else if (!(rc = hf_refuse_other(o->what, err)))
+    else if (!(rc = runlog_refuse_begun(o->what, err)) && !(rc = hf_refuse_other(o->what, err)))
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json) nor an adapter's (with adapter_config.json)", o->what);
     if (!rc)

@@ -104,19 +104,20 @@ static int print_completion(const char *shell)
 
 static int run_command(int argc, char **argv)
 {
-    char        names[256];
-    size_t      n = 0;
+    char        names[256], all[256];
+    size_t      n = 0, m = 0;
 
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (!strcmp(argv[0], commands[i]->name))
             return command_run(commands[i], argc, argv);
         n += (size_t)snprintf(names + n, sizeof names - n, "%s ", commands[i]->name);
+        m += (size_t)snprintf(all + m, sizeof all - m, "%s%s", i ? ", " : "", commands[i]->name);
     }
     const char *near = opt_nearest(argv[0], names);
     if (near)
         say_line(stderr, "siTrain: there is no command %s; did you mean %s?", argv[0], near);
     else
-        say_line(stderr, "siTrain: %s is not in this version; siTrain --help lists them", argv[0]);
+        say_line(stderr, "siTrain: there is no command %s; the commands are %s", argv[0], all);
     return 2;
 }
 

@@ -34,10 +34,11 @@ static void say_time(const struct session *s, const struct training_end *end)
                  "limit of another rank; go on with: %s", end->step, end->steps,
                  session_resume_line(line, s));
     else
-        say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ": the next step "
+        say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 ": the next step%s "
                  "would take %s %s, and not end within --time-limit %s; go on with: %s "
                  "--time-limit %" PRIu64 "s", end->step, end->steps,
-                 below ? "less than" : "about", text + below,
+                 end->evaluates ? " and its evaluation" : "", below ? "less than" : "about",
+                 text + below,
                  opt_time_text(limit, sizeof limit, end->ending.limit),
                  session_resume_line(line, s), s->o.time_limit);
 }

@@ -167,8 +167,8 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_training(&s, n, &acts, err);
     else if (!rc)
         rc = check_room(&s, n, err);
-    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears, but "
-                      "for tokens that it can use", n->dir);
+    events_kill_costs(n->events, "leaves %s incomplete; the same command then begins anew, or "
+                      "goes on behind the tokens that were kept", n->dir);
     if (!rc && !(rc = job_run_id(&s, err)) &&
         !(rc = creation_claim(&place, &s, n->dir, n->corpus != NULL, err)) &&
         !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {

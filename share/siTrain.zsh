@@ -96,7 +96,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -207,7 +207,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -272,7 +272,7 @@ _siTrain() {
             '--batch=[Number of rows computed together]:N: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
@@ -301,7 +301,7 @@ _siTrain() {
             '--batch=[Number of rows computed together]:N: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
@@ -383,7 +383,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -516,7 +516,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
@@ -652,7 +652,7 @@ _siTrain() {
             '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
-            '--blas=[Library of matrix products]:blas:(auto openblas onednn sitrain)' \
+            '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \

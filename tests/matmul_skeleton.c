@@ -7,7 +7,8 @@
  * matmul_open (kernels/product/matmul.c). Link its library in the Makefile; if it is missing,
  * matmul_has (kernels/product/matmul.c) must say so. Let tests/test_matmul.c run all its forms and
  * formats, in odd sizes against doubles, and its bits in a second object. Add a row for each of its
- * formats to bench/bench_products.c. HELP_BLAS (run/folder/train_opts.c) says when it is chosen. */
+ * formats to bench/bench_products.c. OPT_BLAS_ROW (run/folder/machine_rows.h) says when it is
+ * chosen. */
 #include "kernels/product/matmul_engine.h"
 
 #include "data/base/round.h"

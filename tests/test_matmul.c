@@ -249,6 +249,7 @@ static void test_words(void **unused)
     assert_int_equal(engine_of("auto"), MATMUL_AUTO);
     assert_int_equal(engine_of("openblas"), MATMUL_OPENBLAS);
     assert_int_equal(engine_of("onednn"), MATMUL_ONEDNN);
+    assert_int_equal(engine_of("sitrain"), MATMUL_SITRAIN);
     assert_int_equal(engine_of("mkl"), -1);
     assert_string_equal(matmul_engine_name(MATMUL_ONEDNN), "onednn");
     assert_int_equal(matmul_open(&mm, MATMUL_OPENBLAS, &s, 1, 1, &why), 0);

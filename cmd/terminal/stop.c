@@ -119,6 +119,7 @@ void stop_catch(void)
     terminal = job_terminal(STDERR_FILENO);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGUSR1, &a, NULL); // a batch system's warning, such as sbatch --signal=USR1@120
     if (!sigaction(SIGHUP, NULL, &was) && was.sa_handler != SIG_IGN) // nohup ignores it
         sigaction(SIGHUP, &a, NULL);
 }

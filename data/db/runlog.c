@@ -349,12 +349,27 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     return rc;
 }
 
+int runlog_refuse_begun(const char *dir, struct err *err)
+{
+    struct stat st;
+    char       *lock = file_path(err, "%s/run.lock", dir), *db = file_path(err, "%s/run.db", dir);
+    int         rc = !lock || !db ? -ENOMEM : 0;
+
+    if (!rc && !stat(lock, &st) && stat(db, &st) && errno == ENOENT)
+        rc = err_misuse(err, "%s is not a run yet: the command that makes it is still at work, or "
+                        "was ended too early; in the second case type that command again, without "
+                        "--resume", dir);
+    free(lock);
+    free(db);
+    return rc;
+}
+
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err)
 {
     char *path = file_path(err, "%s/run.db", dir);
     int   rc = path ? runlog_open(out, path, 1, 0, err) : -ENOMEM;
 
-    if (rc == -ENOENT || rc == -ENOTDIR)
+    if ((rc == -ENOENT || rc == -ENOTDIR) && !(rc = runlog_refuse_begun(dir, err)))
         rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
     free(path);
     return rc;

@@ -53,6 +53,9 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
 /* Opens the database of the run in the folder `dir` for reading. If there is none, a sentence
  * says so. */
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err);
+/* Refuses a folder in which a run was begun (it has run.lock) and is not complete (it has no
+ * run.db). Returns 0 for any other folder. */
+int runlog_refuse_begun(const char *dir, struct err *err);
 /* Opens a run whose log (run.db-wal) is damaged, so that runlog_open refuses it. It is opened
  * for reading, at the last commit before the damage; nothing is written. If no damage is known,
  * *past is 0 and the whole run is there. Returns -EBADMSG if no part is reliable. */

@@ -122,7 +122,7 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
     const char *near = opt_nearest(typed, all);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
-    return err_misuse(err, "--%s is not in this version; siTrain %s --help all lists the "
+    return err_misuse(err, "there is no option --%s; siTrain %s --help all lists all "
                       "options", typed, cmd->name);
 }
 
@@ -349,6 +349,23 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
 
 /* ---- argtable2 ---- */
 
+/* Returns the name of the repeated option, such as --data=a, that stands before argv[i] with
+ * nothing but arguments between them; otherwise NULL. A shell writes --data *.txt so. */
+static const char *repeated_before(const struct scan *s, int i)
+{
+    const struct opt_row *r;
+
+    while (i > 1 && s->argv[i - 1][0] != '-')
+        i--;
+    for (size_t k = 0; i > 1 && (r = opt_row_at(s->line->cmd, k, NULL)); k++) {
+        size_t n = strlen(r->name);
+        if (opt_row_is_many(r) && !opt_row_is_arg(r) &&
+            !strncmp(s->argv[i - 1] + 2, r->name, n) && s->argv[i - 1][2 + n] == '=')
+            return r->name;
+    }
+    return NULL;
+}
+
 /* Refuses too many or too few positional arguments, the only errors left after the scan. */
 static int refuse_positional(const struct scan *s, void *const *table, const char *extra,
                              struct err *err)
@@ -361,10 +378,16 @@ static int refuse_positional(const struct scan *s, void *const *table, const cha
         if (opt_row_is_arg(r) && !r->def && !((const struct arg_str *)table[i])->count)
             return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name,
                               help_within(r, what, sizeof what), cmd->name, cmd->usage);
-    for (int i = 1; i < s->argc && extra; i++) // values of other options stand behind a "="
+    for (int i = 1; i < s->argc && extra; i++) { // values of other options stand behind a "="
+        const char *many = s->argv[i] == extra ? repeated_before(s, i) : NULL;
+
+        if (many)
+            return err_misuse(err, "%s was not expected: --%s takes one value, and is "
+                              "repeated for another one: --%s %s", extra, many, many, extra);
         if (s->argv[i] == extra && s->argv[i - 1][0] == '-' && !strchr(s->argv[i - 1], '='))
             return err_misuse(err, "%s takes no value: %s was not expected; usage: siTrain %s %s",
                               s->argv[i - 1], extra, cmd->name, cmd->usage);
+    }
     return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
                       extra ? extra : "an argument", cmd->name, cmd->usage);
 }

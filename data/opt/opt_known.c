@@ -77,6 +77,8 @@ static const struct known knowns[] = {
     { "eval_data eval_split", NULL,
       "eval takes texts and token files with --data (what a run's --eval-split chose is "
       "RUN/eval.bin), and rows with --eval-file" },
+    { "max_eval_samples max_val_samples eval_steps_max eval_iters limit_val_batches", NULL,
+      "pretrain evaluates on all of --eval-data or --eval-split; a smaller part takes less time" },
     { "val_size val_set_size test_size validation_split_percentage", "eval-split", NULL },
     { "interleave_probs mix_strategy data_weights dataset_weights probabilities", "mix", NULL },
     { "resume_from_checkpoint resume_from checkpoint ckpt ckpt_path", "resume", NULL },

@@ -90,13 +90,16 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* Chooses oneDNN if the CPU has fast instructions for the format. Without these, bf16 takes it
- * twice as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
+/* Chooses siTrain's own products for bf16 on AMX, where they are the fastest, and otherwise oneDNN
+ * if the CPU has fast instructions for the format. Without these, bf16 takes oneDNN twice as long
+ * as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
 enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
 {
     if (engine != MATMUL_AUTO)
         return engine;
-    int faster = ab == DT_BF16 ? simd_amx_bf16() || simd_fast_bf16() : simd_avx512();
+    if (ab == DT_BF16 && simd_amx_bf16())
+        return MATMUL_SITRAIN;
+    int faster = ab == DT_BF16 ? simd_fast_bf16() : simd_avx512();
     return faster && matmul_has(MATMUL_ONEDNN) ? MATMUL_ONEDNN : MATMUL_OPENBLAS;
 }
 
@@ -115,7 +118,7 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
     int rc = -ENOTSUP;
 
     *out = NULL;
-    if (engine == MATMUL_SITRAIN)
+    if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_SITRAIN)
         return matmul_open_engine(out, &matmul_sitrain, shapes, n_shapes, threads, err);
     if (engine == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");

@@ -1,5 +1,6 @@
-/* matmul.h: the dense products, C (+)= op(A) op(B) (+ bias), computed by OpenBLAS or oneDNN. It
- * is the one kernel with an object. The object is opened with a list of all shapes, so that
+/* matmul.h: the dense products, C (+)= op(A) op(B) (+ bias), computed by OpenBLAS, oneDNN or
+ * siTrain itself. It is the one kernel with an object.
+ * The object is opened with a list of all shapes, so that
  * running allocates nothing and an engine may prepare each shape. Matrices are row-major and
  * without gaps between rows. Sums are fp32. Only one thread runs a product at a time; inside,
  * the product uses the OpenMP pool of the process. */
@@ -41,8 +42,9 @@ struct matmul {
 };
 
 /* Opens `n_shapes` products. The shapes are copied, and equal ones are shared inside. A shape's
- * index in the list is its id for matmul_run. AUTO takes oneDNN if the CPU has AVX-512, and for
- * bf16 if the CPU multiplies bf16 faster than fp32; otherwise OpenBLAS. Returns 0, or an error
+ * index in the list is its id for matmul_run. AUTO takes siTrain's own products for bf16 if the
+ * CPU has AMX; else oneDNN if the CPU has AVX-512, and for bf16 if the CPU multiplies bf16 faster
+ * than fp32; otherwise OpenBLAS. Returns 0, or an error
  * in err. -ENOTSUP: the engine does not run one of the shapes here. */
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err);
@@ -54,7 +56,7 @@ void matmul_close(struct matmul *mm);
  * form, or the shape has no pack_b. */
 size_t matmul_packed(const struct matmul *mm, size_t id);
 /* Packs B into 64-byte aligned memory that does not overlap b. The form is oneDNN's own layout,
- * or bf16 widened once for OpenBLAS. */
+ * siTrain's strips, or bf16 widened once for OpenBLAS. */
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b);
 
 /* Runs product `id`. If matmul_packed is not 0, b is the memory that matmul_pack filled. bias is

@@ -74,7 +74,7 @@ static void plan_tasks(struct product *p)
     cut->rows = size_min(round_up(cut->rows, f->rows), m);
     cut->cols = size_min(round_up(cut->cols, f->cols), n);
     if (p->s.pack_b)
-        tasks_halve(p, m, size_max(4 * cut->tall, f->cols)); // narrower tasks would pack A too often
+        tasks_halve(p, m, size_max(4 * cut->tall, f->cols)); // narrower ones pack A too often
     else if (!p->own_a && !p->own_b)
         tasks_halve(p, f->rows, f->cols);
 }

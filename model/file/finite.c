@@ -9,8 +9,8 @@ static int refuse_tensor(const char *what, const char *name, size_t n, size_t si
                          struct err *err)
 {
     return err_set(err, -EDOM, "%s: tensor %s: %zu of its %zu values are infinite or not a number, "
-                   "the first value %zu: nothing can be computed from it", what, name, n, size,
-                   first);
+                   "the first of them at index %zu: nothing can be computed from it", what, name, n,
+                   size, first);
 }
 
 /* Reads the whole tensor of value i again, counts its bad values, and reports tensor and count. */

@@ -203,8 +203,9 @@ static int open_folder(struct session *s, const char *dir, struct err *err)
         return err_set(err, rc, "%s", why.text);
     if (!rc && s->base && hf_base_files(s->base)->n != count_files(s)) {
         rc = -ESTALE;
-        err_set(&why, rc, "it has %zu files of tensors, and the base had %zu",
-                hf_base_files(s->base)->n, count_files(s));
+        err_set(&why, rc, "its tensors are in %zu file%s, and those of the base were in %zu",
+                hf_base_files(s->base)->n, hf_base_files(s->base)->n == 1 ? "" : "s",
+                count_files(s));
     }
     return rc ? err_set(err, rc == -EINVAL ? -ESTALE : rc, "the base of %.200s cannot be read in "
                         "%.200s (%.300s): put it back as it was, or say with --base HFDIR where "
@@ -260,10 +261,11 @@ static int store_place(struct session *s, const char *dir, struct err *err)
     return runlog_end(s->log, rc ? rc : store_bytes(s, err), err);
 }
 
-static int open_as(struct session *s, int always, struct err *err)
+/* keeps: stores another folder than the run's. */
+static int open_as(struct session *s, int always, int keeps, struct err *err)
 {
     char *dir = folder_of(s), *had = settings_get(s->log, "lora.base");
-    int   moved = !dir || !had || strcmp(dir, had), rc = open_folder(s, dir, err);
+    int   other = !dir || !had || strcmp(dir, had), moved = other, rc = open_folder(s, dir, err);
 
     if (!rc) {
         struct watch w = work_begin(s->events, "comparing the files of %s", dir);
@@ -273,16 +275,16 @@ static int open_as(struct session *s, int always, struct err *err)
             rc = compare_file(s, i, always, &moved, &w, err);
         work_end(s->events);
     }
-    if (!rc && moved && !s->read_only)
+    if (!rc && moved && !s->read_only && (keeps || !other))
         rc = store_place(s, dir, err);
     free(dir);
     free(had);
     return rc;
 }
 
-int base_folder_open(struct session *s, struct err *err)
+int base_folder_open(struct session *s, int keeps, struct err *err)
 {
-    return s->run.base_end ? open_as(s, 0, err) : 0;
+    return s->run.base_end ? open_as(s, 0, keeps, err) : 0;
 }
 
 int base_folder_check(struct session *s, struct base_folder_sums *out, struct err *err)
@@ -290,7 +292,7 @@ int base_folder_check(struct session *s, struct base_folder_sums *out, struct er
     *out = (struct base_folder_sums){ 0 };
     if (!s->run.base_end)
         return 0;
-    int rc = open_as(s, 1, err);
+    int rc = open_as(s, 1, 0, err);
     if (!rc)
         *out = (struct base_folder_sums){ s->run.base->n, all_bytes(s) };
     return rc;

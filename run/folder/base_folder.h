@@ -36,8 +36,9 @@ int base_folder_make(struct session *s, const char *dir, const struct params_sou
 
 /* Of a run whose parameters are read: opens the base where it is, or in s->base_dir if that is
  * given. A file of the same size, time and inode is taken as it is; of any other the checksum is
- * computed. -ESTALE: a file is another one, and the sentence names it. */
-int base_folder_open(struct session *s, struct err *err);
+ * computed. keeps: the run goes on, and from now on its base is in that folder. -ESTALE: a file is
+ * another one, and the sentence names it. */
+int base_folder_open(struct session *s, int keeps, struct err *err);
 
 /* Opens the base and computes all checksums. */
 struct base_folder_sums { size_t files; uint64_t bytes; };

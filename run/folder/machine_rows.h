@@ -21,9 +21,10 @@ static inline const char *opt_dtype_word(size_t dtype)
       .kept = how }
 #define OPT_BLAS_ROW(at, how)                                                                      \
     { "blas", OPT_WORD, at, "auto", matmul_engine_name,                                            \
-      .help = "Library of matrix products\n"                                                       \
-              "auto: oneDNN, if it is built in and the CPU has AVX-512 (for bf16: bf16 "           \
-              "instructions); otherwise OpenBLAS",                                                 \
+      .help = "Engine of matrix products\n"                                                        \
+              "auto: sitrain for bf16 on CPUs with AMX; else onednn, if it is built in and the "   \
+              "CPU has AVX-512 (for bf16: bf16 instructions); otherwise openblas\n"                \
+              "sitrain: siTrain's own. The same bits for any number of threads",                   \
       .kept = how }
 #define OPT_THREADS_ROW(at, how)                                                                   \
     { "threads", OPT_UINT, at, .max = 4096,                                                        \

@@ -122,7 +122,8 @@ static int walk(const char *dir, int how, struct err *err)
         if (!is_first(w.path, w.name))
             rc = err_misuse(err, "%s holds %s, which no siTrain made there: move it elsewhere, and "
                             "try again", dir, w.name);
-        else if (how & REMOVES && !(how & BUT_DB && !strncmp(w.name, RUN_DB, strlen(RUN_DB))))
+        else if (how & REMOVES &&
+                 !(how & BUT_DB && !strncmp(w.name, RUN_DB_NEW, strlen(RUN_DB_NEW))))
             file_remove_tree(w.path);
     }
     return file_walk_end(&w, rc, err);

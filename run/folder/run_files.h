@@ -50,8 +50,8 @@ extern const char *const run_dev[TASK_SPLITS], *const run_test[TASK_SPLITS];
  * nothing is removed: misuse and a sentence. */
 int run_files_remove(const char *dir, struct err *err);
 /* The same, but for the tokens of texts, complete ones and unfinished ones. If there are some, they
- * and the folder stay; with `db` the run's database, too. Returns 1 then; 0 if all is removed; or
- * -errno. */
+ * and the folder stay; with `db` the unfinished database (RUN_DB_NEW), too. Returns 1 then; 0 if
+ * all is removed; or -errno. */
 int run_files_but_tokens(const char *dir, int db, struct err *err);
 /* Whether this is the name of tokens that a run makes of texts. */
 int run_file_is_tokens(const char *name);

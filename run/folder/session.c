@@ -95,6 +95,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     int run = there && session_is_run(s->dir), why = errno;
     if (there && !run && file_is_denied(-why))
         return err_set(err, -why, "%s cannot be read: %s", s->dir, strerror(why));
+    if (!run && (why = runlog_refuse_begun(dir, err)))
+        return why;
     if (!run)
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);

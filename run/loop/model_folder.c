@@ -101,12 +101,13 @@ static int open_best(struct model_folder *r, const struct best *b, const char *p
     char *name = settings_get(r->run.log, "best.name"), last[48] = "that is being trained";
     int   rc = best_folder(&r->best, &r->kept, &r->source, b, &r->run, err);
 
+    int   other = r->in_training || r->step != b->step + 1; // than the last model
     if (!r->in_training)
         snprintf(last, sizeof last, "after step %" PRIu64, r->step);
     if (!rc) {
-        events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.4f); "
-                      "--last takes the one %s", path, b->step + 1, name ? name : "", b->value,
-                      last);
+        events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.4f)%s"
+                      "%s", path, b->step + 1, name ? name : "", b->value,
+                      other ? "; --last takes the one " : ", the last step", other ? last : "");
         r->step = b->step + 1;
         r->source = r->kept ? peft_source(r->kept) : hf_source(r->best);
         rc = r->kept ? 0 : take_blocks(r, err);
@@ -196,7 +197,7 @@ static int open_run(struct model_folder *r, const char *path, const char *base_d
                       r->step);
     if (disk)
         r->run.run.disk = disk;
-    if ((rc = base_folder_open(&r->run, err)))
+    if ((rc = base_folder_open(&r->run, 0, err)))
         return rc;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
     rc = rc ? rc : open_masters(r, err);
@@ -219,7 +220,7 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
         rc = open_run(r, path, base, which, disk, err);
     else if (peft_is_folder(path) || hf_is_folder(path))
         rc = open_hf(r, path, base, err);
-    else if (!(rc = hf_refuse_other(path, err)))
+    else if (!(rc = runlog_refuse_begun(path, err)) && !(rc = hf_refuse_other(path, err)))
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json) nor an adapter's (with adapter_config.json)%s", path,
                         hf_hub_hint(path, hint));

@@ -558,7 +558,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored
 
-    rc = rc ? rc : base_folder_open(s, err);
+    rc = rc ? rc : base_folder_open(s, 1, err);
     rc = rc ? rc : recovery_run(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
     if (rc)

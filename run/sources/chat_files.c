@@ -357,8 +357,9 @@ static int refuse_side(const struct encoder *e, struct err *err)
 
     if (e->sets < 2 || (train->kept && held->kept))
         return 0;
-    return err_misuse(err, "--eval-split %g%% of %" PRIu64 " row%s leaves none to %s: give another "
-                      "part, or --eval-file FILE", 100 * e->f->split, train->kept + held->kept,
+    return err_misuse(err, "--eval-split %g%% of %" PRIu64 " row%s leaves none to %s (equal rows "
+                      "are on the same side): give another part, or --eval-file FILE",
+                      100 * e->f->split, train->kept + held->kept,
                       train->kept + held->kept == 1 ? "" : "s",
                       train->kept ? "evaluate on" : "train on");
 }

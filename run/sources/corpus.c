@@ -11,6 +11,7 @@
 #include "run/sources/mix_weights.h"
 #include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
+#include "run/sources/tokenise_done.h"
 
 #include <strings.h>
 #include <sys/stat.h>
@@ -178,6 +179,19 @@ static int check_long(uint64_t count, const char *named, uint64_t seq, struct er
                                     " needs %" PRIu64, named, count, seq, seq + 1);
 }
 
+/* Refuse to replace a file of RUN that no ended process of siTrain made. In the folder of a new run
+ * all files are its maker's. */
+static int check_replaced(const struct session *s, const char *path, const char *first, int side,
+                          struct err *err)
+{
+    struct stat st;
+
+    return s->run.home || lstat(path, &st) || tokenise_done_says(path, first, side)
+               ? 0
+               : err_misuse(err, "%s is there, and is not of this run: move it elsewhere, and try "
+                            "again", path);
+}
+
 /* Tokenise the texts of source i of a set into RUN. */
 static int add_text(struct session *s, const struct corpus_opts *o, const char *set, size_t i,
                     const char *path, const char *named, struct err *err)
@@ -196,6 +210,8 @@ static int add_text(struct session *s, const struct corpus_opts *o, const char *
                                 .split_out = o->split > 0 ? held : NULL, .goes_on = o->tokenizer,
                                 .remembers = 1, .place = s->run.home ? s->run.home : s->dir,
                                 .time_limit = s->o.time_limit };
+    rc = rc ? rc : check_replaced(s, out, out, 0, err);
+    rc = rc || !f.split_out ? rc : check_replaced(s, held, out, 1, err);
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
     if (rc && !f.count && f.split_count)

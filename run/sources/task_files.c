@@ -143,8 +143,9 @@ int task_file_check(struct task_file *e, const char *dir, const char *file, stru
     if (rc || e->rows)
         return rc;
     if (e->split > 0)
-        return err_misuse(err, "--eval-split %g%% of the rows of %s leaves none to %s: give "
-                          "another part, or --eval-file FILE", 100 * e->split, e->path,
+        return err_misuse(err, "--eval-split %g%% of the rows of %s leaves none to %s (equal "
+                          "texts are on the same side): give another part, or --eval-file FILE",
+                          100 * e->split, e->path,
                           e->held ? "evaluate on" : "train on");
     return err_misuse(err, "%s has no rows", e->path);
 }

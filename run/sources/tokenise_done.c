@@ -48,8 +48,8 @@ static int fits(void *ctx, const void *state)
     if (memcmp(said.mark, mark, sizeof mark))
         return 0;
     f->done = said.done;
-    f->other |= said.done.key != f->key;
-    return said.done.key == f->key;
+    f->other |= !f->key || said.done.key != f->key;
+    return f->key && said.done.key == f->key;
 }
 
 /* Whether this is a complete token file of so many tokens. */
@@ -86,9 +86,21 @@ int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE
         *d = f.done;
         return are_whole(files, d, err);
     }
-    if (!rc && f.other && is_whole(files[0], f.done.count[0])) {
-        *other = 1;
-        unlink(files[0]);
-    }
+    for (int s = 0; !rc && f.other && s < TOKENISE_SIDES; s++)
+        if (files[s] && is_whole(files[s], f.done.count[s])) {
+            *other = 1;
+            unlink(files[s]);
+        }
     return rc;
+}
+
+int tokenise_done_says(const char *path, const char *first, int side)
+{
+    struct finding       f = { 0 };
+    struct tokens_writer w;
+    int                  rc = tokens_writer_find(&w, first, VOCAB, fits, &f, NULL);
+
+    if (rc > 0)
+        tokens_writer_keep(&w);
+    return (rc > 0 || f.other) && is_whole(path, f.done.count[side]);
 }

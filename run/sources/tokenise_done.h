@@ -17,11 +17,16 @@ struct tokenise_done {
     uint32_t sum;                   // CRC32C of the texts
 };
 
-/* Call it when all ids are flushed, before the files get their names. `first` of them. */
+/* Call it when all ids are flushed, before the files get their names. `first` of them. Without a
+ * key (0) nobody goes on with them, but the next process knows that they may be replaced. */
 int tokenise_done_put(const struct tokenise_done *d, const char *first, struct err *err);
 
-/* Look for complete files that were made so, d->key; of a split, two, or NULL. They get their names
- * if a kill came before that. Returns 1, and what is known of them; or 0. Files of which another
- * dead process says that they were made of something else are removed, and *other is set. */
+/* Look for complete files that were made so, d->key (0: nobody goes on with any); of a split, two,
+ * or NULL. They get their names if a kill came before that. Returns 1, and what is known of them;
+ * or 0. Files of which another dead process says that they were made of something else are removed,
+ * and *other is set. */
 int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE_SIDES],
                        int *other, struct err *err);
+
+/* True if an ended process says that it made `path`, the file of this side. */
+int tokenise_done_says(const char *path, const char *first, int side);

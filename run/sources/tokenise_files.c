@@ -419,7 +419,7 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
 static int out_done(struct tokenise *t, const char *const *paths, struct err *err)
 {
     struct tokenise_files *f = t->of;
-    struct tokenise_done   d = { .key = key_of(t) };
+    struct tokenise_done   d = { .key = saves(t) ? key_of(t) : 0 };
     int                    rc = tokenise_done_find(&d, paths, &t->other, err);
 
     if (rc <= 0)
@@ -533,7 +533,7 @@ static int commit(struct tokenise *t, struct err *err)
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
     for (int s = 0; s < t->sides && !rc; s++)
         rc = tokens_writer_flush(&t->out[s], err);
-    if (!rc && f->remembers && saves(t))
+    if (!rc && f->remembers)
         rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
                                                         .vocab = tokenizer_vocab(f->tok),
                                                         .count = { f->count, f->split_count } },
@@ -560,7 +560,7 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     int rc = tokenizers_open(t, err);
 
     rc = rc ? rc : text_files_open(&t->files, &of, events, err);
-    if (!rc && f->remembers && saves(t))
+    if (!rc && f->remembers)
         rc = out_done(t, paths, err);
     rc = rc ? rc : out_open(t, paths, err);
     rc = rc ? rc : work(t, err);

@@ -165,11 +165,12 @@ works "it moved: --base says where" $on 6 --base "$tmp/elsewhere"
 works "  which is known from then on" $on 7
 mv "$tmp/elsewhere" "$tmp/again"
 works "eval takes --base, too" eval "$tmp/r" --data "$text" --seq 16 --base "$tmp/again"
+refuses 1 "cannot be read in $tmp/elsewhere" eval "$tmp/r" --data "$text" --seq 16
 mv "$tmp/again" "$base"
 works "and check" check "$tmp/r" --base "$base"
 works "and export" export "$tmp/r" "$tmp/r-hf" --base "$base"
 refuses 1 "it has a model of other sizes" $on 8 --base "$tmp/llama"
-works "the run stands" $on 8
+works "the run stands" $on 8 --base "$base"
 
 # a base that changes during a training
 if [ -n "$shim" ]; then

@@ -3,6 +3,10 @@
 # durability, the links' speeds. The run ends in the bits of one that nothing happened to. By seed (SEED); prints TAP.
 . tests/tap.sh
 
+if ! command -v python3 >/dev/null; then
+    skip "kills and other options" "no python3"
+    done_testing
+fi
 make_text 3000 >"$tmp/text.txt"
 run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
 shape="--data $tmp/text.txt --tokenizer $tmp/tok --n-layer 4 --n-head 2 --n-embd 32 --seq 24 --batch 8 --grad-accum 2 --lr 1e-3 --clip 0.5
@@ -43,24 +47,15 @@ options() {
     [ "$1" = su ] || options="$options $picked"
 }
 
-past() { # STEPS: the process has said so many, or is gone
-    while kill -0 "$pid" 2>/dev/null && [ "$(grep -c '^step' "$tmp/log")" -lt "$1" ]; do
-        sleep 0.01
-    done
-}
-
 # killed MODE: to the end through kills, each resume with other options; how many kills in $kills, the options in $said
 killed() {
     kills=0 said=
     args="pretrain --run $tmp/run $shape --steps 40 --threads 1 --mode $1"
     while :; do
-        : >"$tmp/log" # before the process is there to do it
-        "$bin" $args >>"$tmp/log" 2>"$tmp/err" </dev/null &
-        pid=$!
         draw 9
-        past $((drawn + 1))
-        [ $kills -ge 6 ] || kill -9 $pid 2>/dev/null
-        wait $pid 2>/dev/null
+        lines=$((drawn + 1))
+        [ $kills -lt 6 ] || lines=1000 # more than it says
+        python3 tests/cli/killed_after.py $lines step "$bin" $args 2>"$tmp/err"
         got=$?
         [ $got = 137 ] || break
         kills=$((kills + 1))

@@ -116,7 +116,7 @@ refused ", line 2: --quiet was given twice" "quiet = 0\nquiet = 1\n"
 refused ", line 1: --quiet maybe: expected 0 or 1" "quiet maybe\n"
 refused ", line 1: --steps needs a value; it takes: number of training steps" "steps\n"
 refused ", line 1: --steps needs a value, but was given an empty one" "steps = # none\n"
-refused ", line 1: --trace is not in this version" "trace = x\n"
+refused ", line 1: there is no option --trace" "trace = x\n"
 refused ", line 1: an option's name is expected before =" "= 3\n"
 refused ", line 1: the value's closing quote is missing" 'data = "x\n'
 refused ", line 1: after a backslash in quotes" 'data = "\\x"\n'

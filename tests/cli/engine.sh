@@ -52,6 +52,16 @@ run devices
 result "$(grep -q '^  auto  *fp32  openblas' "$tmp/out" && grep -q '^  onednn  *fp32  .*without onednn' "$tmp/out"; echo $?)" \
     "devices lists what it has"
 
+# siTrain's own engine: any number of threads gives the same bits, and a run that it began goes on with it.
+for n in 1 3; do
+    works "sitrain trains with $n threads" pretrain --run "$tmp/own$n" "$@" --steps 2 --blas sitrain --threads $n
+    works "the model of $n threads" export "$tmp/own$n" "$tmp/out$n"
+done
+cmp "$tmp/out1/model.safetensors" "$tmp/out3/model.safetensors"
+result $? "the same parameters"
+works "it goes on" pretrain --resume "$tmp/own1" --steps 4
+result "$(! grep -q 'products ran on' "$tmp/err" && grep -q 'sitrain 1 ' "$tmp/err"; echo $?)" "with the engine that it began with"
+
 bin=$full
 run devices
 if ! grep -q '^  onednn  *fp32  onednn' "$tmp/out"; then

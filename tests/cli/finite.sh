@@ -79,7 +79,7 @@ LC_ALL=C sed -i 's/sitrain\.header/another-things/; s/sitrain\.crc32c/further-th
 cp -r "$tmp/hf" "$tmp/good"
 data=$((8 + $(od -An -tu8 -N 8 "$file" | tr -d ' ')))
 printf '\000\000\300\177' | dd of="$file" bs=1 seek=$((data + 8)) conv=notrunc 2>/dev/null
-sentence="tensor wte.weight: 1 of its 9600 values are infinite or not a number, the first value 2"
+sentence="tensor wte.weight: 1 of its 9600 values are infinite or not a number, the first of them at index 2"
 works "a folder without checksums is whole" check "$tmp/good"
 run check "$tmp/hf"
 result "$([ "$got" = 1 ] && grep -qF "$sentence" "$tmp/err"; echo $?)" "check names the tensor"

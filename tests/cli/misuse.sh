@@ -26,7 +26,7 @@ refuses_pretrain 2 "--batch" $sizes --data "$tmp/text.bin" --batch 0
 refuses_pretrain 2 "needs compressed gradients" $small --data "$tmp/text.bin" --error-feedback
 refuses_pretrain 2 "not mem: in mem nothing waits" $sizes --data "$tmp/text.bin" --mode mem --speculate
 refuses_pretrain 2 "not su: su updates naively" $sizes --data "$tmp/text.bin" --mode su --speculate
-refuses_pretrain 2 "not in this version" $small --data "$tmp/text.bin" --trace
+refuses_pretrain 2 "there is no option --trace" $small --data "$tmp/text.bin" --trace
 refuses_pretrain 2 "--data FILE is missing" $small
 refuses_pretrain 2 "which model?" --data "$tmp/text.bin"
 refuses_pretrain 2 "--model gpt3" --model gpt3 --data "$tmp/text.bin"

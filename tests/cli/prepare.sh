@@ -158,6 +158,9 @@ ends() { # AT: the maker is killed there
     LD_PRELOAD="$shim" SHIM_AT="$1:kill" "$bin" pretrain --run "$tmp/run" $two >"$tmp/out" 2>"$tmp/err"
     result "$([ $? = 137 ] && [ ! -e "$tmp/run/run.db" ]; echo $?)" "killed at $1, it is no run yet"
 }
+no_run() { # ARGUMENTS...: siTrain says how to go on with what a kill left
+    refuses 2 "$tmp/run is not a run yet: the command that makes it is still at work, or was ended too early" "$@"
+}
 goes_on() { # WHAT
     # shellcheck disable=SC2086
     works "  the same command goes on" pretrain --run "$tmp/run" $two
@@ -173,6 +176,10 @@ if [ -n "$shim" ]; then
         rm -rf "$tmp/run"
     done
     ends name:/data.bin:1
+    no_run pretrain --resume "$tmp/run"
+    no_run report "$tmp/run"
+    no_run check "$tmp/run"
+    no_run generate "$tmp/run" --prompt x
     # shellcheck disable=SC2086
     works "  begun anew before anything was saved" pretrain --run "$tmp/run" $two
     same "$whole" "$(sums "$tmp/run")" "  it has the same bytes"
@@ -216,6 +223,21 @@ if [ -n "$shim" ]; then
     same "$whole" "$(sums "$tmp/run")" "  to the bytes that they always have"
     result "$([ -z "$(left)" ]; echo $?)" "  and nothing else is left"
     refuses 2 "was copied or moved here" pretrain --run "$tmp/limited" --data "$tmp/long.txt" $lm
+
+    # in the run of an import only what such a process made is replaced (train.sh has the file of somebody's)
+    run export "$tmp/whole" "$tmp/whole.hf"
+    works "a run without data" import "$tmp/whole.hf" "$tmp/imported" --mode mem
+    resumed="--seq 16 --batch 1 --steps 1 --quiet"
+    # shellcheck disable=SC2086
+    LD_PRELOAD="$shim" SHIM_AT="name:/data.1.bin:1:kill" "$bin" pretrain --resume "$tmp/imported" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $resumed >/dev/null 2>&1
+    result "$([ $? = 137 ] && [ -s "$tmp/imported/data.bin" ]; echo $?)" "  whose first resume is killed behind its first text"
+    # shellcheck disable=SC2086
+    LD_PRELOAD="$shim" SHIM_AT="rename:/data.1.bin:1:kill" "$bin" pretrain --resume "$tmp/imported" --data - --data "$tmp/long.txt" $resumed <"$tmp/text.txt" >/dev/null 2>&1
+    result "$([ $? = 137 ] && [ -s "$tmp/imported/data.bin" ]; echo $?)" "  whose second one is killed behind standard input"
+    # shellcheck disable=SC2086
+    works "  takes another text" pretrain --resume "$tmp/imported" --data "$tmp/long.txt" $resumed
+    same "$(sha256sum <"$tmp/whole/data.1.bin")" "$(sha256sum <"$tmp/imported/data.bin")" "  to its bytes"
+    result "$([ -z "$(find "$tmp/imported" -name '*.tmp')" ]; echo $?)" "  and nothing of the other one is left"
 else
     skip "a run that is ended while it is made" "no library that kills a process at a call"
 fi

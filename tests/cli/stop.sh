@@ -108,6 +108,7 @@ works "and one that is not" pretrain --run "$tmp/twice-su" --data "$tmp/text.bin
 signals "TERM twice within 50 ms is one: each time a commit (mem)" "$tmp/twice" SIGTERM SIGTERM 0.05 there 8
 signals "TERM twice within 50 ms is one: each time a commit (su)" "$tmp/twice-su" SIGTERM SIGTERM 0.05 there 8 --link-bw 40M
 signals "so are INT and TERM" "$tmp/twice-su" SIGINT SIGTERM 0.05 there 3 --link-bw 40M
+signals "and USR1 and TERM, as Slurm sends them" "$tmp/twice-su" SIGUSR1 SIGTERM 0.05 there 3 --link-bw 40M
 # what it says to go on with is a line to be pasted, also where a path needs quotes
 mkdir "$tmp/it's a place" "$tmp/path" && ln -s "$bin" "$tmp/path/siTrain"
 works "a run whose path needs quotes" pretrain --run "$tmp/it's a place/long run" --data "$tmp/text.bin" $big --mode mem --steps 1 --schedule constant

@@ -131,6 +131,10 @@ run eval "$tmp/hf" --data "$tmp/held.txt" --seq 24 --batch 3
 same "$first" "$(cat "$tmp/out")" "eval of its export gives the same"
 run import "$tmp/hf" "$tmp/imported" --mode su+o --devices 2 --csd-mem 1M
 same "$dense" "$(exported "$tmp/imported")" "import and export give the same file"
+echo "somebody's" >"$tmp/imported/data.bin"
+refuses 2 "data.bin is there, and is not of this run: move it elsewhere" pretrain --resume "$tmp/imported" --data "$tmp/text.txt" --steps 2 --seq 16 --batch 2
+same "somebody's" "$(cat "$tmp/imported/data.bin")" "  and it stays"
+rm "$tmp/imported/data.bin"
 works "an imported run is trained" pretrain --resume "$tmp/imported" --data "$tmp/text.txt" --steps 2 --seq 16 --batch 2 --lr 1e-4
 works "a run begins with a Hugging Face model and its tokenizer" pretrain --run "$tmp/tuned" --init "$tmp/hf" --data "$tmp/text.txt" --steps 2 --quiet
 works "so does a plan" plan --probe off --init "$tmp/hf"
