@@ -299,7 +299,9 @@ static int spaces_check(const struct added_tokens *a, const char *path, struct e
 {
     const struct added_token *takes = NULL, *begins = NULL;
 
-    for (const struct added_token *t = a->list; t < a->list + a->n; t++) {
+    for (size_t i = 0; i < a->n; i++) { // without tokens there is no list
+        const struct added_token *t = &a->list[i];
+
         takes = t->rstrip ? t : takes;
         begins = unicode_spaces(t->content, strlen(t->content)) ? t : begins;
     }

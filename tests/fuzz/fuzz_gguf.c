@@ -148,8 +148,9 @@ static void model_seed(const struct arch *arch, enum gguf_type type)
     seed(&w);
 }
 
+/* special: how many of the first tokens are: none, or two. */
 static void tokenizer_seed(const char *model, const char *pre, const char *const *tokens, size_t n,
-                           const char *merge)
+                           const char *merge, size_t special)
 {
     struct gguf_writer w;
     struct err         err;
@@ -163,15 +164,17 @@ static void tokenizer_seed(const char *model, const char *pre, const char *const
         gguf_add_text(&w, tokens[i], strlen(tokens[i]));
     gguf_put_array(&w, "tokenizer.ggml.token_type", GGUF_I32, n);
     for (size_t i = 0; i < n; i++)
-        gguf_add_i32(&w, i == 0 ? GGUF_TOKEN_UNKNOWN : i == 1 ? GGUF_TOKEN_CONTROL
-                                                              : GGUF_TOKEN_NORMAL);
+        gguf_add_i32(&w, i >= special ? GGUF_TOKEN_NORMAL : i ? GGUF_TOKEN_CONTROL
+                                                              : GGUF_TOKEN_UNKNOWN);
     gguf_put_array(&w, "tokenizer.ggml.scores", GGUF_F32, n);
     for (size_t i = 0; i < n; i++)
         gguf_add_f32(&w, -(float)i);
     gguf_put_array(&w, "tokenizer.ggml.merges", GGUF_STRING, 1);
     gguf_add_text(&w, merge, strlen(merge));
-    gguf_put_u32(&w, "tokenizer.ggml.bos_token_id", 1);
-    gguf_put_bool(&w, "tokenizer.ggml.add_bos_token", 1);
+    if (special) {
+        gguf_put_u32(&w, "tokenizer.ggml.bos_token_id", 1);
+        gguf_put_bool(&w, "tokenizer.ggml.add_bos_token", 1);
+    }
     gguf_put_text(&w, "tokenizer.chat_template", "{{ bos_token }}", 15);
     seed(&w);
 }
@@ -183,9 +186,10 @@ static void seeds(void)
                                           "[PAD13]" };
     enum { TOKENS = sizeof tokens / sizeof *tokens };
 
-    tokenizer_seed("gpt2", "gpt-2", tokens, TOKENS, "t h");
-    tokenizer_seed("gpt2", "deepseek-v3", tokens, TOKENS, "th e");
-    tokenizer_seed("llama", "default", tokens, TOKENS, "");
+    tokenizer_seed("gpt2", "gpt-2", tokens, TOKENS, "t h", 2);
+    tokenizer_seed("gpt2", "gpt-2", tokens, TOKENS, "t h", 0);
+    tokenizer_seed("gpt2", "deepseek-v3", tokens, TOKENS, "th e", 2);
+    tokenizer_seed("llama", "default", tokens, TOKENS, "", 2);
     model_seed(&gpt2_arch, GGUF_TYPE_F32);
     model_seed(&llama_arch, GGUF_TYPE_Q8_0);
     model_seed(&gemma3_arch, GGUF_TYPE_F16);
