@@ -308,16 +308,7 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
                                    s->o.seq);
 }
 
-static void remove_file(struct session *s, const char *name)
-{
-    char *path = file_path(NULL, "%s/%s.bin", s->dir, name);
-
-    if (path)
-        unlink(path);
-    free(path);
-}
-
-/* Remove what was tokenised of a set whose adding failed. */
+/* Remove what was tokenised of a set whose adding failed, and what says of what it was made. */
 static void remove_set(struct session *s, const struct corpus_opts *o, const char *set, size_t n)
 {
     char name[CORPUS_NAME];
@@ -325,9 +316,17 @@ static void remove_set(struct session *s, const struct corpus_opts *o, const cha
     for (size_t i = 0; i < n; i++) {
         if (!settings_has(s->log, "%s.text", corpus_name(name, set, i)))
             continue;
-        remove_file(s, name);
-        if (o->split > 0)
-            remove_file(s, corpus_name(name, "eval", i));
+        char *file = file_path(NULL, "%s/%s.bin", s->dir, name);
+        char *held = file_path(NULL, "%s/%s.bin", s->dir, corpus_name(name, "eval", i));
+
+        if (file) {
+            unlink(file);
+            tokenise_done_forget(file);
+        }
+        if (held && o->split > 0)
+            unlink(held);
+        free(file);
+        free(held);
     }
 }
 

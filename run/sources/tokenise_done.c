@@ -104,3 +104,18 @@ int tokenise_done_says(const char *path, const char *first, int side)
         tokens_writer_keep(&w);
     return (rc > 0 || f.other) && is_whole(path, f.done.count[side]);
 }
+
+static int is_said(void *ctx, const void *state)
+{
+    (void)ctx;
+    return !memcmp(state, mark, sizeof mark);
+}
+
+void tokenise_done_forget(const char *first)
+{
+    struct tokens_writer w;
+    int                  rc = tokens_writer_find(&w, first, VOCAB, is_said, NULL, NULL);
+
+    if (rc > 0)
+        append_close(&w.ids); // a file that was not committed goes
+}

@@ -30,3 +30,6 @@ int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE
 
 /* True if an ended process says that it made `path`, the file of this side. */
 int tokenise_done_says(const char *path, const char *first, int side);
+
+/* Removes what ended processes, or this one, said of `first`. The token files stay. */
+void tokenise_done_forget(const char *first);
