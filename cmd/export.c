@@ -174,7 +174,10 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : output_check(&out, err);
     rc = rc || gguf ? rc : hf_export_check(o->dir, err);
     rc = rc ? rc : model_which(&which, &o->which, o->run, err);
-    rc = rc ? rc : model_folder_open(&r, o->run, base_place(o), which, NULL, &say_events, err);
+    if (!rc && o->adapter)
+        rc = model_folder_open_adapters(&r, o->run, base_place(o), which, &say_events, err);
+    else if (!rc)
+        rc = model_folder_open(&r, o->run, base_place(o), which, NULL, &say_events, err);
     rc = rc ? rc : choose_form(&r, o, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc || !gguf ? rc : gguf_config_check(&r.config, err);

@@ -197,7 +197,7 @@ static int open_run(struct model_folder *r, const char *path, const char *base_d
                       r->step);
     if (disk)
         r->run.run.disk = disk;
-    if ((rc = base_folder_open(&r->run, 0, err)))
+    if (!r->adapters_alone && (rc = base_folder_open(&r->run, 0, err)))
         return rc;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
     rc = rc ? rc : open_masters(r, err);
@@ -207,14 +207,12 @@ static int open_run(struct model_folder *r, const char *path, const char *base_d
     return rc || !kept ? rc : open_best(r, &best, path, err);
 }
 
-int model_folder_open(struct model_folder *r, const char *path, const char *base,
-                      enum model_which which, const char *disk, const struct events *events,
-                      struct err *err)
+static int open_any(struct model_folder *r, const char *path, const char *base,
+                    enum model_which which, const char *disk, struct err *err)
 {
     char hint[HF_HINT];
     int  rc;
 
-    *r = (struct model_folder){ .events = events };
     memory_baseline();
     if (session_may_be_run(path))
         rc = open_run(r, path, base, which, disk, err);
@@ -231,6 +229,22 @@ int model_folder_open(struct model_folder *r, const char *path, const char *base
     if (!tokenizer_is_there(r->tokenizer))
         *r->tokenizer = '\0';
     return rc;
+}
+
+int model_folder_open(struct model_folder *r, const char *path, const char *base,
+                      enum model_which which, const char *disk, const struct events *events,
+                      struct err *err)
+{
+    *r = (struct model_folder){ .events = events };
+    return open_any(r, path, base, which, disk, err);
+}
+
+int model_folder_open_adapters(struct model_folder *r, const char *path, const char *base,
+                               enum model_which which, const struct events *events,
+                               struct err *err)
+{
+    *r = (struct model_folder){ .events = events, .adapters_alone = 1 };
+    return open_any(r, path, base, which, NULL, err);
 }
 
 int model_which(enum model_which *out, const struct which_opts *o, const char *path,

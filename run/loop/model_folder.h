@@ -37,6 +37,7 @@ struct model_folder {
     struct run_reader   *masters;
     struct packed       *unpacked; // of masters, whose base is packed
     int                  in_training; // of a run: another process trains it
+    int                  adapters_alone; // model_folder_open_adapters opened it
     uint64_t             step;    // of a run: steps that trained these parameters
 };
 
@@ -50,6 +51,11 @@ struct model_folder {
 int  model_folder_open(struct model_folder *r, const char *path, const char *base,
                        enum model_which which, const char *disk, const struct events *events,
                        struct err *err);
+/* The same, for a caller that reads the blocks of adapters alone. A base in place need not be
+ * there any more: adapters may be saved from a run that lost it. */
+int  model_folder_open_adapters(struct model_folder *r, const char *path, const char *base,
+                                enum model_which which, const struct events *events,
+                                struct err *err);
 void model_folder_close(struct model_folder *r);
 /* Open the last model, to begin a training with it. The adapters of a run are merged into its
  * model, with a notice; those of a folder are not, and r->adapter is set. */

@@ -156,11 +156,14 @@ works "the file is back" $on 5
 truncate -s -4096 "$base/model.safetensors"
 refuses 1 "put it back as it was, or say with --base HFDIR where it is" $on 6
 cp "$tmp/good" "$base/model.safetensors"
+run export "$tmp/r" "$tmp/with" --adapter
 mv "$base" "$tmp/elsewhere"
 refuses 1 "say with --base HFDIR where it is" $on 6
 refuses 1 "say with --base HFDIR where it is" eval "$tmp/r" --data "$text" --seq 16
 refuses 1 "say with --base HFDIR where it is" $on 6 --base "$tmp/none"
 refuses 1 "say with --base HFDIR where it is" export "$tmp/r" "$tmp/export" --base "$tmp/none"
+works "adapters leave a run that lost its base" export "$tmp/r" "$tmp/saved" --adapter
+same "$(sha256sum <"$tmp/with/adapter_model.safetensors")" "$(sha256sum <"$tmp/saved/adapter_model.safetensors")" "  the same ones"
 works "it moved: --base says where" $on 6 --base "$tmp/elsewhere"
 works "  which is known from then on" $on 7
 mv "$tmp/elsewhere" "$tmp/again"
