@@ -97,7 +97,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -208,7 +208,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -273,7 +273,7 @@ _siTrain() {
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
     generate)
@@ -302,7 +302,7 @@ _siTrain() {
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
     prepare)
@@ -384,7 +384,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -517,7 +517,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -653,7 +653,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \

@@ -22,7 +22,7 @@ static size_t layers; // layers of the run that is trained
 
 /* Warns if the process may use few cores: mpirun binds even a single process to one or two, unless
  * told otherwise. */
-static void say_binding(uint64_t threads)
+static void say_binding(uint64_t threads, const char *engine)
 {
     struct machine m;
 
@@ -30,8 +30,10 @@ static void say_binding(uint64_t threads)
     if (comm_by_starter() && m.cpus < m.cpus_online)
         fprintf(stderr, "siTrain: %smpirun or srun lets this process use %d of %d CPUs, and it "
                 "computes with %llu thread%s; with mpirun --bind-to none (srun --cpus-per-task N) "
-                "it has all, and the last bits of losses depend on --threads\n", job_name(),
-                m.cpus, m.cpus_online, (unsigned long long)threads, threads == 1 ? "" : "s");
+                "it has all%s\n", job_name(), m.cpus, m.cpus_online,
+                (unsigned long long)threads, threads == 1 ? "" : "s",
+                matmul_by_threads(engine) ? ", and the last bits of losses depend on --threads"
+                                          : "");
 }
 
 /* Says at the beginning of a training what the run's creation found out about --mode mem. */
@@ -97,17 +99,18 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (t->plan->spare)
         snprintf(kept, sizeof kept, "activation placement is chosen during training");
     fprintf(stderr,
-            "siTrain: %s, %s%s, %s%llu tokens a step, %s, %s, %llu thread%s "
-            "(the last bits depend on them); memory %s of %s planned%s, %s\n",
+            "siTrain: %s, %s%s, %s%llu tokens a step, %s, %s, %llu thread%s%s; "
+            "memory %s of %s planned%s, %s\n",
             say_parameters(many, sizeof many, t->config), train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "", t->varies ? "at most " : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,
             o->threads == 1 ? "" : "s",
+            matmul_by_threads(t->engine) ? " (the last bits depend on them)" : "",
             opt_size_text(total, sizeof total, (double)t->plan->total),
             opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
     say_sources(t);
-    say_binding(o->threads);
+    say_binding(o->threads, t->engine);
     say_mem(t->mem);
 }
 

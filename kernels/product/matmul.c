@@ -20,6 +20,13 @@ const char *matmul_engine_name(size_t e)
     return names[e];
 }
 
+int matmul_by_threads(const char *describe)
+{
+    const char *own = matmul_engine_name(MATMUL_SITRAIN);
+
+    return strncmp(describe, own, strlen(own)) != 0;
+}
+
 int matmul_has(enum matmul_engine e) { return e != MATMUL_ONEDNN || &matmul_onednn != NULL; }
 
 static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)

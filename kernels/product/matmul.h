@@ -70,5 +70,8 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
  * `chosen` (NULL: OpenBLAS's current choice). Returns NULL if that core has AVX2, or if the CPU
  * has no AVX2. */
 const char *matmul_better_core(const char *chosen);
+/* False if the products of an engine, as its text describes it, have the same bits for any number
+ * of threads. */
+int matmul_by_threads(const char *describe);
 int matmul_has(enum matmul_engine e); // 0: siTrain was built without it
 const char *matmul_engine_name(size_t e); // NULL past the last

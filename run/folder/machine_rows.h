@@ -31,7 +31,7 @@ static inline const char *opt_dtype_word(size_t dtype)
     { "threads", OPT_UINT, at, .max = 4096,                                                        \
       .help = "Number of compute threads (default: 0, all cores that the process may use). mpirun "\
               "without --bind-to none may leave one or two cores. The last bits of results depend "\
-              "on the number.",                                                                    \
+              "on the number, but for --blas sitrain.",                                            \
       .kept = how }
 #define OPT_DISK_ROW(at, how)                                                                      \
     { "disk", OPT_WORD, at, "uring", disk_name,                                                    \

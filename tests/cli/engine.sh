@@ -55,6 +55,7 @@ result "$(grep -q '^  auto  *fp32  openblas' "$tmp/out" && grep -q '^  onednn  *
 # siTrain's own engine: any number of threads gives the same bits, and a run that it began goes on with it.
 for n in 1 3; do
     works "sitrain trains with $n threads" pretrain --run "$tmp/own$n" "$@" --steps 2 --blas sitrain --threads $n
+    result "$(grep -q 'sitrain 1 .* thread' "$tmp/err" && ! grep -q 'last bits' "$tmp/err"; echo $?)" "  and says of no bits that they depend on it"
     works "the model of $n threads" export "$tmp/own$n" "$tmp/out$n"
 done
 cmp "$tmp/out1/model.safetensors" "$tmp/out3/model.safetensors"
