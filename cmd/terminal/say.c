@@ -22,7 +22,7 @@ static size_t layers; // layers of the run that is trained
 
 /* Warns if the process may use few cores: mpirun binds even a single process to one or two, unless
  * told otherwise. */
-static void say_binding(uint64_t threads, const char *engine)
+static void say_binding(uint64_t threads, int by_threads)
 {
     struct machine m;
 
@@ -32,8 +32,7 @@ static void say_binding(uint64_t threads, const char *engine)
                 "computes with %llu thread%s; with mpirun --bind-to none (srun --cpus-per-task N) "
                 "it has all%s\n", job_name(), m.cpus, m.cpus_online,
                 (unsigned long long)threads, threads == 1 ? "" : "s",
-                matmul_by_threads(engine) ? ", and the last bits of losses depend on --threads"
-                                          : "");
+                by_threads ? ", and the last bits of losses depend on --threads" : "");
 }
 
 /* Says at the beginning of a training what the run's creation found out about --mode mem. */
@@ -106,11 +105,11 @@ static void say_training(void *ctx, const struct training_begins *t)
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,
             o->threads == 1 ? "" : "s",
-            matmul_by_threads(t->engine) ? " (the last bits depend on them)" : "",
+            t->by_threads ? " (the last bits depend on them)" : "",
             opt_size_text(total, sizeof total, (double)t->plan->total),
             opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
     say_sources(t);
-    say_binding(o->threads, t->engine);
+    say_binding(o->threads, t->by_threads);
     say_mem(t->mem);
 }
 

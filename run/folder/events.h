@@ -28,6 +28,7 @@ struct training_begins {
     int                      varies; // rows are padded or packed, so a step may have fewer tokens
     const struct budget     *plan; // memory plan
     const char              *engine;
+    int                      by_threads; // the last bits depend on the number of threads
     uint64_t                 first; // steps first .. o->steps - 1 are trained
     const struct mem_choice *mem;   // whether --mode mem would fit; only of a new run
     const struct training_source *sources; // (n_sources); 0: they are not known

@@ -526,7 +526,9 @@ static int tell_begin(const struct training *t, struct err *err)
 {
     struct session        *s = t->s;
     struct training_begins told = { &s->o, &s->config, training_varies(s), &t->plan,
-                                    trainer_engine(t->trainer), t->first, &t->mem, NULL, 0,
+                                    trainer_engine(t->trainer),
+                                    matmul_by_threads(trainer_engine(t->trainer)), t->first,
+                                    &t->mem, NULL, 0,
                                     s->o.batch * s->o.grad_accum /
                                         (s->rows == SESSION_PAIRS ? 2 : 1),
                                     settings_has(s->log, "task") };
