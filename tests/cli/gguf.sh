@@ -119,7 +119,7 @@ result "$([ $? = 1 ] && cmp -s "$tmp/kept.gguf" "$tmp/before" && ! ls "$tmp"/kep
 
 # What is refused.
 refuses 2 "--gguf-type is for a GGUF file" export "$tmp/llama" "$tmp/none" --gguf-type f16
-refuses 2 "use f16, bf16, f32 or q8_0; llama.cpp's llama-quantize makes other types" export "$tmp/llama" "$tmp/none.gguf" --gguf-type q4_k_m
+refuses 2 "expected f16, bf16, f32 or q8_0; llama.cpp's llama-quantize makes other types" export "$tmp/llama" "$tmp/none.gguf" --gguf-type q4_k_m
 refuses 2 "--dtype is for a Hugging Face folder" export "$tmp/llama" "$tmp/none.gguf" --dtype bf16
 refuses 2 "--max-shard-size is for a Hugging Face folder" export "$tmp/llama" "$tmp/none.gguf" --max-shard-size 1M
 cp -r "$tmp/llama" "$tmp/more"

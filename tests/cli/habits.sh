@@ -93,7 +93,7 @@ result "$(grep -q "go on with: siTrain finetune --resume $tmp/late --time-limit 
 make_text 2000 >"$tmp/much.txt"
 # shellcheck disable=SC2086
 run pretrain --run "$tmp/foreseen" $new --steps 8 --eval-data "$tmp/much.txt" --eval-every 2 --link-bw 300K --time-limit 20s --quiet
-result "$(grep -q "stopped after step 1 of 8: the next step would take about" "$tmp/err"; echo $?)" "the first evaluation is foreseen"
+result "$(grep -q "stopped after step 1 of 8: the next step and its evaluation would take about" "$tmp/err"; echo $?)" "the first evaluation is foreseen"
 # killed between its last step and its results, a fine-tuning is not finished; a resume writes them
 find_shim
 if [ -n "$shim" ]; then

@@ -213,7 +213,7 @@ if [ -n "$shim" ]; then
     rm -rf "$tmp/run"
 
     # what was left is of other texts, and of more of them
-    held name:/data.bin:1 pretrain --run "$tmp/run" --data "$tmp/long.txt" --data "$tmp/all.jsonl" --data "$tmp/text.txt" $lm --time-limit 1s
+    held name:/data.1.bin:1 pretrain --run "$tmp/run" --data "$tmp/text.txt" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $lm --time-limit 1s
     sleep 1
     rm -f "$tmp/held"
     wait $pid
