@@ -104,22 +104,14 @@ int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, stru
     return 0;
 }
 
-struct file_state file_state(int fd)
-{
-    struct stat st;
-
-    if (fstat(fd, &st))
-        return (struct file_state){ 0 };
-    return (struct file_state){ (uint64_t)st.st_size, file_ns(&st.st_mtim) };
-}
-
-int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct file_state *was,
+int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat *was,
                     const char *path, struct err *err)
 {
-    int               rc = file_pread(fd, buf, n, off, path, err);
-    struct file_state now = file_state(fd);
+    int         rc = file_pread(fd, buf, n, off, path, err);
+    struct stat now = { 0 };
 
-    return rc || (now.bytes == was->bytes && now.ns == was->ns)
+    fstat(fd, &now);
+    return rc || file_unwritten(&now, was)
                ? rc : err_set(err, -EIO, "%s was changed while it was read: wait until it is "
                               "complete, and try again", path);
 }

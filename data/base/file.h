@@ -30,6 +30,12 @@ static inline uint64_t file_ns(const struct timespec *t)
     return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
 }
 
+/* True if a file still has the size and the time of last writing that it had. */
+static inline int file_unwritten(const struct stat *now, const struct stat *was)
+{
+    return now->st_size == was->st_size && file_ns(&now->st_mtim) == file_ns(&was->st_mtim);
+}
+
 /* Returns the length of a path without the slashes at its end. With those slashes, a link would
  * be followed. */
 size_t file_trimmed(const char *path);
@@ -43,13 +49,9 @@ char *file_beside(const char *path, const char *name, struct err *err);
  * `path` is for the sentence only. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
-/* The size and the time of an open file. All zero if they cannot be told. */
-struct file_state { uint64_t bytes, ns; };
-struct file_state file_state(int fd);
-
-/* The same for a file that somebody else may write over meanwhile: an error if it is not as it was
- * when file_state gave `was`. */
-int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct file_state *was,
+/* The same for a file that somebody else may write over meanwhile: an error if it has been written
+ * to since fstat gave `was`. */
+int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat *was,
                     const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 

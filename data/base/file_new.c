@@ -297,8 +297,7 @@ static int is_what_was(const struct file_new *f, const char *path)
 {
     struct stat st;
 
-    return !lstat(path, &st) && file_same(&st, &f->was) && st.st_size == f->was.st_size &&
-           file_ns(&st.st_mtim) == file_ns(&f->was.st_mtim);
+    return !lstat(path, &st) && file_same(&st, &f->was) && file_unwritten(&st, &f->was);
 }
 
 /* Gives the file its name. 0, or an errno. EEXIST: another file has the name. */

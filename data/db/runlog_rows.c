@@ -207,6 +207,14 @@ int runlog_query(struct runlog *log, const char *sql,
     return rc;
 }
 
+static void question(char sql[static QUESTION], const char *fmt, va_list ap)
+{
+    int n = vsnprintf(sql, QUESTION, fmt, ap);
+
+    assert(n >= 0 && n < QUESTION);
+    (void)n;
+}
+
 int runlog_ask(struct runlog *log,
                int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                struct err *err, const char *fmt, ...)
@@ -215,9 +223,8 @@ int runlog_ask(struct runlog *log,
     va_list ap;
 
     va_start(ap, fmt);
-    int n = vsnprintf(sql, sizeof sql, fmt, ap);
+    question(sql, fmt, ap);
     va_end(ap);
-    assert(n >= 0 && (size_t)n < sizeof sql);
     return runlog_query(log, sql, row, ctx, err);
 }
 
@@ -228,9 +235,8 @@ int runlog_keep(struct runlog *log, const char *name, const char *columns, struc
     va_list ap;
 
     va_start(ap, fmt);
-    int n = vsnprintf(sql, sizeof sql, fmt, ap);
+    question(sql, fmt, ap);
     va_end(ap);
-    assert(n >= 0 && (size_t)n < sizeof sql);
     return db_exec(&log->db, "a query", err, "PRAGMA query_only=0; CREATE TEMP TABLE %s AS %s;"
                    " CREATE INDEX temp.%s_by ON %s (%s); PRAGMA query_only=1", name, sql, name,
                    name, columns);

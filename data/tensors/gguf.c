@@ -336,7 +336,7 @@ int gguf_open(struct gguf **out, const char *path, struct err *err)
     int rc = g->path ? file_open_read(path, &g->fd, &p.size, err)
                      : err_set(err, -ENOMEM, "no memory for the header of %s", path);
 
-    g->was = file_state(g->fd);
+    fstat(g->fd, &g->was);
     rc = rc ? rc : parse(&p, err);
     if (rc) {
         gguf_close(g);

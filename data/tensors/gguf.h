@@ -63,7 +63,7 @@ struct gguf {
     uint32_t            sum;     // checksum of the header
     uint64_t            bytes;   // of the file
     int                 fd;
-    struct file_state   was;     // as it was opened
+    struct stat         was;     // as it was opened
     char               *path;
     unsigned char      *header;  // the file up to the end of the tensors' descriptions
     size_t              used, cap;

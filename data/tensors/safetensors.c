@@ -23,11 +23,11 @@
 #define MAX_HEADER_BYTES 100000000u // the reference implementation's limit
 
 struct st_file {
-    int      fd;
-    char    *path;
-    uint64_t data_off, data_bytes;
-    struct file_state was; // as it was opened
-    json_t  *sums; // tensor -> hex; NULL if the file has no checksums of ours
+    int         fd;
+    char       *path;
+    uint64_t    data_off, data_bytes;
+    struct stat was;  // as it was opened
+    json_t     *sums; // tensor -> hex; NULL if the file has no checksums of ours
 };
 
 /* ---- tensors ---- */
@@ -220,7 +220,7 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
     f->path = file_path(err, "%s/%s", dir, name);
     int rc = f->path ? file_open_read(f->path, &f->fd, &size, err) : -ENOMEM;
 
-    f->was = file_state(f->fd);
+    fstat(f->fd, &f->was);
     if (!rc && size < sizeof header)
         rc = err_misuse(err, "%s is no safetensors file: its %" PRIu64 " bytes are less than the 8 "
                         "of a header length", f->path, size);

@@ -138,15 +138,16 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
                 size_t n_shapes, int threads, struct err *err)
 {
     int many = threads > 0 ? threads : omp_get_max_threads(), rc = -ENOTSUP;
+    int own = engine == MATMUL_AUTO && own_is_faster(shapes, n_shapes, many);
+    enum matmul_engine chosen =
+        own ? MATMUL_SITRAIN : matmul_chosen(engine, dtype_of(shapes, n_shapes));
 
     *out = NULL;
-    if (engine == MATMUL_AUTO && own_is_faster(shapes, n_shapes, many))
-        engine = MATMUL_SITRAIN;
-    if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_SITRAIN)
+    if (chosen == MATMUL_SITRAIN)
         return matmul_open_engine(out, &matmul_sitrain, shapes, n_shapes, threads, err);
-    if (engine == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
+    if (chosen == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
-    else if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_ONEDNN)
+    else if (chosen == MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, err);
     if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, err);

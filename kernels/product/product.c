@@ -9,9 +9,7 @@
 
 #include <omp.h>
 
-enum {
-    LINE = 64,
-};
+enum { LINE = 64 };
 
 /* ---- plan ---- */
 

@@ -120,6 +120,13 @@ static int files_take(struct hf_base *b, struct err *err)
     return 0;
 }
 
+int hf_base_refuse_gguf(const char *path, struct err *err)
+{
+    return err_misuse(err, "--base-in-place reads safetensors files, and %.600s is a GGUF file, "
+                      "whose tensors have other orders and types: leave the option out, or give "
+                      "the folder that the file was made from", path);
+}
+
 int hf_base_open(struct hf_base **out, const char *dir, const struct model_config *g,
                  struct err *err)
 {
@@ -131,9 +138,7 @@ int hf_base_open(struct hf_base **out, const char *dir, const struct model_confi
     b->config = *g;
     int rc = hf_open_known(&b->hf, dir, err);
     if (!rc && !hf_tensor_files(b->hf))
-        rc = err_misuse(err, "--base-in-place reads safetensors files, and %.600s is a GGUF file, "
-                        "whose tensors are stored in other orders and types: leave the option out, "
-                        "or give the folder that the file was made from", dir);
+        rc = hf_base_refuse_gguf(dir, err);
     rc = rc ? rc : blocks_check(b, dir, err);
     rc = rc ? rc : files_take(b, err);
     if (rc)
@@ -162,8 +167,7 @@ int hf_base_is(const struct hf_base *b, const struct hf *hf)
     struct stat               its;
 
     for (size_t i = 0; same && i < b->files.n; i++)
-        same = !fstat(safetensors_fd(st, i), &its) && its.st_dev == b->file[i].was.st_dev &&
-               its.st_ino == b->file[i].was.st_ino;
+        same = !fstat(safetensors_fd(st, i), &its) && file_same(&its, &b->file[i].was);
     return same;
 }
 

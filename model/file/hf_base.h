@@ -20,6 +20,8 @@ struct hf_base;
 int  hf_base_open(struct hf_base **out, const char *dir, const struct model_config *g,
                   struct err *err);
 void hf_base_close(struct hf_base *b); // NULL is allowed
+/* The misuse of a GGUF file as a base in place. */
+int  hf_base_refuse_gguf(const char *path, struct err *err);
 const struct base_files *hf_base_files(const struct hf_base *b);
 
 /* True if both have opened the same files, with the same headers. */

@@ -24,9 +24,7 @@ static int unwritten(const struct base_file *f, struct stat *now, struct err *er
 {
     if (fstat(f->fd, now))
         return err_set(err, -errno, "stat %.600s: %s", f->path, strerror(errno));
-    return now->st_size == f->was.st_size && file_ns(&now->st_mtim) == file_ns(&f->was.st_mtim)
-               ? 0
-               : changed(f, err);
+    return file_unwritten(now, &f->was) ? 0 : changed(f, err);
 }
 
 int base_files_unchanged(const struct base_files *b, struct err *err)

@@ -85,11 +85,7 @@ int base_folder_refuse(const struct lora_opts *o, const char *base, struct err *
     if (!base)
         return err_misuse(err, "--base-in-place reads the model from its folder, and the run would "
                           "not begin with one: give --init HFDIR, or leave the option out");
-    if (gguf_is_file(base))
-        return err_misuse(err, "--base-in-place reads safetensors files, and %.600s is a GGUF "
-                          "file, whose tensors have other orders and types: leave the option out, "
-                          "or give the folder that the file was made from", base);
-    return 0;
+    return gguf_is_file(base) ? hf_base_refuse_gguf(base, err) : 0;
 }
 
 int base_folder_is_in_place(const char *run)

@@ -39,14 +39,21 @@ int tokenise_done_put(const struct tokenise_done *d, const char *first, struct e
 
 struct finding { uint64_t key; int other; struct tokenise_done done; };
 
+/* Whether the state of an unfinished file is one of this file's. */
+static int is_said(void *ctx, const void *state)
+{
+    (void)ctx;
+    return !memcmp(state, mark, sizeof mark);
+}
+
 static int fits(void *ctx, const void *state)
 {
     struct finding *f = ctx;
     struct said     said;
 
-    memcpy(&said, state, sizeof said);
-    if (memcmp(said.mark, mark, sizeof mark))
+    if (!is_said(NULL, state))
         return 0;
+    memcpy(&said, state, sizeof said);
     f->done = said.done;
     f->other |= !f->key || said.done.key != f->key;
     return f->key && said.done.key == f->key;
@@ -103,12 +110,6 @@ int tokenise_done_says(const char *path, const char *first, int side)
     if (rc > 0)
         tokens_writer_keep(&w);
     return (rc > 0 || f.other) && is_whole(path, f.done.count[side]);
-}
-
-static int is_said(void *ctx, const void *state)
-{
-    (void)ctx;
-    return !memcmp(state, mark, sizeof mark);
 }
 
 void tokenise_done_forget(const char *first)
