@@ -19,6 +19,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
+#include "run/loop/checkpoints.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus_kept.h"
 
@@ -151,6 +152,41 @@ static int check_exports(struct check *c, struct err *err)
     return 0;
 }
 
+/* Checks the folders of --export-every that are still there. They are their user's to change or
+ * remove, so neither is damage. */
+static int check_checkpoints(struct check *c, struct err *err)
+{
+    uint64_t *step;
+    size_t    n;
+    int       rc = checkpoints_list(&step, &n, c->s.log, err);
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct safetensors *st = NULL;
+        struct err          why = { 0 };
+        char                path[CHECKPOINTS_PATH];
+        int                 ours;
+
+        rc = checkpoints_is_ours(&ours, path, &c->s, step[i], err);
+        if (rc || !file_may_be(path))
+            continue;
+        struct watch w = work_begin(&say_events, "checking %s", path);
+        int failed = ours ? peft_files_open(&st, path, &why) : 0;
+        failed = failed || !ours ? failed : safetensors_verify(st, &w, &why);
+        work_end(&say_events);
+        if (why.stopped)
+            rc = err_stopped(err, "%s", why.text);
+        else if (failed)
+            check_damage(c, why.text);
+        check_line(c, "checkpoint", st ? st->bytes : 0, "%s%s", path,
+                   !ours    ? ": changed since it was written"
+                   : failed ? ": damaged"
+                            : "");
+        safetensors_close(st);
+    }
+    free(step);
+    return rc;
+}
+
 /* Ends a part's check. Errors other than damage end the whole check, and so does another process
  * that uses the run. Damage is reported, and the next part is checked. */
 static int part_over(struct check *c, int rc, struct err *err)
@@ -219,6 +255,7 @@ static int check_parts(struct check *c, struct err *err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
                                                           : 0, err);
     rc = rc ? rc : check_exports(c, err);
+    rc = rc ? rc : part_over(c, check_checkpoints(c, err), err);
     return rc ? rc : result_files_each(c->s.dir, c->s.log, say_result, c, err);
 }
 

@@ -74,6 +74,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           train_mode_name((size_t)o->mode),
                           o->mode == RUN_MEM ? "in mem nothing waits for the norm"
                                                : "su updates naively, after the norm is known");
+    if (o->export_limit && !o->export_every)
+        return err_misuse(err, "--export-limit needs --export-every N, which writes the folders: "
+                          "give it too, or leave --export-limit out");
     if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
         train_activations[o->activations].adapts != ADAPT_BEST)
         return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "

@@ -20,6 +20,8 @@ int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *
     s->o.quiet = train->quiet; // both belong to the command, not to the run
     s->o.force_device = train->force_device;
     int rc = session_overlay(s, line, first, err);
+    if (!s->o.export_every && !opt_given(line, "export-limit"))
+        s->o.export_limit = 0;
     if (rc || first)
         return rc;
     if (!s->o.schedule_steps) // --schedule-steps 0
