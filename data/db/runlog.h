@@ -181,6 +181,16 @@ struct runlog_choice {
 };
 int runlog_choice(struct runlog *log, const struct runlog_choice *c, struct err *err);
 
+/* A snapshot (run/folder/snapshots.h): its number, the steps that are done, its folder, the bytes
+ * of its states, how many of them share their blocks with the run's, and how long training waited.
+ * Older runs get the table with their first row. */
+struct runlog_snapshot {
+    uint64_t    n, step, bytes, shared;
+    const char *path;
+    double      seconds;
+};
+int runlog_snapshot(struct runlog *log, const struct runlog_snapshot *s, struct err *err);
+
 /* Records that this process begins to train the run at first_step. It stores the process, its
  * command and its machine. It also reads the spans' clock and the time of day (UTC) at the same
  * instant. */

@@ -179,6 +179,18 @@ int runlog_devices_forget(struct runlog *log, int from, struct err *err)
                         from);
 }
 
+int runlog_snapshot(struct runlog *log, const struct runlog_snapshot *s, struct err *err)
+{
+    int rc = runlog_begin(log, err);
+
+    rc = rc ? rc : db_exec(&log->db, "making a table", err, "%s", SCHEMA_SNAPSHOTS);
+    rc = rc ? rc : runlog_write(log, "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?,"
+                                " strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))", "writing a snapshot",
+                                err, "uutuud", s->n, s->step, s->path, s->bytes, s->shared,
+                                s->seconds);
+    return runlog_end(log, rc, err);
+}
+
 /* ---- reports ---- */
 
 enum { QUESTION = 4096 };

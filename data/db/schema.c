@@ -49,6 +49,7 @@ static const char tables[] =
     " layers INTEGER, inputs_kept INTEGER, inputs_offloaded INTEGER, attentions_kept INTEGER,"
     " attentions_offloaded INTEGER, mlps_kept INTEGER, mlps_offloaded INTEGER,"
     " kept_bytes INTEGER, moved_bytes INTEGER, step_seconds REAL, expected_seconds REAL);"
+    SCHEMA_SNAPSHOTS ";"
     "CREATE TABLE commits (n INTEGER, /* how many there were; run.lock has the number beside */"
     " taken INTEGER /* how many of them a checkpoint had taken into run.db */);"
     "INSERT INTO commits VALUES (0, 0);";

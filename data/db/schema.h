@@ -4,6 +4,12 @@
 
 #include "data/db/db.h"
 
+/* Makes the table of snapshots, which runs of older versions lack. */
+#define SCHEMA_SNAPSHOTS                                                                           \
+    "CREATE TABLE IF NOT EXISTS snapshots (n INTEGER PRIMARY KEY,"                                 \
+    " step INTEGER /* how many steps were done */, path TEXT, bytes INTEGER,"                      \
+    " shared_bytes INTEGER, seconds REAL, taken TEXT)"
+
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 

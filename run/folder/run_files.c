@@ -55,6 +55,7 @@ static const struct run_file files[] = {
     { "checkpoint-" NUMBER ".new-*", "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
     // a reader's, to which the training answers (run/loop/live.h)
     { "asked.new-*", "a model that is read", RUN_FILE_OTHER, FOLDER, NULL },
+    { "snapshots", "its snapshots", RUN_FILE_OTHER, FOLDER, NULL },
     { "tensorboard", "TensorBoard's folder", RUN_FILE_OTHER, FOLDER, NULL },
     RESULT("train_results.json"),
     RESULT("eval_results.json"),

@@ -57,6 +57,20 @@ int session_is_run(const char *dir)
 
 int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
 
+/* A snapshot is only read: the run that it was taken of goes back to it. */
+static int refuse_snapshot(const struct session *s, struct err *err)
+{
+    char *step = settings_get(s->log, "snapshot"), *of = settings_get(s->log, "snapshot.of");
+    char *run = of ? strchr(of, '/') : NULL, word[SESSION_PATH];
+
+    err_misuse(err, "%s is a snapshot, and is only read; siTrain %s --resume %s --from %s goes "
+               "back to it", s->dir, settings_has(s->log, "task") ? "finetune" : "pretrain",
+               run ? machine_word(word, sizeof word, run) : "RUN", step ? step : "STEP");
+    free(step);
+    free(of);
+    return -EROFS;
+}
+
 /* Open run.db. --durability is stored in the database that it configures, so run.db is opened
  * twice. */
 static int open_log(struct session *s, enum session_how how, struct err *err)
@@ -69,6 +83,8 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     int rc = runlog_open(&s->log, path, 1, 1, err);
     if (rc || how == SESSION_LIVE || how == SESSION_READ)
         return rc || how == SESSION_LIVE ? rc : runlog_lock_reading(s->log, err);
+    if (settings_has(s->log, "snapshot"))
+        return refuse_snapshot(s, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
     s->log = NULL;

@@ -21,6 +21,7 @@
 #include "run/loop/live.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/schedule_end.h"
+#include "run/loop/snapshotting.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/source.h"
 
@@ -206,7 +207,8 @@ static int training_open(struct training *t, struct err *err)
     if (s->o.keep_best && !t->evaluates)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
                           s->dir);
-    if ((rc = best_open(&t->best, s, err)) || (rc = checkpoints_open(s, t->first, err)) ||
+    if ((rc = snapshotting_check(s, err)) || (rc = best_open(&t->best, s, err)) ||
+        (rc = checkpoints_open(s, t->first, err)) ||
         (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = job_run_frames(s, err)))
         return rc;
     if (!t->first) // first: the plan of mem opens the engine, too
@@ -446,7 +448,7 @@ static int between_steps(struct training *t, uint64_t step, struct err *err)
         rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
         readers = 0;
     } while (answers && !rc);
-    return rc;
+    return rc ? rc : snapshotting_step(t->s, t->stream, step, t->first, 0, err);
 }
 
 /* Nothing is left to train. Of a fine-tuning, results are (finetune_results.h). */
@@ -478,6 +480,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
+    if (!rc && !stopped && (!why || why == JOB_EARLY))
+        rc = snapshotting_step(t->s, t->stream, step, t->first, 1, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
