@@ -217,7 +217,7 @@ struct evaluation {
     struct evaluator           by;
     size_t                     seq, parts;
     struct part                part[2 * TASK_SPLITS];
-    struct row_list            own[2]; // own rows: to evaluate, to predict
+    struct text_list            own[2]; // own rows: to evaluate, to predict
 };
 
 /* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in
@@ -299,9 +299,8 @@ static int add_parts(struct evaluation *v, struct err *err)
 
     if (!v->r->hf)
         task_files_columns(&v->trained, &v->r->run);
-    struct opt_strings test = { (const char **)(uintptr_t)&e->test_file, e->test_file != NULL };
-    rc = row_list_open(&v->own[0], &e->eval_files, err);
-    rc = rc ? rc : row_list_open(&v->own[1], &test, err);
+    rc = text_list_make(&v->own[0], e->eval_files.item, e->eval_files.n, NULL, err);
+    rc = rc ? rc : text_list_make(&v->own[1], &e->test_file, !!e->test_file, NULL, err);
     v->columns = e->columns.text ? e->columns : v->trained;
     v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
     for (size_t i = 0; i < TASK_SPLITS && v->task.dev[i] && !rc; i++)
@@ -428,8 +427,8 @@ out:
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
         task_names_free(&v.part[i].rows.read);
-    row_list_close(&v.own[0]);
-    row_list_close(&v.own[1]);
+    text_list_free(&v.own[0]);
+    text_list_free(&v.own[1]);
     task_names_free(&v.trained);
     classes_close(&v.classes);
     return rc;

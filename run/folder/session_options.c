@@ -65,7 +65,7 @@ int session_store_options(struct session *s, int places, struct err *err)
     if (rc == -ENOMEM)
         return err_set(err, rc, "%s: out of memory for the options", s->dir);
     if (!rc && train_opts_newer(&s->o))
-        rc = runlog_new_arithmetic(s->log, err);
+        rc = runlog_raise(s->log, FORMAT_ARITHMETIC, err);
     return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
