@@ -171,8 +171,18 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
                             "ids: leave it out", o->columns.text);
 }
 
-static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
+/* An option of conversations or preferences that was given; NULL: none. */
+static const char *rows_option(const struct opt_line *line)
 {
+    const struct eval_opts *e = line->options;
+    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+
+    return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
+}
+
+static int eval_tokens(const struct model_folder *r, const struct opt_line *line, struct err *err)
+{
+    const struct eval_opts *o = line->options;
     const struct task_names columns = { .pair = o->columns.pair, .label = o->columns.label };
     const struct corpus_opts given = { .data = o->data, .format = o->data_format };
     struct token_folders *folders = NULL;
@@ -182,10 +192,14 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
     struct masking   masking;
     double           loss = 0;
     uint64_t         tokens;
+    const char      *other = rows_option(line);
     int              rc = columns_check(&columns, 0, err);
 
     if (!rc && !o->data.n)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
+    if (!rc && other)
+        rc = err_misuse(err, "--%s is for conversations and preferences, and --data is a text or "
+                        "tokens: leave it out", other);
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
     rc = rc ? rc : token_folders_open(&folders, &all, &given, err);
@@ -368,11 +382,11 @@ static int run_parts(const struct evaluation *v, struct err *err)
 
 static int check(const struct eval_opts *e, const struct opt_line *line, struct err *err)
 {
-    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+    const char *given = rows_option(line);
 
-    if (chat || pairs || e->reference)
+    if (given)
         return err_misuse(err, "--%s is for conversations and preferences, and %s is a classifier: "
-                          "leave it out", chat ? chat : pairs ? pairs : "reference", e->model);
+                          "leave it out", given, e->model);
     int rc = columns_check(&e->columns, e->eval_files.n || e->test_file, err);
 
     if (rc)
@@ -460,7 +474,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
                         "says what it is evaluated on", o->model);
     else if (!rc)
-        rc = eval_tokens(&r, o, err);
+        rc = eval_tokens(&r, line, err);
     model_folder_close(&r);
     return rc;
 }

@@ -39,6 +39,7 @@ made whole 8 --mode su+o --devices 2 --compress 10% --error-feedback
 want=$(exported "$tmp/whole")
 # a pair of files whose class nothing names, as in runs of older versions: nothing is damaged
 cp -a "$tmp/whole" "$tmp/pair"
+sqlite3 "$tmp/pair/run.db" "DELETE FROM runs WHERE key = 'tokenizer.files'"
 rm "$tmp/pair/tokenizer/tokenizer.json" "$tmp/pair/tokenizer/tokenizer_config.json" "$tmp/pair/tokenizer/special_tokens_map.json"
 sed -i "s/<|endoftext|>/<|end|>/" "$tmp/pair/tokenizer/vocab.json"
 run check "$tmp/pair"
@@ -58,6 +59,16 @@ refuses 2 "neither a run" check "$tmp/tok"
 refuses 2 "neither a run" check "$tmp/nowhere"
 
 # files
+for file in tokenizer.json tokenizer_config.json vocab.json merges.txt; do
+    cp "$tmp/run/tokenizer/$file" "$tmp/kept"
+    echo >>"$tmp/run/tokenizer/$file"
+    damaged_before=$(sums "$tmp/run")
+    run check "$tmp/run"
+    result "$([ "$got" = 1 ] && grep -q "tokenizer/$file was changed since the run was made" "$tmp/err" && [ "$damaged_before" = "$(sums "$tmp/run")" ]; echo $?)" "check names $file"
+    run export "$tmp/run" "$tmp/none"
+    result "$([ "$got" = 1 ] && [ ! -e "$tmp/none" ] && grep -q "tokenizer/$file was changed" "$tmp/err"; echo $?)" "export refuses it"
+    cp "$tmp/kept" "$tmp/run/tokenizer/$file"
+done
 damaged "tokens" "$tmp/run" "$tmp/run/data.bin" 2000 "data.bin was changed since it was first used: the MiB at byte 0"
 run pretrain --resume "$tmp/run" --steps 6
 result "$([ "$got" = 1 ] && grep -q 'data.bin was changed' "$tmp/err"; echo $?)" "training does not read them"
