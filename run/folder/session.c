@@ -11,6 +11,7 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)
@@ -99,6 +100,18 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
     return rc == -ENOENT ? 0 : rc;
 }
 
+/* Keeps a snapshot that is read from being removed. Without locks nobody removes it either. */
+static int hold_snapshot(struct session *s, struct err *err)
+{
+    if (!settings_has(s->log, "snapshot"))
+        return 0;
+    s->held = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->holds = s->held >= 0;
+    int rc = s->holds ? file_lock(s->held, 1) : -errno;
+
+    return rc && rc != -ENOLCK ? file_lock_fail(rc, s->dir, ", which makes or removes it", err) : 0;
+}
+
 static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
@@ -117,6 +130,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
     int rc = open_log(s, how, err);
+    rc = rc ? rc : hold_snapshot(s, err);
     if (!rc && (rc = runlog_get(s->log, "id", s->id, sizeof s->id, err)) == -ENOENT)
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (rc || (rc = session_load(s, err)) ||
@@ -198,6 +212,8 @@ void session_close(struct session *s)
     free(s->others);
     free((void *)(uintptr_t)s->ranks.parts);
     runlog_close(s->log);
+    if (s->holds)
+        close(s->held);
     hf_base_close(s->base);
     free(s->block_params);
     if (s->has_opts)

@@ -40,6 +40,8 @@ struct session {
                                     // those of this rank's portions; then those
                                     // of each block in memory (run_config.unpacked);
                                     // then what run_config says of a base in place
+    int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
+                                    // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
     const char       *base_dir;     // where the user says that it is; borrowed; or NULL
     struct run_config run; // borrows from this struct; memory.c sets frames and grad_buffers

@@ -21,8 +21,8 @@
 #include "run/folder/settings.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -286,7 +286,8 @@ static int fill(struct making *m, struct err *err)
 static int prove(const struct making *m, struct err *err)
 {
     struct session made;
-    int            rc = session_open(&made, m->to.dir, SESSION_READ, m->s->events, err);
+    flock(m->folder.fd, LOCK_SH); // as a reader has it
+    int rc = session_open(&made, m->to.dir, SESSION_READ, m->s->events, err);
 
     rc = rc ? rc : snapshot_verify(&made, err);
     session_close(&made);

@@ -103,7 +103,8 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     struct stat st;
 
     at->ours = whose == CERTAINLY_OURS;
-    at->whole = known && !each_file(at->path, files, look_file, at);
+    at->whole = known;
+    at->whole = known && !each_file(at->path, files, look_file, at) && at->whole;
     if (known && !stat(runlog_path(log), &st))
         at->bytes += (uint64_t)st.st_blocks * 512;
     runlog_get(log, "snapshot.taken", at->taken, sizeof at->taken, NULL);
@@ -321,19 +322,6 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s)
 }
 
 /* ---- reading ---- */
-
-int snapshot_open(struct session *out, int *fd, const struct snapshot *at,
-                  const struct events *events, struct err *err)
-{
-    *out = (struct session){ 0 };
-    *fd = open(at->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*fd < 0)
-        return err_set(err, -errno, "open %s: %s", at->path, strerror(errno));
-    int rc = file_lock(*fd, 1); // without locks, nobody removes it either
-    if (rc && rc != -ENOLCK)
-        return file_lock_fail(rc, at->path, ", which removes it", err);
-    return session_open(out, at->path, SESSION_READ, events, err);
-}
 
 struct verdict { uint64_t damaged; struct err first; };
 

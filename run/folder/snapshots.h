@@ -44,18 +44,16 @@ const struct snapshot *snapshots_find(const struct snapshots *list, uint64_t ste
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
 
-/* Both together, for a command with --step or --from: find the run's snapshot of this step. Without
- * one, misuse, and the sentence names the steps that there are. */
+/* Both together, for a command with --from: find the run's snapshot of this step. Without one,
+ * misuse, and the sentence names the steps that there are. */
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
 
 /* True if the run is where this snapshot is: at this step, and in the same branch. */
 int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
-/* Open a snapshot for reading, as a run. While it is open, nobody removes it. The caller closes it
- * by session_close, then *fd, also after a failure. */
-int snapshot_open(struct session *out, int *fd, const struct snapshot *at,
-                  const struct events *events, struct err *err);
-/* Read all states of an open snapshot, and compare them with their checksums. -EBADMSG: damaged. */
+/* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
+ * removes it. This reads all states of an open snapshot, and compares them with their checksums.
+ * -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
 
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
