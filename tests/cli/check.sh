@@ -57,6 +57,11 @@ works "so is an export" export "$tmp/run" "$tmp/hf"
 works "by its checksums" check "$tmp/hf"
 refuses 2 "neither a run" check "$tmp/tok"
 refuses 2 "neither a run" check "$tmp/nowhere"
+mkdir "$tmp/uri"
+cp -a "$tmp/run" "$tmp/uri/file:run"
+(cd "$tmp/uri" && "$bin" report file:run) >"$tmp/out" 2>"$tmp/err"
+result "$(grep -q "^file:run: " "$tmp/out"; echo $?)" "a name that SQLite would take for a URI"
+rm -rf "$tmp/uri"
 
 # files
 for file in tokenizer.json tokenizer_config.json vocab.json merges.txt; do
@@ -77,6 +82,11 @@ damaged "tokens to evaluate on" "$tmp/run" "$tmp/run/eval.bin" 1030 "eval.bin wa
 mended "$tmp/run" "$tmp/run/eval.bin" 1030
 damaged "the best model's header" "$tmp/run" "$tmp/run/best/model.safetensors" 40 "best/model.safetensors"
 mended "$tmp/run" "$tmp/run/best/model.safetensors" 40
+mv "$tmp/run/best/config.json" "$tmp/kept"
+refuses 1 "best has no config.json" check "$tmp/run" --quiet
+sed 's/"n_embd": [0-9]*/"n_embd": 4096/' "$tmp/kept" >"$tmp/run/best/config.json"
+refuses 1 "does not have the shape" check "$tmp/run" --quiet
+mv "$tmp/kept" "$tmp/run/best/config.json"
 damaged "an export's tensor" "$tmp/run" "$tmp/hf/model.safetensors" 9000 "hf/model.safetensors is corrupt"
 run check "$tmp/hf"
 result "$([ "$got" = 1 ] && grep -q 'tensor transformer' "$tmp/err"; echo $?)" "the export's own check says so too"
