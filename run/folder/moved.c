@@ -200,9 +200,9 @@ int moved_original_rests(const struct run_config *run, struct err *err)
         !(path = file_path(err, "%s/run.db", was)))
         rc = -ENOMEM;
     if (path && runlog_writer(path, who, sizeof who))
-        rc = err_set(err, -EBUSY, "%s is a copy of %s, which is being trained (%s). A drive may have "
-                     "several names, so the named devices may be those of %s: wait until that has "
-                     "ended", run->dir, was, who, was);
+        rc = err_set(err, -EBUSY, "%s is a copy of %s, which is being trained (%s). A drive may "
+                     "have several names, so the named devices may be those of %s: wait until that "
+                     "has ended", run->dir, was, who, was);
     free(path);
     free(place);
     return rc;

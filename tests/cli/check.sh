@@ -85,7 +85,7 @@ mended "$tmp/run" "$tmp/run/best/model.safetensors" 40
 mv "$tmp/run/best/config.json" "$tmp/kept"
 refuses 1 "best has no config.json" check "$tmp/run" --quiet
 sed 's/"n_embd": [0-9]*/"n_embd": 4096/' "$tmp/kept" >"$tmp/run/best/config.json"
-refuses 1 "does not have the shape" check "$tmp/run" --quiet
+refuses 1 "put a copy of that model there" check "$tmp/run" --quiet
 mv "$tmp/kept" "$tmp/run/best/config.json"
 damaged "an export's tensor" "$tmp/run" "$tmp/hf/model.safetensors" 9000 "hf/model.safetensors is corrupt"
 run check "$tmp/hf"
