@@ -279,8 +279,8 @@ int slots_fit(struct devices *d, struct err *err)
     if (rc || 2 * others <= st->n_trained)
         return rc;
     return err_set(err, -ESTALE, "the devices hold other states than run.db of %s names (%zu of "
-                   "%zu parts): a copy of the run, or a later state of it, has trained on them; they "
-                   "stay as they are", d->cfg.dir, others, st->n_trained);
+                   "%zu parts): a copy of the run, or a later state of it, has trained on them; "
+                   "they stay as they are", d->cfg.dir, others, st->n_trained);
 }
 
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
