@@ -30,7 +30,8 @@ struct bench_opts {
 
 struct bench {
     struct bench_opts *o; // with --batch, --seq, --threads and so on
-    struct model_config  config;
+    struct model_config  config;  // without adapters
+    struct model_config  adapted; // of a probe: with them; rank 0: there are none
     const char        *scratch; // a temporary folder in --dir
     const char *const *devices; // (n_devices): folders or block devices; NULL: none
     size_t             n_devices;
