@@ -167,6 +167,13 @@ for fs in bindfs sshfs; do
             result "$([ "$got" = 1 ] && grep -q "in use by process $pid on .*, whose lock is not seen by this path" "$tmp/err"; echo $?)" \
                 "$fs: a run that is trained by ${path:-its own path} is refused by ${other:-its own path}: $command"
         done
+        # as from another container, or where /proc does not show the process
+        for space in "-p -f --mount-proc" -u "-T --boottime 1000 -f" "-m sh -c 'umount -l /proc; exec \"\$@\"' sh"; do
+            unshare -m -u -p -f -T true 2>"$tmp/null" || { skip "$fs: unshare $space" "not allowed here" && continue; }
+            eval "unshare $space \"\$bin\" pretrain --resume \"\$tmp\$other/run\" --quiet" >"$tmp/out" 2>"$tmp/err"
+            result "$([ $? = 1 ] && grep -q "in use by process $pid on .*, whose lock is not seen by this path" "$tmp/err"; echo $?)" \
+                "$fs: and from another namespace: unshare $space"
+        done
         kill -INT $pid
         wait $pid
         result "$([ $? = 130 ]; echo $?)" "$fs: the training was not disturbed"
