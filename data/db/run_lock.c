@@ -56,12 +56,20 @@ static void numbers_read(struct run_lock *l, int fd)
         l->commits = l->begun = l->taken = 0;
 }
 
-/* A lock that is taken by another path to the same file may not be seen by this one. */
-static int keeps_locks(int fd)
+/* A lock that is taken by another path to the same file may not be seen by this one: by FUSE, or by
+ * an overlay and its upper layer. */
+enum apart { SHARED, LAYER, APART };
+static const char *const apart_names[] = { "shared", "layer", "apart" };
+
+static enum apart keeps_locks(int fd)
 {
     struct statfs fs;
 
-    return !fstatfs(fd, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
+    if (fd < 0 || fstatfs(fd, &fs))
+        return SHARED;
+    return fs.f_type == FUSE_SUPER_MAGIC        ? APART
+           : fs.f_type == OVERLAYFS_SUPER_MAGIC ? LAYER
+                                                : SHARED;
 }
 
 /* What a process's number and its beginning depend on. A namespace that cannot be read is 0, and
@@ -83,8 +91,10 @@ static struct counting counting_here(void)
     return c;
 }
 
-/* Does process `pid` of the text live? What cannot be known counts as living: another container's
- * processes, or those that /proc does not show. */
+/* Does process `pid` of the text live? 1, 0, or UNKNOWN of another container's processes, and of
+ * those that /proc does not show. */
+enum { UNKNOWN = -1 };
+
 static int lives(const char *line, long pid, uint64_t start, const char *host)
 {
     struct counting there = { 0 }, here = counting_here();
@@ -98,32 +108,53 @@ static int lives(const char *line, long pid, uint64_t start, const char *host)
     if (strlen(there.boot) == RUN_LOCK_BOOT - 1 && *here.boot && strcmp(there.boot, here.boot))
         return 0; // it ended with the machine, or is another machine's
     if (!there.processes || there.processes != here.processes)
-        return 1;
+        return UNKNOWN;
     if (pid == (long)getpid() || (kill((pid_t)pid, 0) && errno == ESRCH))
         return 0;
     uint64_t begun = machine_begun(pid);
     snprintf(name, sizeof name, "/proc/%ld/stat", pid);
-    return begun ? begun == start || there.times != here.times : access(name, R_OK) != 0;
+    if (begun && there.times == here.times)
+        return begun == start;
+    return begun || access(name, R_OK) ? UNKNOWN : 0; // 0: it ended, and nobody waited for it
+}
+
+/* Whether the file of that name may be the locked one. A file that an overlay copied up from a lower
+ * layer has another inode there than in the upper one, and the same time of birth. */
+static int may_be_file(const char *path, const char *locked, enum apart apart)
+{
+    char here[FILE_IDENTITY];
+
+    if (file_is(path, locked) || !file_has_births(path, locked))
+        return 1;
+    file_identity(path, here);
+    return apart == LAYER &&
+           !strcmp(here + strcspn(here, " "), locked + strcspn(locked, " "));
 }
 
 /* Does a living process of this machine have this very file, though its lock is not seen? One that
  * ends has no lock any more, and is still there for a moment. Where it cannot be told whether the
- * file is the same, or a copy, it counts as the same. */
+ * file is the same, or a copy, it counts as the same. By FUSE, a process of which nothing can be
+ * known counts as living. By an overlay it does not: a container that is started again has the same
+ * overlay, which shows all its locks. */
 static int is_hidden(const struct run_lock *l, int fd)
 {
-    char     text[TEXT], host[64] = "", file[FILE_IDENTITY], apart = 0;
-    uint64_t start = 0;
-    long     pid = 0;
+    char       text[TEXT], host[64] = "", file[FILE_IDENTITY], how[8] = "";
+    uint64_t   start = 0;
+    long       pid = 0;
+    enum apart apart = keeps_locks(fd);
 
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
     if (sscanf(text, "process %ld on %63s", &pid, host) != 2)
         return 0;
-    if (!line || sscanf(line, "\nstart %" SCNu64 " file %47[^\n,], %c", &start, file, &apart) != 3)
-        return keeps_locks(fd); // it may show an older size of the file for a moment
-    return (apart == 'a' || keeps_locks(fd)) &&
-           (file_is(l->path, file) || !file_has_births(l->path, file)) &&
-           lives(line, pid, start, host);
+    if (!line ||
+        sscanf(line, "\nstart %" SCNu64 " file %47[^\n,], %7[a-z]", &start, file, how) != 3)
+        return apart == APART; // it may show an older size of the file for a moment
+    apart = !strcmp(how, "apart") ? APART : !strcmp(how, "layer") && !apart ? LAYER : apart;
+    if (!apart || !may_be_file(l->path, file, apart))
+        return 0;
+    int alive = lives(line, pid, start, host);
+    return alive == UNKNOWN ? apart == APART : alive;
 }
 
 /* -EBUSY if the lock that this process has does not keep another one from the run. */
@@ -139,8 +170,8 @@ static int hidden_check(const struct run_lock *l, int fd, struct err *err)
         text_read(fd, who, sizeof who);
         who[strcspn(who, "\n")] = '\0';
         return err_set(err, -EBUSY, "%s: the run is in use by %s, whose lock is not seen by this "
-                       "path, since a FUSE file system keeps locks to itself: wait for that "
-                       "process to end or stop it; if it has ended (it may be another "
+                       "path, since a FUSE file system or an overlay keeps locks to itself: wait "
+                       "for that process to end or stop it; if it has ended (it may be another "
                        "container's), or if this is a copy of its run, remove %s",
                        l->db_path, who, l->path);
     }
@@ -161,7 +192,7 @@ int run_lock_note(struct run_lock *l)
                       PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
     if (l->writes && *l->file)
         n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s in %" PRIu64
-                      " %" PRIu64 " %s\n", l->start, l->file, l->apart ? "apart" : "shared",
+                      " %" PRIu64 " %s\n", l->start, l->file, apart_names[l->apart],
                       here.processes, here.times, here.boot);
     errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);

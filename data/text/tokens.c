@@ -15,8 +15,7 @@
 #define LLMC_HEADER_BYTES 1024u
 #define MIB               ((size_t)1 << 20)
 #define PIECE_IDS         4096u
-
-#define PART ((size_t)1 << 16)
+#define PART              ((size_t)1 << 16)
 
 /* The largest vocabulary of bytes: its ids may look like UTF-16. In a larger vocabulary not all
  * words have one byte. */
@@ -432,7 +431,10 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
                                   w->vocab);
             narrow[i] = (uint16_t)ids[i];
         }
-        rc = append_add(&w->ids, wide ? (const void *)ids : narrow, part * w->format->width, err);
+        const void *stored = wide ? (const void *)ids : narrow;
+
+        w->sum = crc32c(w->sum, stored, part * w->format->width);
+        rc = append_add(&w->ids, stored, part * w->format->width, err);
     }
     return rc;
 }
@@ -529,23 +531,43 @@ int tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
     return rc ? rc : 1;
 }
 
-static int is_so_long(void *ctx, int fd)
+int tokens_ids_are(int fd, uint64_t bytes, uint32_t sum)
 {
-    const struct tokens_writer *w = ctx;
-    struct stat                 st;
+    enum { AT_ONCE = 1 << 20 };
+    unsigned char *buf = malloc(AT_ONCE);
+    uint32_t       is = 0;
+    uint64_t       at = 0;
 
-    return !fstat(fd, &st) &&
-           (uint64_t)st.st_size == LLMC_HEADER_BYTES + w->count * w->format->width;
+    for (size_t n; buf && at < bytes; at += n) {
+        n = size_min(bytes - at, AT_ONCE);
+        if (pread(fd, buf, n, (off_t)(LLMC_HEADER_BYTES + at)) != (ssize_t)n)
+            break;
+        is = crc32c(is, buf, n);
+    }
+    free(buf);
+    return at == bytes && is == sum;
 }
 
-int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, struct err *err)
+static int is_complete(void *ctx, int fd)
+{
+    const struct tokens_writer *w = ctx;
+    uint64_t                    bytes = w->count * w->format->width;
+    struct stat                 st;
+
+    return !fstat(fd, &st) && (uint64_t)st.st_size == LLMC_HEADER_BYTES + bytes &&
+           tokens_ids_are(fd, bytes, w->sum);
+}
+
+int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, uint32_t sum,
+                         struct err *err)
 {
     struct tokens_writer w;
     struct file_new      left;
 
     writer_begin(&w, vocab);
     w.count = count;
-    int rc = file_new_find(&left, path, is_so_long, &w, err);
+    w.sum = sum;
+    int rc = file_new_find(&left, path, is_complete, &w, err);
 
     if (rc <= 0)
         return rc;
@@ -555,7 +577,7 @@ int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, struct 
     return rc ? rc : 1;
 }
 
-int tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err)
+int tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, struct err *err)
 {
     struct stat st;
     uint64_t    size = LLMC_HEADER_BYTES + count * w->format->width;
@@ -563,9 +585,12 @@ int tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err)
     w->ids.used = 0;
     w->ids.off = size;
     w->count = count;
+    w->sum = sum;
     if (fstat(w->ids.f.fd, &st) || (count && (uint64_t)st.st_size < size))
         return err_set(err, -EIO, "%s is shorter than the %" PRIu64 " tokens that were saved in it",
                        w->ids.f.temp, count);
+    if (!tokens_ids_are(w->ids.f.fd, size - LLMC_HEADER_BYTES, sum))
+        return -EBADMSG;
     return ftruncate(w->ids.f.fd, (off_t)size)
                ? err_set(err, -errno, "truncate %s: %s", w->ids.f.temp, strerror(errno)) : 0;
 }
