@@ -118,8 +118,8 @@ static int lives(const char *line, long pid, uint64_t start, const char *host)
     return begun || access(name, R_OK) ? UNKNOWN : 0; // 0: it ended, and nobody waited for it
 }
 
-/* Whether the file of that name may be the locked one. A file that an overlay copied up from a lower
- * layer has another inode there than in the upper one, and the same time of birth. */
+/* Whether the file of that name may be the locked one. A file that an overlay copied up from a
+ * lower layer has another inode there than in the upper one, and the same time of birth. */
 static int may_be_file(const char *path, const char *locked, enum apart apart)
 {
     char here[FILE_IDENTITY];

@@ -4,6 +4,7 @@
 #include "run/sources/tokenise_done.h"
 
 #include "data/text/tokens.h"
+#include "data/text/tokens_writer.h"
 
 #include <string.h>
 #include <unistd.h>

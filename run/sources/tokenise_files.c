@@ -15,6 +15,7 @@
 #include "data/base/unpack.h"
 #include "data/base/version.h"
 #include "data/opt/opt_row.h"
+#include "data/text/tokens_writer.h"
 #include "run/folder/output.h"
 #include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
