@@ -70,6 +70,11 @@ void pass_offload_begin(struct trainer *t, struct pass *p)
 
 /* ---- gradients ---- */
 
+int pass_trains(const struct trainer *t, const struct pass *p, size_t block)
+{
+    return !p->evaluates && t->trains[block];
+}
+
 int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err)
 {
     return pass_trains(t, p, block) ? stream_send_grad(t->stream, block, &p->norm, err) : 0;

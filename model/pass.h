@@ -49,10 +49,7 @@ void pass_offload_begin(struct trainer *t, struct pass *p);
 
 /* pass_trains: true if this pass computes a gradient of the block. pass_send: the gradient is
  * complete; it is sent if pass_trains. */
-static inline int pass_trains(const struct trainer *t, const struct pass *p, size_t block)
-{
-    return !p->evaluates && t->trains[block];
-}
+int pass_trains(const struct trainer *t, const struct pass *p, size_t block);
 int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err);
 
 /* The gradient of a block to which a micro-batch adds: the gradient of its group. *grad is NULL
