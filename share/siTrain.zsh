@@ -100,7 +100,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -109,6 +109,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
@@ -214,7 +216,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -223,6 +225,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
@@ -395,7 +399,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -404,6 +408,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
@@ -532,7 +538,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -541,6 +547,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
@@ -678,7 +686,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -687,6 +695,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
