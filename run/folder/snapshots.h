@@ -57,7 +57,7 @@ const struct snapshot *snapshots_newest(const struct snapshots *list);
  * sentence names the steps that there are. */
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
 
-/* True if the snapshot is of the branch that the run is in: its last step is the run's, too. */
+/* True if the snapshot is of the branch that the run is in: its last step is the run's. */
 int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
 /* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
