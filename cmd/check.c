@@ -19,6 +19,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
+#include "run/loop/checkpoints.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus_kept.h"
 
@@ -109,6 +110,20 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
+/* Opens the best model as a reader would: its parameters are whole, and its other files may not be.
+ * An adapter's base is not read. */
+static void open_best(struct check *c, struct err *err)
+{
+    struct params_source none = { 0 };
+    struct best          b;
+    struct hf           *whole = NULL;
+    struct peft         *part = NULL;
+
+    if (!best_load(&b, &c->s, err) && b.any && !c->s.config.lora.rank)
+        best_folder(&whole, &part, &none, &b, &c->s, err);
+    hf_close(whole);
+}
+
 /* Checks the best model. If a training was killed while exporting it, best.folder (and best.next,
  * which a copy of the run has, too) already names the new one, and --resume makes it again. */
 static void check_best(struct check *c, const struct exported *w)
@@ -123,6 +138,8 @@ static void check_best(struct check *c, const struct exported *w)
                 "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"
                                          : "not the model that run.db names as the best one");
+    else if (w->state == EXPORTS_INTACT)
+        open_best(c, &text);
     if (*text.text)
         check_damage(c, text.text);
     free(made);
@@ -149,6 +166,41 @@ static int check_exports(struct check *c, struct err *err)
                    "%s", w.path, w.step, exports_state_text(w.state));
     }
     return 0;
+}
+
+/* Checks the folders of --export-every that are still there. They are their user's to change or
+ * remove, so neither is damage. */
+static int check_checkpoints(struct check *c, struct err *err)
+{
+    uint64_t *step;
+    size_t    n;
+    int       rc = checkpoints_list(&step, &n, c->s.log, err);
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct safetensors *st = NULL;
+        struct err          why = { 0 };
+        char                path[CHECKPOINTS_PATH];
+        int                 ours;
+
+        rc = checkpoints_is_ours(&ours, path, &c->s, step[i], err);
+        if (rc || !file_may_be(path))
+            continue;
+        struct watch w = work_begin(&say_events, "checking %s", path);
+        int failed = ours ? peft_files_open(&st, path, &why) : 0;
+        failed = failed || !ours ? failed : safetensors_verify(st, &w, &why);
+        work_end(&say_events);
+        if (why.stopped)
+            rc = err_stopped(err, "%s", why.text);
+        else if (failed)
+            check_damage(c, why.text);
+        check_line(c, "checkpoint", st ? st->bytes : 0, "%s%s", path,
+                   !ours    ? ": changed since it was written"
+                   : failed ? ": damaged"
+                            : "");
+        safetensors_close(st);
+    }
+    free(step);
+    return rc;
 }
 
 /* Ends a part's check. Errors other than damage end the whole check, and so does another process
@@ -219,6 +271,7 @@ static int check_parts(struct check *c, struct err *err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
                                                           : 0, err);
     rc = rc ? rc : check_exports(c, err);
+    rc = rc ? rc : part_over(c, check_checkpoints(c, err), err);
     return rc ? rc : result_files_each(c->s.dir, c->s.log, say_result, c, err);
 }
 
@@ -394,8 +447,9 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     o.what = dir;
     if (!session_may_be_run(dir)) {
         check_remark("%s is missing: the run %s has %zu ranks, and all their folders are expected "
-                     "next to each other", dir, first->o->what, first->s.ranks.size);
+                     "next to each other: put it back", dir, first->o->what, first->s.ranks.size);
         first->others_damaged = 1;
+        first->placed = 0;
         return 0;
     }
     int rc = check_run(&c, err);

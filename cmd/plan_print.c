@@ -80,6 +80,27 @@ static void base_line(const struct session *s)
                              (double)m.bytes[LINK_FILES][CLASS_BASE][LINK_READ]));
 }
 
+/* Prints the space of the folders of --export-every: fp32 tensors, without what little is beside
+ * them. */
+static void exports_line(const struct session *s)
+{
+    const struct model_config *g = &s->config;
+    uint64_t every = s->o.export_every, all = s->o.steps / every + (s->o.steps % every != 0);
+    uint64_t limit = s->o.export_limit, kept = limit && limit < all ? limit : all;
+    double   bytes = 0;
+    char     text[SIZE];
+
+    for (size_t b = 0; b < arch_blocks(g); b++)
+        if (!g->lora.rank || arch_block_kind(g, b) == ARCH_ADAPTER)
+            bytes += 4 * (double)arch_block_size(g, b);
+    printf("Exports: %s for %" PRIu64 " %s in RUN/checkpoint-STEP",
+           opt_size_text(text, sizeof text, bytes * (double)(kept + (kept < all))), kept,
+           g->lora.rank ? kept > 1 ? "adapters" : "adapter" : kept > 1 ? "models" : "model");
+    if (kept < all)
+        printf(", and for the next one");
+    printf("; %s written in all\n", opt_size_text(text, sizeof text, bytes * (double)all));
+}
+
 static int disk_line(const struct session *s, struct err *err)
 {
     struct run_memory m;
@@ -95,6 +116,8 @@ static int disk_line(const struct session *s, struct err *err)
         printf("for the images in RUN\n");
     if (!rc && s->run.base_end)
         base_line(s);
+    if (!rc && s->o.export_every)
+        exports_line(s);
     return rc;
 }
 

@@ -26,7 +26,8 @@ static void say_time(const struct session *s, const struct training_end *end)
 {
     char        line[SESSION_LINE], limit[32], needs[32];
     const char *text = opt_time_text(needs, sizeof needs,
-                                     ending_needs(&end->ending, end->evaluates));
+                                     ending_needs(&end->ending, end->evaluates,
+                                                  end->exports));
     int         below = *text == '<'; // "<1s"
 
     if (!s->o.time_limit) // another rank's

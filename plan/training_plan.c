@@ -57,7 +57,7 @@ static struct memory_request request(struct session *s, uint64_t rows)
                                     .model = training_options(s).model,
                                     .run = &s->run,
                                     .acts = &train_activations[s->o.activations],
-                                    .exporting = s->o.keep_best,
+                                    .exporting = s->o.keep_best || s->o.export_every,
                                     .rows = rows };
 }
 

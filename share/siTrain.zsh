@@ -15,6 +15,7 @@ _siTrain() {
             'watch:show a run while it trains'
             'check:read all of a run or an export, and report damage'
             'reshard:move a run to other drives, or to another number of devices or ranks'
+            'snapshots:list the snapshots of a run'
             'devices:list this machine'\''s processor, memory, engines, disks, CSDs, cards and NVMe drives'
             'bench:measure this machine, then the program against it'
         )
@@ -99,7 +100,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -108,6 +109,11 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -210,7 +216,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -219,6 +225,11 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -267,6 +278,7 @@ _siTrain() {
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--step=[Use the snapshot that was taken after this step (siTrain snapshots lists them)]:N: ' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
@@ -296,6 +308,7 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--step=[Use the snapshot that was taken after this step (siTrain snapshots lists them)]:N: ' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
@@ -386,7 +399,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -395,6 +408,11 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -411,6 +429,7 @@ _siTrain() {
             '--gguf-type=[Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; rows that are no multiple of 32 stay f16. Vectors are f32.]:gguf-type:(f16 bf16 f32 q8_0)' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--step=[Use the snapshot that was taken after this step (siTrain snapshots lists them)]:N: ' \
             '--help[what it takes]' ;;
     plan)
         _arguments \
@@ -519,7 +538,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -528,6 +547,11 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -579,6 +603,13 @@ _siTrain() {
             '--force-device[Use block devices even if they carry a signature or another run]' \
             '--device-in-ram[Allow device files on a tmpfs]' \
             '--quiet[Print nothing]' \
+            '--help[what it takes]' ;;
+    snapshots)
+        _arguments \
+            ':RUN:_files' \
+            '--check[Read all states of each snapshot, and compare them with their checksums]' \
+            '--json[Print JSON]' \
+            '--quiet[Print no progress]' \
             '--help[what it takes]' ;;
     devices)
         _arguments \
@@ -655,7 +686,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -664,6 +695,11 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
+            '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "data/base/err.h"
+#include "data/db/format.h"
 
 #include <math.h>
 
@@ -109,13 +110,8 @@ int runlog_text(struct runlog *log, const char *key, char **out, struct err *err
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
 int runlog_unread(const struct runlog *log, struct err *err);
 int runlog_unset(struct runlog *log, const char *key, struct err *err);
-/* Mark a run as one whose rows older programs cannot read, whose arithmetic or sources they do not
- * know, or which has frozen or packed blocks, or a base in place. They refuse it from then on. */
-int runlog_new_rows(struct runlog *log, struct err *err);
-int runlog_new_arithmetic(struct runlog *log, struct err *err);
-int runlog_new_frozen(struct runlog *log, struct err *err);
-int runlog_new_packed(struct runlog *log, struct err *err);
-int runlog_new_in_place(struct runlog *log, struct err *err);
+/* Gives the run a format, unless it has a higher one: older programs refuse it from then on. */
+int runlog_raise(struct runlog *log, enum run_format format, struct err *err);
 /* Makes the table of rewards, for a new run of pairs. */
 int runlog_new_pairs(struct runlog *log, struct err *err);
 /* Stores a notice (a fall-back, a skipped step, ...) with the time. */
@@ -180,6 +176,16 @@ struct runlog_choice {
     double      step_seconds, expected_seconds;
 };
 int runlog_choice(struct runlog *log, const struct runlog_choice *c, struct err *err);
+
+/* A snapshot (run/folder/snapshots.h): its number, the steps that are done, its folder, the bytes
+ * of its states, how many of them share their blocks with the run's, and how long training waited.
+ * Older runs get the table with their first row. */
+struct runlog_snapshot {
+    uint64_t    n, step, bytes, shared;
+    const char *path;
+    double      seconds;
+};
+int runlog_snapshot(struct runlog *log, const struct runlog_snapshot *s, struct err *err);
 
 /* Records that this process begins to train the run at first_step. It stores the process, its
  * command and its machine. It also reads the spans' clock and the time of day (UTC) at the same

@@ -84,29 +84,9 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
     return rc;
 }
 
-int runlog_new_rows(struct runlog *log, struct err *err)
+int runlog_raise(struct runlog *log, enum run_format format, struct err *err)
 {
-    return schema_raise(&log->db, SCHEMA_ROWS, err);
-}
-
-int runlog_new_arithmetic(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);
-}
-
-int runlog_new_frozen(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_FROZEN, err);
-}
-
-int runlog_new_packed(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_PACKED, err);
-}
-
-int runlog_new_in_place(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_IN_PLACE, err);
+    return schema_raise(&log->db, format, err);
 }
 
 int runlog_new_pairs(struct runlog *log, struct err *err)
@@ -177,6 +157,18 @@ int runlog_devices_forget(struct runlog *log, int from, struct err *err)
 {
     return runlog_write(log, "DELETE FROM devices WHERE device >= ?", "removing devices", err, "i",
                         from);
+}
+
+int runlog_snapshot(struct runlog *log, const struct runlog_snapshot *s, struct err *err)
+{
+    int rc = runlog_begin(log, err);
+
+    rc = rc ? rc : db_exec(&log->db, "making a table", err, "%s", SCHEMA_SNAPSHOTS);
+    rc = rc ? rc : runlog_write(log, "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?,"
+                                " strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))", "writing a snapshot",
+                                err, "uutuud", s->n, s->step, s->path, s->bytes, s->shared,
+                                s->seconds);
+    return runlog_end(log, rc, err);
 }
 
 /* ---- reports ---- */

@@ -19,7 +19,7 @@
  * Formats 2 and 3 are those of programs before the first release. Their runs are refused. */
 #include "data/db/schema.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_IN_PLACE }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_IN_PLACE }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                             // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
@@ -49,6 +49,7 @@ static const char tables[] =
     " layers INTEGER, inputs_kept INTEGER, inputs_offloaded INTEGER, attentions_kept INTEGER,"
     " attentions_offloaded INTEGER, mlps_kept INTEGER, mlps_offloaded INTEGER,"
     " kept_bytes INTEGER, moved_bytes INTEGER, step_seconds REAL, expected_seconds REAL);"
+    SCHEMA_SNAPSHOTS ";"
     "CREATE TABLE commits (n INTEGER, /* how many there were; run.lock has the number beside */"
     " taken INTEGER /* how many of them a checkpoint had taken into run.db */);"
     "INSERT INTO commits VALUES (0, 0);";
@@ -87,13 +88,13 @@ int schema_create(struct db *db, struct err *err)
     return rc ? rc : db_exec(db, creating, err, "COMMIT");
 }
 
-int schema_raise(struct db *db, int format, struct err *err)
+int schema_raise(struct db *db, enum run_format format, struct err *err)
 {
     int64_t has;
 
     if (db_number(db, "PRAGMA user_version", &has))
         return db_fail(db, "reading its header", err);
-    return has >= format ? 0 : db_exec(db, creating, err, "PRAGMA user_version=%d", format);
+    return has >= (int)format ? 0 : db_exec(db, creating, err, "PRAGMA user_version=%d", format);
 }
 
 int schema_pairs(struct db *db, struct err *err)

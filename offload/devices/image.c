@@ -225,6 +225,21 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
     return rc;
 }
 
+int image_sums(const struct run_config *cfg, unsigned area, uint32_t **out, struct err *err)
+{
+    size_t       bytes = run_blocks(cfg) * sizeof **out;
+    struct areas all;
+    int          rc = areas_read(cfg, &all, err);
+
+    *out = rc ? NULL : malloc(bytes);
+    if (!rc && !*out)
+        rc = err_set(err, -ENOMEM, "out of memory for the journal of images");
+    if (!rc)
+        memcpy(*out, all.crc + area * run_blocks(cfg), bytes);
+    free(all.crc);
+    return rc;
+}
+
 /* ---- reading ---- */
 
 /* Refuses a file that ends before the last block does. */

@@ -33,6 +33,9 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
 /* The committed state, from the journal alone; no image is opened. */
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err);
 
+/* The checksums of an area's blocks, as image_commit takes them: malloced, the caller's. */
+int image_sums(const struct run_config *cfg, unsigned area, uint32_t **out, struct err *err);
+
 /* Read the committed image into stored[block] (image_block_floats each; of a frozen block its wire
  * parameters), and check every block. stored NULL: only check. A damaged block is an error that
  * names file, block, offset and the last whole state. */
@@ -82,6 +85,6 @@ enum { IMAGE_FROZEN = IMAGE_AREAS }; // as an area: RUN/frozen
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
                 struct err *err);
 
-/* Delete an area's rows from the journal, in a transaction. The run is then at the other area's
- * state. */
+/* Delete an area's rows from the journal, in a transaction of its own. The run is then at the other
+ * area's state. */
 int image_forget(const struct run_config *cfg, unsigned area, struct err *err);

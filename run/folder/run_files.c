@@ -51,8 +51,11 @@ static const struct run_file files[] = {
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
+    { "checkpoint-" NUMBER, "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
+    { "checkpoint-" NUMBER ".new-*", "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
     // a reader's, to which the training answers (run/loop/live.h)
     { "asked.new-*", "a model that is read", RUN_FILE_OTHER, FOLDER, NULL },
+    { "snapshots", "its snapshots", RUN_FILE_OTHER, FOLDER, NULL },
     { "tensorboard", "TensorBoard's folder", RUN_FILE_OTHER, FOLDER, NULL },
     RESULT("train_results.json"),
     RESULT("eval_results.json"),

@@ -11,6 +11,7 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)
@@ -57,6 +58,20 @@ int session_is_run(const char *dir)
 
 int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
 
+/* A snapshot is only read: the run that it was taken of goes back to it. */
+static int refuse_snapshot(const struct session *s, struct err *err)
+{
+    char *step = settings_get(s->log, "snapshot"), *of = settings_get(s->log, "snapshot.of");
+    char *run = of ? strchr(of, '/') : NULL, word[SESSION_PATH];
+
+    err_misuse(err, "%s is a snapshot, and is only read; siTrain %s --resume %s --from %s goes "
+               "back to it", s->dir, settings_has(s->log, "task") ? "finetune" : "pretrain",
+               run ? machine_word(word, sizeof word, run) : "RUN", step ? step : "STEP");
+    free(step);
+    free(of);
+    return -EROFS;
+}
+
 /* Open run.db. --durability is stored in the database that it configures, so run.db is opened
  * twice. */
 static int open_log(struct session *s, enum session_how how, struct err *err)
@@ -69,6 +84,8 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     int rc = runlog_open(&s->log, path, 1, 1, err);
     if (rc || how == SESSION_LIVE || how == SESSION_READ)
         return rc || how == SESSION_LIVE ? rc : runlog_lock_reading(s->log, err);
+    if (settings_has(s->log, "snapshot"))
+        return refuse_snapshot(s, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
     s->log = NULL;
@@ -81,6 +98,18 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
     int rc = runlog_get(s->log, key, out, size, err);
 
     return rc == -ENOENT ? 0 : rc;
+}
+
+/* Keeps a snapshot that is read from being removed. Without locks nobody removes it either. */
+static int hold_snapshot(struct session *s, struct err *err)
+{
+    if (!settings_has(s->log, "snapshot"))
+        return 0;
+    s->held = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->holds = s->held >= 0;
+    int rc = s->holds ? file_lock(s->held, 1) : -errno;
+
+    return rc && rc != -ENOLCK ? file_lock_fail(rc, s->dir, ", which makes or removes it", err) : 0;
 }
 
 static int open_as(struct session *s, const char *dir, enum session_how how,
@@ -101,6 +130,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
     int rc = open_log(s, how, err);
+    rc = rc ? rc : hold_snapshot(s, err);
     if (!rc && (rc = runlog_get(s->log, "id", s->id, sizeof s->id, err)) == -ENOENT)
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (rc || (rc = session_load(s, err)) ||
@@ -182,6 +212,8 @@ void session_close(struct session *s)
     free(s->others);
     free((void *)(uintptr_t)s->ranks.parts);
     runlog_close(s->log);
+    if (s->holds)
+        close(s->held);
     hf_base_close(s->base);
     free(s->block_params);
     if (s->has_opts)

@@ -40,6 +40,8 @@ struct session {
                                     // those of this rank's portions; then those
                                     // of each block in memory (run_config.unpacked);
                                     // then what run_config says of a base in place
+    int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
+                                    // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
     const char       *base_dir;     // where the user says that it is; borrowed; or NULL
     struct run_config run; // borrows from this struct; memory.c sets frames and grad_buffers
@@ -95,10 +97,12 @@ int session_generation(json_t **out, const struct session *s, struct err *err);
  * a classifier, -1 for a language model. */
 long session_pad(const struct session *s, long endoftext);
 
-/* Store the checksum of the run's tokenizer, and check it later: -EBADMSG if the tokenizer was
- * replaced. Runs of an older version have no checksum, and any tokenizer passes. */
+/* Store the checksum of the run's tokenizer, and of each of its files, and check them later:
+ * -EBADMSG if the tokenizer was replaced or a file was changed. Runs of an older version have no
+ * such checksums, and any tokenizer passes. */
 struct tokenizer;
 int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err);
+int session_keep_files(struct session *s, struct err *err);
 int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err);
 /* The same for the chat template in RUN/tokenizer. There may be none, or one that siTrain does not
  * know. */

@@ -97,6 +97,9 @@
  *     best.step best.name best.value best.seconds best.seconds_mm best.sum    RUN/best (best.h)
  *     best.folder       file_identity of the folder that became RUN/best, or was about to
  *
+ *     checkpoint.STEP   checksum of RUN/checkpoint-STEP (checkpoints.h), and "writing" until the
+ *                       folder is complete
+ *
  *     place             the folder in which the run was last written: its file_identity, a space,
  *                       its path (moved.h)
  *     device.N          the file_identity of device N's file; empty: it is a drive */

@@ -200,7 +200,8 @@ const struct opt_row train_rows[] = {
     OPT_THREADS_ROW(AT(threads), OPT_FIXED),
     OPT_DISK_ROW(AT(disk), OPT_CHANGES),
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
-      .help = "Seconds without a sign of life from a device until the run ends (0: never)",
+      .help = "Seconds without a sign of life from a device, or from the files of --base-in-place, "
+              "until the run ends (0: never)",
       .kept = OPT_CHANGES },
     { "rank-timeout", OPT_DOUBLE, AT(rank_timeout), "300", .max = 1e6,
       .help = "Seconds without an answer from another process (mpirun) until training ends (0: "
@@ -227,6 +228,23 @@ const struct opt_row train_rows[] = {
     { "keep-best", OPT_FLAG, AT(keep_best),
       .help = "Keep the model of the best evaluation in RUN/best, a Hugging Face folder",
       .kept = OPT_CHANGES },
+    { "export-every", OPT_UINT, AT(export_every),
+      .help = "Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face "
+              "folder, or of its adapters (default: 0, none). The last step has one, too.",
+      .kept = OPT_CHANGES },
+    { "export-limit", OPT_UINT, AT(export_limit),
+      .help = "Number of these folders to keep (default: 0, all). The oldest is removed when a "
+              "newer one is complete. Requires --export-every.", .kept = OPT_CHANGES },
+    { "snapshot-every", OPT_UINT, AT(snapshot_every),
+      .help = "Number of steps between snapshots of the whole run (default: 0, none). One is also "
+              "taken before the first step and at the end. Training waits meanwhile.",
+      .kept = OPT_CHANGES },
+    { "snapshot-dir", OPT_PATHS, AT(snapshot_dir), .arg = "DIR", .max = 64,
+      .help = "Existing folder for snapshots (default: RUN/snapshots). Several folders take turns.",
+      .kept = OPT_CHANGES },
+    { "snapshots", OPT_UINT, AT(snapshots), "3", .min = 1, .max = 1000000,
+      .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
+              "back and compared.", .kept = OPT_CHANGES },
     { "early-stopping", OPT_UINT, AT(early_stopping),
       .help = "Number of evaluations without a better value after which training ends (default: "
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },

@@ -95,6 +95,10 @@ struct train_opts {
     uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end
     uint64_t max_skipped;                   // steps in a row; 0: any number
     int      keep_best;
+    uint64_t export_every, export_limit;    // steps; folders; 0: none; all
+    uint64_t snapshot_every;                // steps; 0: no snapshots
+    struct opt_strings snapshot_dir;        // folders; none: RUN/snapshots
+    uint64_t snapshots;                     // how many are kept
     uint64_t early_stopping;                // evaluations without a better value; 0: any number
     uint64_t time_limit;                    // seconds of this process; 0: unlimited; not stored
     const char *tensorboard;                // a folder; "auto": RUN/tensorboard; "none"

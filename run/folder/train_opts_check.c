@@ -74,6 +74,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           train_mode_name((size_t)o->mode),
                           o->mode == RUN_MEM ? "in mem nothing waits for the norm"
                                                : "su updates naively, after the norm is known");
+    if (o->export_limit && !o->export_every)
+        return err_misuse(err, "--export-limit needs --export-every N, which writes the folders: "
+                          "give it too, or leave --export-limit out");
     if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
         train_activations[o->activations].adapts != ADAPT_BEST)
         return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "
@@ -84,6 +87,10 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           (unsigned long long)o->devices, o->device.n);
     if (o->device.n)
         o->devices = o->device.n;
+    if ((o->fpga.n || o->xclbin) && strcmp(csd_name((size_t)o->csd), "xrt"))
+        return err_misuse(err, "--%s is for --csd xrt, and the devices are of --csd %s: leave it "
+                          "out, or give --csd xrt", o->fpga.n ? "fpga" : "xclbin",
+                          csd_name((size_t)o->csd));
     if (o->fpga.n && o->fpga.n != o->devices)
         return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: give one card "
                           "for each device, or none", o->fpga.n, o->fpga.n == 1 ? "" : "s",

@@ -91,16 +91,21 @@ void ending_step(struct ending *e, const struct session *s, double seconds, int 
         e->commit = e->step;
 }
 
-double ending_needs(const struct ending *e, int evaluates)
+void ending_exported(struct ending *e, double seconds) { e->export = seconds; }
+
+double ending_needs(const struct ending *e, int evaluates, int exports)
 {
     double evaluation = e->evaluation > 0 ? e->evaluation : e->passes * e->step;
 
-    return e->step > 0 ? e->step + e->commit + (evaluates ? evaluation : 0) : 0;
+    return e->step > 0 ? e->step + e->commit + (evaluates ? evaluation : 0) +
+                             (exports ? e->export : 0)
+                       : 0;
 }
 
-int ending_is_time(const struct ending *e, int evaluates)
+int ending_is_time(const struct ending *e, int evaluates, int exports)
 {
-    return e->limit > 0 && e->step > 0 && machine_age() + ending_needs(e, evaluates) > e->limit;
+    return e->limit > 0 && e->step > 0 &&
+           machine_age() + ending_needs(e, evaluates, exports) > e->limit;
 }
 
 int ending_record(struct runlog *log, enum ending_how how, struct err *err)

@@ -20,6 +20,7 @@ struct ending {
     double   step;        // of the slowest recent step; 0: none yet
     double   commit;      // of a commit at the end
     double   evaluation;  // of the last evaluation; 0: unknown
+    double   export;      // of the last model that --export-every wrote; 0: unknown
     double   passes;      // of an evaluation: steps that read as many rows
 };
 
@@ -32,13 +33,16 @@ int  ending_evaluated(struct ending *e, struct session *s, uint64_t next, double
 /* Call after a step. commits: it wrote an image (mode mem). */
 void ending_step(struct ending *e, const struct session *s, double seconds, int commits);
 
-/* The seconds that the next step will take, with the commit behind it and, if it is due, its
- * evaluation: as long as the last one, or, before the first one, as steps that read as many rows.
- * 0: no step was measured yet. */
-double ending_needs(const struct ending *e, int evaluates);
+/* Call after a model was written (--export-every). */
+void ending_exported(struct ending *e, double seconds);
+
+/* The seconds that the next step will take, with the commit behind it and, if they are due, its
+ * evaluation and its export: as long as the last ones. The first evaluation counts as steps that
+ * read as many rows; the first export, as nothing. 0: no step was measured yet. */
+double ending_needs(const struct ending *e, int evaluates, int exports);
 /* True if the next step would not end within the time limit. The first one of a process always
  * begins, so that each process gets further. */
-int    ending_is_time(const struct ending *e, int evaluates);
+int    ending_is_time(const struct ending *e, int evaluates, int exports);
 
 /* Record in run.db whether the run is finished (setting "finished"): all its steps are done, or it
  * was stopped early. Of a fine-tuning, rank 0 records it behind the results. */

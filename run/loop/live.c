@@ -3,7 +3,6 @@
 #include "run/loop/live.h"
 
 #include "run/loop/model_out.h"
-#include "run/ranks/gathered.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -141,38 +140,28 @@ uint64_t live_asked(struct live *l, const struct session *s)
     return *l->asked != '\0';
 }
 
+struct answering { struct live *l; struct session *s; uint64_t step; };
+
+static int answer(void *ctx, const struct params_source *model, struct err *err)
+{
+    struct answering *a = ctx;
+
+    return write_answer(a->l->asked, a->s, model, a->step, err);
+}
+
 int live_answer(struct live *l, struct session *s, struct stream *stream, uint64_t step,
                 struct err *err)
 {
-    struct params_source own, source;
-    struct gathered     *g;
-    struct packed       *unpacked = NULL;
-    struct err           why = { 0 }, unused;
-    int                  rc = s->run.mode == RUN_MEM ? 0 : stream_drain(stream, err);
+    struct answering    a = { l, s, step };
+    struct model_writer w = { .write = answer, .ctx = &a };
+    int                 rc = model_out_between(&w, s, stream, step, err);
 
-    rc = rc ? rc : stream_masters(stream, step, &own, err);
-    if (rc)
-        return rc;
-    rc = gathered_begin(&g, &s->run, &own, &source, err);
-    int writes = !rc && !s->ranks.rank;
-    int wrote = writes && s->run.packed.end
-                    ? packed_open(&unpacked, &s->config, s->run.wire_dt, PACKED_UNPACKS, &source,
-                                  &why)
-                    : 0;
-    struct params_source model = unpacked ? packed_source(unpacked) : source;
-
-    wrote = wrote || !writes ? wrote : write_answer(l->asked, s, &model, step, &why);
-    packed_close(unpacked);
-    int ended = gathered_end(g, rc ? &unused : err);
-    rc = rc ? rc : ended;
-    ended = stream_masters_end(stream, rc ? &unused : err);
-    rc = rc ? rc : ended;
-    if (rc || !writes)
+    if (rc || s->ranks.rank)
         return rc;
     clear_left(s);                     // if the reader did not wait for it
     l->seen = (struct timespec){ 0 }; // somebody else may wait, too
     // after -EINTR the training ends, which the reader notices
-    return wrote == -EINTR ? 0 : tell(l->asked, s, step, wrote, &why, err);
+    return w.rc == -EINTR ? 0 : tell(l->asked, s, step, w.rc, &w.why, err);
 }
 
 /* ---- the reader ---- */

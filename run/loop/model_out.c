@@ -6,6 +6,7 @@
 #include "model/lora/adapted.h"
 #include "model/file/hf.h"
 #include "run/folder/settings.h"
+#include "run/ranks/gathered.h"
 #include "run/sources/tokenise.h"
 
 /* Writes the folder that *x describes, completed by what the run knows. Of a model with adapters:
@@ -71,4 +72,33 @@ int model_out_adapter(struct session *s, const struct params_source *source, con
                       const char *doing, struct err *err)
 {
     return write_out(s, source, dir, 1, doing, err);
+}
+
+int model_out_between(struct model_writer *w, struct session *s, struct stream *stream,
+                      uint64_t done, struct err *err)
+{
+    struct params_source own, source, model;
+    struct gathered     *g;
+    struct packed       *unpacked = NULL;
+    struct err           unused;
+    int                  rc = s->run.mode == RUN_MEM ? 0 : stream_drain(stream, err);
+
+    w->rc = 0;
+    rc = rc ? rc : stream_masters(stream, done, &own, err);
+    if (rc)
+        return rc;
+    rc = gathered_begin(&g, &s->run, &own, &source, err);
+    model = source;
+    int writes = !rc && !s->ranks.rank;
+    if (writes && s->run.packed.end) {
+        w->rc = packed_open(&unpacked, &s->config, s->run.wire_dt, PACKED_UNPACKS, &source,
+                            &w->why);
+        model = w->rc ? source : packed_source(unpacked);
+    }
+    w->rc = w->rc || !writes ? w->rc : w->write(w->ctx, &model, &w->why);
+    packed_close(unpacked);
+    int ended = gathered_end(g, rc ? &unused : err);
+    rc = rc ? rc : ended;
+    ended = stream_masters_end(stream, rc ? &unused : err);
+    return rc ? rc : ended;
 }

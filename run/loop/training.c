@@ -16,9 +16,12 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
+#include "run/loop/checkpoints.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
+#include "run/loop/past_steps.h"
 #include "run/loop/schedule_end.h"
+#include "run/loop/snapshotting.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/source.h"
 
@@ -44,6 +47,8 @@ struct training {
     uint64_t        begun_ns; // its start
     double          step_seconds; // duration of the last step; 0: none yet
 };
+
+enum { MISSES_EVAL = 1 << 0, MISSES_EXPORT = 1 << 1 }; // the step before the first one
 
 /* ---- opening ---- */
 
@@ -202,7 +207,8 @@ static int training_open(struct training *t, struct err *err)
     if (s->o.keep_best && !t->evaluates)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
                           s->dir);
-    if ((rc = best_open(&t->best, s, err)) ||
+    if ((rc = snapshotting_check(s, err)) || (rc = best_open(&t->best, s, err)) ||
+        (rc = checkpoints_open(s, t->first, err)) ||
         (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = job_run_frames(s, err)))
         return rc;
     if (!t->first) // first: the plan of mem opens the engine, too
@@ -315,56 +321,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     return 0;
 }
 
-static int eval_due(const struct session *s, uint64_t step)
-{
-    return step + 1 == s->o.steps || (s->o.eval_every && (step + 1) % s->o.eval_every == 0);
-}
-
-static int number_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    *(double *)ctx = values[0] ? strtod(values[0], NULL) : 0;
-    return 0;
-}
-
-/* Run a query with a number as its result. `next` replaces the conversion in the query. */
-static int ask(struct session *s, double *out, const char *query, uint64_t next, struct err *err)
-{
-    char sql[256];
-
-    snprintf(sql, sizeof sql, query, (unsigned long long)next);
-    return runlog_query(s->log, sql, number_row, out, err);
-}
-
-/* *missing: true if the evaluation after the last step is due but, because of a kill, not
- * stored. */
-static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
-{
-    double found = 0;
-
-    *missing = 0;
-    if (next == 0 || !eval_due(s, next - 1) || !source_has_eval(s))
-        return 0;
-    int rc = ask(s, &found, "SELECT count(*) FROM evals WHERE step = %llu - 1", next, err);
-    *missing = !(found > 0);
-    return rc;
-}
-
 /* ---- skipped steps ---- */
-
-/* Count the consecutive skipped steps before `next`, also across a stop. */
-static int skipped_before(struct training *t, uint64_t next, struct err *err)
-{
-    double n = 0;
-    int    rc = ask(t->s, &n,
-                    "SELECT count(*) FROM (SELECT %llu AS next), steps WHERE step < next AND "
-                    "step > coalesce((SELECT max(step) FROM steps WHERE step < next AND NOT "
-                    "skipped), -1)",
-                    next, err);
-
-    t->skipped = (uint64_t)n;
-    return rc;
-}
 
 /* Count and report a skipped step. -EDOM if too many in a row were skipped. */
 static int count_skipped(struct training *t, uint64_t step, const struct step_result *r,
@@ -396,6 +353,19 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     return rc;
 }
 
+/* ---- exports ---- */
+
+/* Write RUN/checkpoint-DONE, the model of the steps that are done. */
+static int run_export(struct training *t, uint64_t done, struct err *err)
+{
+    uint64_t start_ns = clock_ns();
+
+    events_kill_costs(t->s->events, "--resume writes the model again");
+    int rc = checkpoints_export(t->s, t->stream, done, err);
+    ending_exported(&t->ending, (double)(clock_ns() - start_ns) * 1e-9);
+    return rc;
+}
+
 /* ---- the loop ---- */
 
 enum { WEAR_STEPS = 10 }; // steps needed to measure a speed
@@ -406,9 +376,7 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
     int    rc = wear_computed(&t->wear, &t->s->run, err);
 
     if (!rc && next >= WEAR_STEPS)
-        rc = ask(t->s, &seconds,
-                 "SELECT avg(seconds) FROM steps WHERE seconds > 0 AND step + 100 >= %llu", next,
-                 err);
+        rc = past_seconds(t->s, next, &seconds, err);
     wear_warn(&t->wear, t->s->events, seconds, (double)t->s->o.endurance);
     t->begun_ns = clock_ns();
     return rc;
@@ -459,26 +427,28 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
         wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
                   (double)t->s->o.endurance);
-    return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
+    rc = !rc && t->evaluates && past_eval_due(t->s, step) ? run_eval(t, step, err) : rc;
+    return !rc && checkpoints_due(t->s, step + 1) ? run_export(t, step + 1, err) : rc;
 }
 
 /* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
  * A model that another process asks for is given, in which time the end may be asked for. */
 static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
-    int      evaluates = t->evaluates && eval_due(t->s, step), answers, rc;
+    int      evaluates = t->evaluates && past_eval_due(t->s, step), answers, rc;
+    int      exports = checkpoints_due(t->s, step + 1);
     uint64_t readers = live_asked(&t->live, t->s);
 
     do {
         rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
-                                : ending_is_time(&t->ending, evaluates) ? JOB_TIME
+                                : ending_is_time(&t->ending, evaluates, exports) ? JOB_TIME
                                                                         : JOB_GOES_ON,
                           &readers, err);
         answers = !rc && readers;
         rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
         readers = 0;
     } while (answers && !rc);
-    return rc;
+    return rc ? rc : snapshotting_step(t->s, t->stream, step, t->first, 0, err);
 }
 
 /* Nothing is left to train. Of a fine-tuning, results are (finetune_results.h). */
@@ -487,18 +457,20 @@ static int record_end(struct session *s, enum ending_how how, struct err *err)
     return settings_has(s->log, "task") && !s->ranks.rank ? 0 : ending_record(s->log, how, err);
 }
 
-/* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
+/* Train the steps from t->first on. What is missing of the step before them comes first. */
 static int train_steps(struct training *t, int missing, struct training_end *end, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
     uint64_t                 step = t->first;
-    int                      rc = skipped_before(t, step, err);
+    int                      rc = past_skipped(t->s, step, &t->skipped, err);
 
     if (!devices_fake(&t->s->run))
         live_open(&t->live, t->s);
     rc = rc ? rc : wear_before(t, step, err);
-    if (missing && !rc)
+    if (missing & MISSES_EVAL && !rc)
         rc = run_eval(t, step - 1, err);
+    if (missing & MISSES_EXPORT && !rc)
+        rc = run_export(t, step, err);
     for (; step < o->steps && !rc && !(rc = between_steps(t, step, err)); step++)
         rc = one_step(t, step, err);
     int why = rc > 0 ? rc : 0;
@@ -508,6 +480,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
+    if (!rc && !stopped && (!why || why == JOB_EARLY))
+        rc = snapshotting_step(t->s, t->stream, step, t->first, 1, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
@@ -515,7 +489,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
                                   : why == JOB_TIME           ? TRAINING_TIME
                                                               : TRAINING_DONE,
                                   step, o->steps, stopped, t->ending,
-                                  t->evaluates && eval_due(t->s, step) };
+                                  t->evaluates && past_eval_due(t->s, step),
+                                  checkpoints_due(t->s, step + 1) };
     if (!rc && end->how != TRAINING_STOPPED && end->how != TRAINING_TIME)
         rc = record_end(t->s, why == JOB_EARLY ? ENDING_EARLY : ENDING_STEPS, err);
     return rc;
@@ -549,8 +524,18 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
 
     rc = rc ? rc : record_options(t, NULL, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
-                                  t->s->o.steps, 0, t->ending, 0 };
+                                  t->s->o.steps, 0, t->ending, 0, 0 };
     return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
+}
+
+/* *missing: what a kill has kept the last step from. */
+static int find_missing(struct session *s, uint64_t next, int *missing, struct err *err)
+{
+    int export = 0, rc = past_eval_missing(s, next, missing, err);
+
+    rc = rc ? rc : checkpoints_missing(s, next, &export, err);
+    *missing = (*missing ? MISSES_EVAL : 0) | (export ? MISSES_EXPORT : 0);
+    return rc;
 }
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
@@ -566,7 +551,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (rc)
         return rc;
     keep_engine(s);
-    rc = eval_missing(s, next, &missing, err);
+    rc = find_missing(s, next, &missing, err);
     if (s->o.steps < next) // completed steps stay, and --steps covers them
         s->o.steps = next;
     if (rc || (rc = job_run_begin(s, next, &missing, err)))

@@ -14,6 +14,7 @@ struct training_end {
     int      within_evaluation; // stopped during an evaluation; a resume repeats it
     struct ending ending;       // what EARLY and TIME come from
     int      evaluates;         // an evaluation is due after the next step
+    int      exports;           // an export is, too (--export-every)
 };
 
 /* Train from the last commit to s->o.steps, and evaluate if there is evaluation data. */

@@ -309,7 +309,7 @@ int job_run_frames(struct session *s, struct err *err)
 int job_run_begin(struct session *s, uint64_t next, int *missing, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
-    struct { uint64_t next, missing; } *all, own = { next, *missing != 0 };
+    struct { uint64_t next, missing; } *all, own = { next, (uint64_t)*missing };
     int rc = job_run_alike(s, err);
 
     if (rc || !comm)
@@ -319,7 +319,7 @@ int job_run_begin(struct session *s, uint64_t next, int *missing, struct err *er
         return err_set(err, -ENOMEM, "out of memory");
     rc = comm_share(comm, &own, sizeof own, all, err);
     for (size_t p = 0; p < comm->size && !rc; p++)
-        *missing |= all[p].missing != 0;
+        *missing |= (int)all[p].missing;
     if (!rc && next != all[0].next)
         rc = err_misuse(err, "%s would go on with step %" PRIu64 ", but rank 0's folder with "
                         "step %" PRIu64 ": put folders of one time into their places", s->dir,

@@ -61,8 +61,8 @@ int  job_run_alike(struct session *s, struct err *err);
 int  job_run_in_time(struct comm *comm, int rc, struct err *err);
 
 /* Check before the first step that all ranks are alike (job_run_alike) and continue at the same
- * step. *missing: in, true if this rank lacks an evaluation; out, true if any rank does. Then all
- * evaluate. */
+ * step. *missing: in, bits for what this rank's last step lacks, such as its evaluation; out, what
+ * any rank's lacks. Then all make up for it. */
 int  job_run_begin(struct session *s, uint64_t next, int *missing, struct err *err);
 
 /* Compare the BLAS engine and the number of threads of all ranks. If they differ, a notice says

@@ -1,0 +1,389 @@
+/* snapshot.c: copies ranges of files between a run and a snapshot. Where a file system shares
+ * blocks between files, it is asked to (FICLONERANGE), which takes no time and no room. Otherwise
+ * the bytes are read and written past the cache, through one buffer.
+ *
+ * A run's devices are opened once more, by their paths, and only read: the process that trains has
+ * them locked. On the way back, subgroups are read by their checksums and written as reshard.c does
+ * it, since the run may have other devices by then. */
+#include "offload/upkeep/snapshot.h"
+
+#include "data/base/file.h"
+#include "data/db/ledger.h"
+#include "offload/devices/slots.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 8 << 20, SECTOR = 4096 };
+
+/* ---- ranges of files ---- */
+
+/* Two open files. shares: the file system has not refused yet to share their blocks. */
+struct pair { int from, to, shares; const char *from_path, *to_path; };
+
+struct copying {
+    const struct watch *watch;
+    uint64_t            done, total, shared;
+    char               *buffer;
+};
+
+/* 1: the range is shared now. 0: this file system does not share. */
+static int range_share(struct pair *p, uint64_t off, uint64_t bytes)
+{
+    struct file_clone_range r = { .src_fd = p->from, .src_offset = off, .src_length = bytes,
+                                  .dest_offset = off };
+
+    if (p->shares && ioctl(p->to, FICLONERANGE, &r))
+        p->shares = 0;
+    return p->shares;
+}
+
+/* Copies bytes at the same offset of both files. */
+static int range_copy(struct copying *c, struct pair *p, uint64_t off, uint64_t bytes,
+                      struct err *err)
+{
+    int rc = 0;
+
+    if (range_share(p, off, bytes)) {
+        c->done += bytes;
+        c->shared += bytes;
+        return watch_look(c->watch, c->done, c->total, err);
+    }
+    for (uint64_t at = 0; at < bytes && !rc;) {
+        size_t n = (size_t)(bytes - at < BUFFER_BYTES ? bytes - at : BUFFER_BYTES);
+
+        rc = file_pread(p->from, c->buffer, n, off + at, p->from_path, err);
+        rc = rc ? rc : file_pwrite(p->to, c->buffer, n, off + at, p->to_path, err);
+        at += n;
+        c->done += n;
+        rc = rc ? rc : watch_look(c->watch, c->done, c->total, err);
+    }
+    return rc;
+}
+
+static int copying_begin(struct copying *c, const struct watch *watch, uint64_t total,
+                         struct err *err)
+{
+    *c = (struct copying){ .watch = watch, .total = total,
+                           .buffer = aligned_alloc(SECTOR, BUFFER_BYTES) };
+    return c->buffer ? 0 : err_set(err, -ENOMEM, "out of memory for copying a snapshot");
+}
+
+/* Flushes what was written, and forgets both files' pages: who compares the copy reads it from the
+ * drive. */
+static int pair_flush(const struct pair *p, struct err *err)
+{
+    if (fsync(p->to))
+        return err_set(err, -errno, "flush %s: %s", p->to_path, strerror(errno));
+    posix_fadvise(p->to, 0, 0, POSIX_FADV_DONTNEED);
+    posix_fadvise(p->from, 0, 0, POSIX_FADV_DONTNEED);
+    return 0;
+}
+
+static void pair_close(const struct pair *p)
+{
+    file_close(p->from);
+    file_close(p->to);
+}
+
+/* Opens `path` without the cache, if its file system can. direct: its ranges are whole sectors. */
+static int open_at(const char *path, int flags, int direct, struct err *err)
+{
+    int fd = direct ? file_open_device(path, flags | O_DIRECT) : -EINVAL;
+
+    if (fd == -EINVAL)
+        fd = file_open_device(path, flags);
+    return fd < 0 ? err_set(err, fd, "open %s: %s", path, strerror(-fd)) : fd;
+}
+
+/* Opens a file of the run, and makes that of the snapshot. */
+static int pair_make(struct pair *p, const char *from, const char *to, int direct, struct err *err)
+{
+    int made;
+
+    *p = (struct pair){ .from = -1, .to = -1, .shares = 1, .from_path = from, .to_path = to };
+    int rc = file_open_own(to, O_CREAT | O_EXCL, &made, err);
+    if (rc)
+        return rc;
+    file_give_owner(made, to);
+    if (file_is_block(from))
+        rc = fchmod(made, 0600) ? err_set(err, -errno, "chmod %s: %s", to, strerror(errno)) : 0;
+    else
+        file_like(made, from);
+    close(made);
+    if (rc)
+        return rc;
+    p->to = open_at(to, O_RDWR, direct, err);
+    p->from = p->to < 0 ? -1 : open_at(from, O_RDONLY, direct, err);
+    return p->to < 0 ? p->to : p->from < 0 ? p->from : 0;
+}
+
+/* ---- devices ---- */
+
+static int half_done(const struct run_config *cfg, const struct store *st, const struct journal *j,
+                     struct err *err)
+{
+    for (size_t i = 0; i < st->n_subs; i++)
+        if (st->subs[i].trains && j->subs[i].version != j->state.applied)
+            return err_set(err, -EBUSY, "%s stopped in the middle of a step: --resume finishes it",
+                           cfg->dir);
+    return 0;
+}
+
+/* The ranges of a subgroup: its committed slot, then its committed residual. */
+static uint64_t slot_bytes(const struct store *st, const struct store_sub *u)
+{
+    return round_up(store_states_of(st, u) + store_wire_bytes(st, u->n_pad), SECTOR);
+}
+
+static int sub_copy(struct copying *c, struct pair *p, const struct store *st,
+                    const struct journal *j, size_t i, struct err *err)
+{
+    const struct store_sub *u = &st->subs[i];
+    int rc = range_copy(c, p, store_slot_off(st, u->class_, j->subs[i].slot), slot_bytes(st, u),
+                        err);
+
+    if (rc || !st->error_feedback || !u->trains)
+        return rc;
+    return range_copy(c, p, store_residual_off(u, j->state.applied),
+                      store_residual_bytes(u->n_pad), err);
+}
+
+/* Writes the superblock of the snapshot's device i into the buffer, then to the file. */
+static int super_put(struct copying *c, const struct pair *p, const struct run_config *to, size_t i,
+                     uint64_t bytes, struct err *err)
+{
+    struct superblock s = { .device = (uint32_t)i, .n_devices = (uint32_t)to->n_devices,
+                            .bytes = bytes };
+
+    snprintf(s.id, sizeof s.id, "%s", to->id);
+    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(to));
+    snprintf(s.owner, sizeof s.owner, "%s", to->owner ? to->owner : "");
+    superblock_pack(c->buffer, &s);
+    return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, p->to_path, err);
+}
+
+static int device_take(struct snapshot_take *t, struct copying *c, const struct store *st,
+                       const struct journal *j, size_t device, struct err *err)
+{
+    char       *from = NULL, *to = NULL;
+    struct pair p = { .from = -1, .to = -1 };
+    int         rc = devices_path(&from, t->run, device, 0, err);
+
+    rc = rc ? rc : devices_path(&to, t->to, device, 1, err);
+    rc = rc ? rc : t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    rc = rc ? rc : pair_make(&p, from, to, 1, err);
+    if (!rc && ftruncate(p.to, (off_t)st->device_bytes[device]))
+        rc = err_set(err, -errno, "set the length of %s: %s", to, strerror(errno));
+    for (size_t i = 0; i < st->n_subs && !rc; i++)
+        if (st->subs[i].device == device)
+            rc = sub_copy(c, &p, st, j, i, err);
+    rc = rc ? rc : super_put(c, &p, t->to, device, st->device_bytes[device], err);
+    rc = rc ? rc : pair_flush(&p, err);
+    rc = rc ? rc : file_sync_parent(to, err);
+    pair_close(&p);
+    free(from);
+    free(to);
+    return rc;
+}
+
+static uint64_t devices_total(const struct store *st)
+{
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < st->n_subs; i++)
+        all += slot_bytes(st, &st->subs[i]) +
+               (st->error_feedback && st->subs[i].trains
+                    ? store_residual_bytes(st->subs[i].n_pad) : 0);
+    return all;
+}
+
+static int devices_take_all(struct snapshot_take *t, struct copying *c, struct err *err)
+{
+    struct store   st;
+    struct journal j = { 0 };
+    int            rc = store_init(&st, t->run, err);
+
+    rc = rc ? rc : journal_open(&j, t->run->log, st.n_subs, st.error_feedback, err);
+    rc = rc ? rc : half_done(t->run, &st, &j, err);
+    rc = rc ? rc : copying_begin(c, t->watch, devices_total(&st), err);
+    for (size_t i = 0; i < st.n_devices && !rc; i++)
+        rc = device_take(t, c, &st, &j, i, err);
+    journal_close(&j);
+    store_release(&st);
+    return rc;
+}
+
+/* ---- images ---- */
+
+static int image_take(struct snapshot_take *t, struct copying *c, unsigned area, uint64_t bytes,
+                      struct err *err)
+{
+    char        from[PATH_MAX], to[PATH_MAX];
+    struct pair p = { .from = -1, .to = -1 };
+
+    image_path(t->run, area, from, sizeof from);
+    image_path(t->to, area, to, sizeof to);
+    int rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    rc = rc ? rc : pair_make(&p, from, to, 0, err);
+    rc = rc ? rc : range_copy(c, &p, 0, bytes, err);
+    rc = rc ? rc : pair_flush(&p, err);
+    pair_close(&p);
+    return rc;
+}
+
+static int images_take(struct snapshot_take *t, struct copying *c, struct err *err)
+{
+    uint64_t           bytes = image_bytes(t->run), frozen = image_frozen_bytes(t->run);
+    struct image_state s;
+    int                rc = image_latest(t->run, &s, err);
+
+    rc = rc ? rc : copying_begin(c, t->watch, bytes + frozen, err);
+    rc = rc ? rc : image_take(t, c, s.area, bytes, err);
+    return rc || !frozen ? rc : image_take(t, c, IMAGE_FROZEN, frozen, err);
+}
+
+int snapshot_take(struct snapshot_take *t, struct err *err)
+{
+    struct copying c = { 0 };
+    int            rc = t->run->mode == RUN_MEM ? images_take(t, &c, err)
+                                                : devices_take_all(t, &c, err);
+
+    t->bytes = c.done;
+    t->shared = c.shared;
+    free(c.buffer);
+    return rc ? rc : file_sync_dir(t->to->dir, err);
+}
+
+/* ---- the way back: devices ---- */
+
+struct reading {
+    struct devices      dev;     // the snapshot's
+    struct journal      journal;
+    struct slots_reader slots;
+};
+
+static int fill(void *ctx, const struct store_sub *u, float *states, float *residual,
+                struct err *err)
+{
+    struct reading *r = ctx;
+
+    return slots_reader_copy(&r->slots, u->block, u->first, u->n,
+                             &(struct slots_copy){ states, residual, u->n_pad, 0 }, err);
+}
+
+static int reading_open(struct reading *r, const struct run_config *from, struct err *err)
+{
+    struct run_config plain = *from;
+
+    plain.links = (struct topology_config){ 0 };
+    int rc = devices_open(&r->dev, &plain, DEVICES_READ, NULL, err);
+    rc = rc ? rc : journal_open(&r->journal, from->log, r->dev.store.n_subs,
+                                r->dev.store.error_feedback, err);
+    rc = rc ? rc : half_done(from, &r->dev.store, &r->journal, err);
+    return rc ? rc : slots_reader_open(&r->slots, &r->dev, &r->journal, err);
+}
+
+static void reading_close(struct reading *r)
+{
+    slots_reader_close(&r->slots);
+    devices_close(&r->dev);
+    journal_close(&r->journal);
+}
+
+static int devices_put(struct snapshot_put *p, struct err *err)
+{
+    struct reading    r = { 0 };
+    struct run_config to = *p->to; // at the drives' full speed
+
+    to.links = (struct topology_config){ 0 };
+    int rc = reading_open(&r, p->from, err);
+    rc = rc ? rc : devices_open(&p->dev, &to, DEVICES_MEND, NULL, err);
+    if (!rc)
+        rc = slots_make(&p->dev, &(struct slots_source){
+                                     .fill = fill, .ctx = &r,
+                                     .bytes = 2 * store_sub_bytes(&p->dev.store,
+                                                                  p->dev.store.max_pad),
+                                     .version = r.journal.state.applied, .watch = p->watch },
+                        &p->made, err);
+    p->made.state = r.journal.state;
+    for (size_t i = 0; i < p->dev.store.n_subs && !rc; i++)
+        p->bytes += store_sub_held(&p->dev.store, &p->dev.store.subs[i]);
+    reading_close(&r);
+    return rc;
+}
+
+static int devices_put_record(struct snapshot_put *p, struct err *err)
+{
+    int rc = journal_format(p->to->log, &p->made, p->dev.store.n_subs, 1, err);
+
+    rc = rc ? rc : journal_put_state(p->to->log, &p->made.state, err);
+    return rc ? rc : devices_present(&p->dev, "the run was about to go on from it", err);
+}
+
+/* ---- the way back: images ---- */
+
+static int image_put(struct snapshot_put *p, struct err *err)
+{
+    struct image_state now;
+    struct copying     c = { 0 };
+    char               from[PATH_MAX], to[PATH_MAX];
+    int                rc = image_latest(p->to, &now, err);
+
+    rc = rc ? rc : image_latest(p->from, &p->image, err);
+    rc = rc ? rc : image_sums(p->from, p->image.area, &p->sums, err);
+    if (rc)
+        return rc;
+    image_path(p->from, p->image.area, from, sizeof from);
+    p->image.area = 1 - now.area;
+    image_path(p->to, p->image.area, to, sizeof to);
+    struct pair files = { .from = -1, .shares = 1, .from_path = from, .to_path = to };
+    rc = image_open(p->to, p->image.area, &p->fd, err);
+    files.to = p->fd;
+    files.from = rc ? -1 : open_at(from, O_RDONLY, 0, err);
+    rc = rc ? rc : files.from < 0 ? files.from : 0;
+    rc = rc ? rc : copying_begin(&c, p->watch, image_bytes(p->to), err);
+    rc = rc ? rc : range_copy(&c, &files, 0, image_bytes(p->to), err);
+    rc = rc ? rc : pair_flush(&files, err);
+    rc = rc ? rc : file_sync_dir(p->to->dir, err);
+    p->bytes = c.done;
+    file_close(files.from);
+    free(c.buffer);
+    return rc;
+}
+
+static int image_put_record(struct snapshot_put *p, struct err *err)
+{
+    int rc = 0;
+
+    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
+        rc = ledger_clear_image(p->to->log, a, err);
+    rc = rc ? rc : image_commit(p->to, &p->image, p->sums, err);
+    return rc ? rc : image_present(p->to, p->image.area, p->fd, err);
+}
+
+/* ---- by mode ---- */
+
+int snapshot_put(struct snapshot_put *p, struct err *err)
+{
+    p->bytes = 0;
+    p->fd = -1;
+    return p->to->mode == RUN_MEM ? image_put(p, err) : devices_put(p, err);
+}
+
+int snapshot_put_record(struct snapshot_put *p, struct err *err)
+{
+    return p->to->mode == RUN_MEM ? image_put_record(p, err) : devices_put_record(p, err);
+}
+
+void snapshot_put_end(struct snapshot_put *p)
+{
+    devices_close(&p->dev);
+    journal_close(&p->made);
+    if (p->sums) // an image was to be written
+        file_close(p->fd);
+    free(p->sums);
+    p->sums = NULL;
+}

@@ -1,0 +1,19 @@
+/* snapshot_make.h: takes a snapshot of a run (snapshots.h). It has run.db as it is at that commit,
+ * the states (offload/upkeep/snapshot.h), RUN/tokenizer, and the model in RUN/best. Data are not
+ * copied: its run.db names them where they are.
+ *
+ * It is made under another name, flushed, read back and compared with its checksums. One rename
+ * then makes it a snapshot. */
+#pragma once
+
+#include "run/folder/snapshots.h"
+
+/* 0, or misuse: no snapshot can be taken of this run. */
+int snapshot_can(const struct session *s, struct err *err);
+
+/* Take a snapshot of the run, of which `step` steps are done. s is open for writing, by a process
+ * that keeps its states as they are meanwhile, and no step is half done (stream_drain,
+ * session_recover). The snapshot directories take turns; one that fails is a notice, and the next
+ * is tried. A snapshot of this step that is there is exchanged for the new one. *out: the new one.
+ * 0 or -errno; then there is no new snapshot in any of them, and `err` has the last sentence. */
+int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);

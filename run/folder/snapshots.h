@@ -1,0 +1,64 @@
+/* snapshots.h: the snapshots of a run, as --snapshot-every takes them: their names, how they are
+ * found and opened, and which of them are removed.
+ *
+ * A snapshot is a copy of the run at a commit, in the form of a run's folder, so everything that
+ * reads a run reads it. It lies in DIR/NAME-ID/step-00000400: DIR is a --snapshot-dir, or
+ * RUN/snapshots; NAME is the name of the folder RUN, and ID the run's id; 400 steps are done.
+ * snapshot_make.h says what is in it. Its run.db has these settings in addition to the run's:
+ *
+ *     snapshot        the number of steps that are done. A run with this setting is a snapshot,
+ *                     and is only read
+ *     snapshot.n      which of the run's snapshots it is, from 1. The order of clocks or steps
+ *                     would not do: clocks are set, and a run goes back
+ *     snapshot.of     the folder RUN: its file_identity, a space, its path
+ *     snapshot.taken  the time (UTC)
+ *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
+ *
+ * and other values of these: place, option.device, option.devices, option.fpga, option.csd,
+ * layout, owner, owner.next, reshard.remove, device.N, best.folder, NAME.path of data in RUN. */
+#pragma once
+
+#include "run/folder/session.h"
+
+struct snapshot {
+    char     path[SESSION_PATH];
+    uint64_t step;      // steps that are done
+    uint64_t n;         // a later one has a larger number
+    int      whole;     // all files are there with their sizes. snapshot_verify reads them
+    int      ours;      // certainly this run's, which may remove it. Otherwise it may be that of
+                        // a run of which this one is a copy
+    uint64_t bytes;     // that its files take on the drive
+    double   loss;      // of the last step; NaN: there was none
+    char     taken[32]; // the time (UTC)
+};
+
+struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n
+
+/* Find all snapshots of the run. A folder of that name that cannot be read as a snapshot is not
+ * one. The caller frees the list, also after a failure. */
+int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
+void snapshots_free(struct snapshots *list);
+
+/* The newest whole snapshot with so many steps done; NULL: there is none. */
+const struct snapshot *snapshots_find(const struct snapshots *list, uint64_t step);
+/* The newest whole one. NULL: there is none. */
+const struct snapshot *snapshots_newest(const struct snapshots *list);
+
+/* Both together, for a command with --from: find the run's snapshot of this step. Without one,
+ * misuse, and the sentence names the steps that there are. */
+int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
+
+/* True if the run is where this snapshot is: at this step, and in the same branch. */
+int snapshot_is_now(const struct snapshot *at, const struct session *s);
+
+/* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
+ * removes it. This reads all states of an open snapshot, and compares them with their checksums.
+ * -EBADMSG: damaged. */
+int snapshot_verify(struct session *snapshot, struct err *err);
+
+/* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
+ * What is not on its list of files stays. */
+int snapshot_remove(const char *path, struct err *err);
+/* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left, and what
+ * killed processes have left of others. A failure is a notice. */
+int snapshots_rotate(struct session *s, struct err *err);

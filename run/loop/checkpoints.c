@@ -1,0 +1,312 @@
+/* checkpoints.c: writes RUN/checkpoint-STEP under another name (struct file_new), which it loses in
+ * one rename. run.db gets its checksum first, marked as being written, so that the folder is the
+ * run's from its first moment on. */
+#include "run/loop/checkpoints.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "data/base/file_walk.h"
+#include "data/tensors/safetensors.h"
+#include "model/file/hf.h"
+#include "model/file/peft.h"
+#include "offload/devices/devices.h"
+#include "run/folder/settings.h"
+#include "run/loop/model_out.h"
+
+#include <unistd.h>
+
+#define PREFIX "checkpoint-"
+#define KEY    "checkpoint."
+
+static const char writing[] = " writing";
+
+/* ---- whose folder it is ---- */
+
+/* Add the checksum of one file of a model's folder, its name included. Tensors are in the sum of
+ * their headers already. Anything but a file makes the sum another one. */
+static int add_file(uint32_t *sum, const struct file_walk *w, struct err *err)
+{
+    static const char tensors[] = ".safetensors";
+    size_t            n = strlen(w->name), size = 0;
+    uint32_t          own = crc32c(0, w->name, n + 1);
+    struct stat       st;
+    char             *text = NULL;
+    int               rc = 0;
+
+    if (lstat(w->path, &st) || !S_ISREG(st.st_mode)) {
+        *sum += own + 1;
+        return 0;
+    }
+    if (n < sizeof tensors || strcmp(w->name + n - (sizeof tensors - 1), tensors))
+        rc = file_read_whole(&text, &size, w->path, (uint64_t)1 << 30, err);
+    *sum += crc32c(own, text, size);
+    free(text);
+    return rc;
+}
+
+/* The checksum of a folder: of its tensors, and of all other files in it. */
+static int folder_sum(uint32_t *sum, const char *path, struct err *err)
+{
+    struct safetensors *st = NULL;
+    struct file_walk    w;
+    int                 rc = peft_files_open(&st, path, err);
+
+    *sum = rc ? 0 : st->sum;
+    safetensors_close(st);
+    if (rc || (rc = file_walk_begin(&w, path, err)))
+        return rc;
+    while (!rc && file_walk_next(&w))
+        rc = add_file(sum, &w, err);
+    return file_walk_end(&w, rc, err);
+}
+
+static void path_of(char path[CHECKPOINTS_PATH], const struct session *s, uint64_t step)
+{
+    snprintf(path, CHECKPOINTS_PATH, "%s/" PREFIX "%" PRIu64, s->dir, step);
+}
+
+/* Whether this folder has the checksum that run.db has of this step. A folder that holds no model,
+ * or a damaged one, is not the run's; -errno: it cannot be read. */
+static int sum_fits(int *fits, const struct session *s, const char *path, uint64_t step,
+                    struct err *err)
+{
+    char       *said;
+    struct err  why = { 0 };
+    uint32_t    sum, is;
+    int         rc = settings_find(&said, s->log, err, KEY "%" PRIu64, step);
+
+    *fits = 0;
+    if (!rc && said && sscanf(said, "%" SCNx32, &sum) == 1) {
+        rc = folder_sum(&is, path, &why);
+        *fits = !rc && is == sum;
+        if (rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM && rc != -EIO && !file_is_denied(rc))
+            rc = 0;
+        else
+            *err = why;
+    }
+    free(said);
+    return rc;
+}
+
+int checkpoints_is_ours(int *ours, char path[CHECKPOINTS_PATH], const struct session *s,
+                        uint64_t step, struct err *err)
+{
+    struct stat st;
+
+    path_of(path, s, step);
+    *ours = 0;
+    if (lstat(path, &st) || !S_ISDIR(st.st_mode))
+        return 0;
+    return sum_fits(ours, s, path, step, err);
+}
+
+/* Whether something is there that a new folder would not replace. */
+static int is_taken(const char *path) { return hf_export_check(path, NULL) != 0; }
+
+/* The step in the name of a folder. 0: it has another name. */
+static uint64_t step_in(const char *name, const char **rest)
+{
+    char    *end = NULL;
+    size_t   n = strlen(PREFIX);
+    uint64_t step = 0;
+
+    if (!strncmp(name, PREFIX, n) && name[n] >= '1' && name[n] <= '9')
+        step = strtoull(name + n, &end, 10);
+    *rest = end ? end : name;
+    return step;
+}
+
+static int refuse(const char *path, struct err *err)
+{
+    return err_misuse(err, "%s is not a model of this run (run.db does not know it, or somebody "
+                      "changed it), and --export-every would write one there: move it elsewhere, "
+                      "or give another --export-every", path);
+}
+
+/* ---- which ones there are, and are to be ---- */
+
+int checkpoints_due(const struct session *s, uint64_t done)
+{
+    uint64_t every = s->o.export_every;
+
+    return every && done && (done % every == 0 || done == s->o.steps);
+}
+
+struct list { uint64_t *step; size_t n, cap; };
+
+static int list_row(void *ctx, int n, const char **values, const char **names)
+{
+    struct list *l = ctx;
+
+    (void)n, (void)names;
+    if (l->n == l->cap) {
+        size_t    cap = l->cap ? 2 * l->cap : 16;
+        uint64_t *more = realloc(l->step, cap * sizeof *more);
+
+        if (!more)
+            return 1;
+        l->step = more;
+        l->cap = cap;
+    }
+    l->step[l->n++] = values[0] ? strtoull(values[0], NULL, 10) : 0;
+    return 0;
+}
+
+int checkpoints_list(uint64_t **out, size_t *n, struct runlog *log, struct err *err)
+{
+    struct list l = { 0 };
+    int         rc = runlog_query(log, "SELECT CAST(substr(key, 12) AS INTEGER) AS step FROM runs "
+                                  "WHERE key GLOB 'checkpoint.[0-9]*' ORDER BY step", list_row, &l,
+                                  err);
+
+    *out = l.step;
+    *n = l.n;
+    return rc;
+}
+
+int checkpoints_missing(struct session *s, uint64_t done, int *missing, struct err *err)
+{
+    char *said = NULL;
+    int   due = checkpoints_due(s, done) && !s->ranks.rank;
+    int   rc = due ? settings_find(&said, s->log, err, KEY "%" PRIu64, done) : 0;
+
+    *missing = !rc && due && (!said || strstr(said, writing));
+    free(said);
+    return rc;
+}
+
+int checkpoints_open(struct session *s, uint64_t next, struct err *err)
+{
+    char             path[CHECKPOINTS_PATH], base[64];
+    struct file_walk w;
+    int              rc, ours;
+
+    if (s->o.export_every && s->run.mode != RUN_MEM && devices_fake(&s->run))
+        return err_misuse(err, "--export-every writes models, and devices that store nothing have "
+                          "none: leave it out");
+    if (s->ranks.rank || (rc = file_walk_begin(&w, s->dir, err)))
+        return s->ranks.rank ? 0 : rc;
+    while (!rc && file_walk_next(&w)) {
+        const char *rest;
+        uint64_t    step = step_in(w.name, &rest);
+
+        snprintf(base, sizeof base, PREFIX "%" PRIu64, step);
+        path_of(path, s, step);
+        if (step && *rest && file_new_is(w.name, base, 1))
+            file_new_clear_left(path, 1);
+        if (!step || *rest || step < next || !checkpoints_due(s, step))
+            continue;
+        rc = checkpoints_is_ours(&ours, path, s, step, err);
+        rc = rc || ours || !is_taken(path) ? rc : refuse(path, err);
+    }
+    return file_walk_end(&w, rc, err);
+}
+
+/* ---- removing ---- */
+
+/* Remove this run's folder of a step. It is looked at once more under its other name, where nobody
+ * looks for it. 1: it is not the run's any more, and stays. */
+static int remove_ours(const struct session *s, uint64_t step, struct err *err)
+{
+    char            path[CHECKPOINTS_PATH];
+    struct file_new away;
+    int             ours, rc = checkpoints_is_ours(&ours, path, s, step, err);
+
+    if (rc || !ours)
+        return rc ? rc : 1;
+    if ((rc = file_new_folder(&away, path, err)))
+        return rc;
+    if (rename(path, away.temp)) { // replaces the empty folder
+        rc = err_set(err, -errno, "rename %s to %s: %s", path, away.temp, strerror(errno));
+    } else if ((rc = sum_fits(&ours, s, away.temp, step, err)) || !ours) {
+        int back = file_rename_new(away.temp, path, rc ? NULL : err);
+
+        rc = rc || back ? rc ? rc : back : 1;
+        if (back) {
+            file_new_keep(&away);
+            return rc;
+        }
+    }
+    file_new_abort(&away);
+    return rc;
+}
+
+/* Remove the oldest folders beyond the limit. Those of steps after `done` come first: training went
+ * on from an earlier step. */
+static int rotate(struct session *s, uint64_t done, struct err *err)
+{
+    char      text[CHECKPOINTS_PATH + 128], path[CHECKPOINTS_PATH], key[48];
+    uint64_t *step = NULL;
+    size_t    n = 0, later = 0, limit = s->o.export_limit;
+    int       rc = limit ? checkpoints_list(&step, &n, s->log, err) : 0;
+
+    while (later < n && step[n - 1 - later] > done)
+        later++;
+    for (size_t i = 0; i + limit < n && !rc; i++) {
+        uint64_t    oldest = step[i < later ? n - later + i : i - later];
+        struct stat st;
+
+        path_of(path, s, oldest);
+        rc = lstat(path, &st) ? 0 : remove_ours(s, oldest, err);
+        if (rc > 0) {
+            snprintf(text, sizeof text, "%s was changed since it was written, so it stays", path);
+            rc = session_notice(s, text, err);
+        }
+        snprintf(key, sizeof key, KEY "%" PRIu64, oldest);
+        rc = rc ? rc : runlog_unset(s->log, key, err);
+    }
+    free(step);
+    return rc;
+}
+
+/* ---- writing ---- */
+
+struct exporting { struct session *s; uint64_t done; };
+
+/* Give the complete folder its name. An earlier training of this step may have left a folder of the
+ * run's there, which goes first. */
+static int take_name(struct session *s, struct file_new *f, uint64_t done, struct err *err)
+{
+    uint32_t sum;
+    int      rc = folder_sum(&sum, f->temp, err);
+
+    if (!rc && is_taken(f->path) && (rc = remove_ours(s, done, err)) > 0)
+        rc = refuse(f->path, err);
+    rc = rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32 "%s", done, sum, writing);
+    rc = rc ? rc : file_new_commit(f, err);
+    rc = rc ? rc : rotate(s, done, err); // after a kill in it, a resume makes up for all of this
+    return rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32, done, sum);
+}
+
+static int write_folder(void *ctx, const struct params_source *model, struct err *err)
+{
+    struct exporting *x = ctx;
+    struct session   *s = x->s;
+    char              path[CHECKPOINTS_PATH];
+    struct file_new   f = { 0 };
+
+    path_of(path, s, x->done);
+    int rc = file_new_folder(&f, path, err);
+
+    if (rc)
+        return rc;
+    snprintf(path, sizeof path, "writing the model after step %" PRIu64, x->done);
+    rc = (s->config.lora.rank ? model_out_adapter : model_out)(s, model, f.temp, path, err);
+    rc = rc ? rc : take_name(s, &f, x->done, err);
+    file_new_abort(&f);
+    return rc;
+}
+
+int checkpoints_export(struct session *s, struct stream *stream, uint64_t done, struct err *err)
+{
+    struct exporting    x = { s, done };
+    struct model_writer w = { .write = write_folder, .ctx = &x };
+    int                 rc = model_out_between(&w, s, stream, done, err);
+
+    if (rc || !w.rc)
+        return rc;
+    if (w.rc == -EINTR && w.why.stopped && done < s->o.steps)
+        return 0;
+    *err = w.why;
+    return w.rc;
+}

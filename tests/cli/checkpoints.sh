@@ -1,0 +1,101 @@
+#!/bin/sh
+# checkpoints.sh: --export-every and --export-limit: the folders RUN/checkpoint-STEP, what a kill leaves of them, and whose they are. Prints TAP.
+. tests/tap.sh
+find_shim
+smallest
+there() { (cd "$1" && echo checkpoint-*); }
+known() { sqlite3 "$1/run.db" "SELECT group_concat(substr(key, 12) || CASE WHEN value LIKE '%writing' THEN ' unfinished' ELSE '' END, ' ') FROM
+    (SELECT * FROM runs WHERE key GLOB 'checkpoint.*' ORDER BY CAST(substr(key, 12) AS INTEGER))"; }
+# like_export RUN STEP NAME [--adapter]: the folder has the files of what a run of so many steps exports, byte for byte
+like_export() {
+    rm -rf "$tmp/short" "$tmp/hf"
+    run pretrain --run "$tmp/short" $shape --mode $mode --steps "$2"
+    run export "$tmp/short" "$tmp/hf" $4
+    result "$(diff -r "$tmp/hf" "$1/checkpoint-$2" >"$tmp/out"; echo $?)" "$3"
+}
+
+shape="$data $shape --lr 1e-2"
+for mode in su+o mem; do
+    rm -rf "$tmp/run"
+    works "$mode: a model every 3 steps, 2 of them" pretrain --run "$tmp/run" $shape --mode $mode --steps 10 --export-every 3 --export-limit 2
+    same "checkpoint-10 checkpoint-9" "$(there "$tmp/run")" "$mode: the newest are there, that of the last step, too"
+    same "9 10" "$(known "$tmp/run")" "$mode: run.db knows them"
+    like_export "$tmp/run" 9 "$mode: one is the export of that step"
+    like_export "$tmp/run" 10 "$mode: so is the other"
+    works "$mode: a resume goes on with them" pretrain --resume "$tmp/run" --steps 13 --quiet
+    same "checkpoint-12 checkpoint-13" "$(there "$tmp/run")" "$mode: in the place of the oldest"
+    works "$mode: and ends them" pretrain --resume "$tmp/run" --steps 20 --export-every 0 --quiet
+    same "checkpoint-12 checkpoint-13" "$(there "$tmp/run")" "$mode: those that are there stay"
+    works "$mode: the run is whole" check "$tmp/run"
+done
+works "generate reads one" generate "$tmp/run/checkpoint-12" --prompt sea --tokens 2 --threads 1
+works "and a new run begins from it" pretrain --run "$tmp/next" --init "$tmp/run/checkpoint-12" --data "$tmp/text.bin" --seq 8 --steps 1 --quiet
+works "the plan" plan --n-layer 1 --n-head 1 --n-embd 8 --vocab 260 --seq 8 --steps 10 --export-every 3 --export-limit 2 --probe off
+grep -q '^Exports: .* for 2 models in RUN/checkpoint-STEP, and for the next one; .* written in all$' "$tmp/out"
+result $? "says what they take"
+
+# a kill at any call that names or writes them: the resume has all that a run left alone has
+if [ -n "$shim" ]; then
+    for mode in su+o mem; do
+        whole="$shape --mode $mode --commit-every 2 --steps 6 --export-every 2 --export-limit 2"
+        rm -rf "$tmp/whole"
+        run pretrain --run "$tmp/whole" $whole
+        n=1 bad= got=137
+        while [ $n -lt 400 ]; do
+            rm -rf "$tmp/at"
+            LD_PRELOAD="$shim" SHIM_AT="any:/checkpoint-:$n:kill" "$bin" pretrain --run "$tmp/at" $whole >"$tmp/out" 2>"$tmp/err" </dev/null
+            killed=$?
+            [ $killed = 137 ] || break
+            run pretrain --resume "$tmp/at" --quiet
+            [ "$got" = 0 ] && diff -r "$tmp/whole/checkpoint-4" "$tmp/at/checkpoint-4" >"$tmp/out" && diff -r "$tmp/whole/checkpoint-6" "$tmp/at/checkpoint-6" >"$tmp/out" &&
+                [ "$(there "$tmp/at")" = "checkpoint-4 checkpoint-6" ] && [ "$(known "$tmp/at")" = "4 6" ] || bad="$bad $n"
+            n=$((n + 1 + n % 11))
+        done
+        result "$([ -z "$bad" ] && [ $n -gt 20 ] && [ $killed = 0 ]; echo $?)" "$mode: killed at calls up to $n$bad"
+    done
+else
+    skip "kills" "no shim here"
+fi
+
+# somebody's folders
+mode=su+o
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 4 --export-every 2
+mkdir "$tmp/run/checkpoint-6"
+echo mine >"$tmp/run/checkpoint-6/notes"
+refuses 2 "checkpoint-6 is not a model of this run" pretrain --resume "$tmp/run" --steps 8 --quiet
+same "mine" "$(cat "$tmp/run/checkpoint-6/notes")" "and stays"
+same "4" "$(sqlite3 "$tmp/run/run.db" "SELECT count(*) FROM steps")" "before any step"
+works "without a step of this number it is nobody's business" pretrain --resume "$tmp/run" --steps 8 --export-every 4 --quiet
+same "mine" "$(cat "$tmp/run/checkpoint-6/notes")" "it stays again"
+echo mine >"$tmp/run/checkpoint-2/notes"
+echo '{}' >"$tmp/run/checkpoint-4/config.json"
+works "folders that somebody has changed" pretrain --resume "$tmp/run" --steps 12 --export-limit 1 --quiet
+same "2" "$(grep -c 'was changed since it was written, so it stays' "$tmp/err")" "are named"
+same "checkpoint-12 checkpoint-2 checkpoint-4 checkpoint-6" "$(there "$tmp/run")" "and stay"
+same "12" "$(known "$tmp/run")" "and do not count any more"
+refuses 2 "checkpoint-7 is the name of a part of the run" export "$tmp/run" "$tmp/run/checkpoint-7"
+refuses 2 "--export-limit needs --export-every" pretrain --run "$tmp/none" $shape --export-limit 2
+refuses 2 "devices that store nothing have none" pretrain --run "$tmp/none" $shape --csd null --export-every 2
+
+# adapters
+run export "$tmp/run" "$tmp/base"
+shape="$data --init $tmp/base --seq 8 --batch 1 --lora-rank 2 --lr 1e-2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+for mode in su+o "mem --base-dtype nf4"; do
+    rm -rf "$tmp/tuned"
+    works "adapters, $mode" pretrain --run "$tmp/tuned" $shape --mode $mode --steps 3 --export-every 2
+    like_export "$tmp/tuned" 2 "$mode: a folder is what export --adapter writes" --adapter
+done
+
+# several ranks: the first has the whole model
+by_ranks
+few_words 2000
+model="--n-layer 3 --n-head 4 --n-embd 64 --seq 16 --batch 1 --grad-accum 2 --groups 2 --threads 1 --csd-mem 1M --data $tmp/text --tokenizer $tmp/tok --quiet"
+# shellcheck disable=SC2086
+timeout 120 mpirun $more -n 2 "$bin" pretrain --run "$tmp/job" $model --steps 5 --export-every 2 --export-limit 2 >"$tmp/out" 2>"$tmp/err" </dev/null
+result $? "two ranks"
+same "checkpoint-4 checkpoint-5" "$(there "$tmp/job")" "rank 0 has the folders"
+result "$([ "$(there "$tmp/job.rank1")" = "checkpoint-*" ]; echo $?)" "rank 1 has none"
+run export "$tmp/job" "$tmp/job-hf"
+result "$(diff -r "$tmp/job-hf" "$tmp/job/checkpoint-5" >"$tmp/out"; echo $?)" "which are whole models"
+done_testing
