@@ -143,13 +143,14 @@ static struct matmul_shape random_shape(uint64_t *state, enum dtype dt)
 
 static struct cuts random_cuts(uint64_t *state)
 {
-    struct cuts c = { .lanes = 1 + random_below(state, 100), .tall = 1 + random_below(state, 100),
-                      .wide = 1 + random_below(state, 100), .rows = 1 + random_below(state, 100),
-                      .cols = 1 + random_below(state, 100),
-                      .depth = 16 * (1 + random_below(state, 4)),
-                      .ahead = 16 * random_below(state, 3), .turns = 1 + random_below(state, 4) };
+    struct cuts c = { .least = 1 + random_below(state, 100), .most = 1 + random_below(state, 100),
+                      .own = 1 + random_below(state, 4000), .wide = 1 + random_below(state, 100),
+                      .turns = 1 + random_below(state, 9),
+                      .deep = 16 * (1 + random_below(state, 9)),
+                      .piece = 16 * (1 + random_below(state, 4)),
+                      .ahead = 16 * random_below(state, 3) };
 
-    c.whole = random_below(state, 2) ? 1 << 20 : 1;
+    c.shared = random_below(state, 2) ? 1 << 20 : 1;
     return c;
 }
 
@@ -225,7 +226,7 @@ static void test_panels(void **unused)
         for (int kind = 0; kind < 3 && forms[f]->runs(); kind++) {
             struct matmul_shape s = { .form = MATMUL_NN, .m = 40, .n = 70, .k = 700, .c_dt = DT_F32,
                                       .ab_dt = f < FIRST_BF16 ? DT_F32 : DT_BF16 };
-            struct cuts small = { 640, 64, 64, 64, 64, 64, 0, 9, 40 * 128 }, large = forms[f]->cuts;
+            struct cuts small = { 64, 64, 640, 64, 9, 128, 40 * 64, 64, 0 }, large = forms[f]->cuts;
             uint64_t    state = 3;
 
             s.accumulate = kind == 1;

@@ -1,6 +1,8 @@
 /* block_amx.c: multiplies blocks of bf16 in AMX tile registers. A block of sums is 2 x 2 registers,
- * so that each of the four tiles that a step loads is used twice. The loads come from L2 or
- * beyond: each step also asks for the tiles of a later one. */
+ * so that each of the four tiles that a step loads is used twice. A step loads them all before it
+ * multiplies: where another thread shares the core's tile unit, loads between products wait for
+ * these. One operand was packed long ago and comes from L3: a step asks for its tiles of a later
+ * one. */
 #include "kernels/product/block_form.h"
 
 #include "kernels/product/tiles.h"
@@ -24,21 +26,22 @@ TILES __attribute__((always_inline)) static inline void ask(const word *tile)
 TILES __attribute__((always_inline)) static inline void steps(const struct block *p, const int asks)
 {
     const word  *a = p->a, *b = p->b, *low = a + p->a_next, *right = b + p->b_next;
+    const word  *first = p->asks_a ? a : b, *second = p->asks_a ? low : right;
     const size_t ahead = p->ahead * TILE_SIDE;
 
     for (size_t k = p->words; k > 0; k -= TILE_SIDE) {
         if (asks) {
-            ask(a + ahead);
-            ask(b + ahead);
-            ask(right + ahead);
-            ask(low + ahead);
+            ask(first + ahead);
+            ask(second + ahead);
+            first += STEP;
+            second += STEP;
         }
         tile_load(4, a, TILE_ROW);
         tile_load(6, b, TILE_ROW);
-        tile_dot(0, 4, 6);
         tile_load(7, right, TILE_ROW);
-        tile_dot(1, 4, 7);
         tile_load(5, low, TILE_ROW);
+        tile_dot(0, 4, 6);
+        tile_dot(1, 4, 7);
         tile_dot(2, 5, 6);
         tile_dot(3, 5, 7);
         a += STEP;
@@ -76,6 +79,6 @@ TILES static void multiply(const struct block *p)
 
 const struct block_form block_amx = {
     .name = "amx", .dt = DT_BF16, .rows = BLOCK, .cols = BLOCK, .left = TILE_SIDE,
-    .right = TILE_SIDE, .tiled = 1, .cuts = { 64, 64, 768, 128, 192, 768, 16, 2, 4 << 20 },
+    .right = TILE_SIDE, .tiled = 1, .cuts = { 64, 256, 1 << 18, 128, 8, 8192, 1 << 20, 8192, 16 },
     .runs = tiles_here, .begin = begin, .end = end, .multiply = multiply,
 };

@@ -73,18 +73,21 @@ static int always(void) { return 1; }
 
 const struct block_form block_avx512 = {
     .name = "avx512", .dt = DT_F32, .rows = ROWS_512, .cols = COLS_512, .left = ROWS_512,
-    .right = COLS_512, .cuts = { 96, 128, 384, 128, 192, 256, 0, 2, 8 << 20 }, .runs = simd_avx512,
+    .right = COLS_512,
+    .cuts = { 96, 256, 1 << 18, 384, 8, 8192, 1 << 20, 256, 0 }, .runs = simd_avx512,
     .multiply = multiply_avx512,
 };
 
 const struct block_form block_avx2 = {
     .name = "avx2", .dt = DT_F32, .rows = ROWS_256, .cols = COLS_256, .left = ROWS_256,
-    .right = COLS_256, .cuts = { 96, 128, 384, 128, 192, 256, 0, 2, 8 << 20 }, .runs = simd_avx2,
+    .right = COLS_256,
+    .cuts = { 96, 256, 1 << 18, 384, 8, 8192, 1 << 20, 256, 0 }, .runs = simd_avx2,
     .multiply = multiply_avx2,
 };
 
 const struct block_form block_plain = {
     .name = "plain", .dt = DT_F32, .rows = ROWS_256, .cols = COLS_256, .left = ROWS_256,
-    .right = COLS_256, .cuts = { 96, 128, 384, 128, 192, 256, 0, 2, 8 << 20 }, .runs = always,
+    .right = COLS_256,
+    .cuts = { 96, 256, 1 << 18, 384, 8, 8192, 1 << 20, 256, 0 }, .runs = always,
     .multiply = multiply_plain,
 };

@@ -24,18 +24,20 @@ struct block {
     size_t      a_next, b_next; // words to the next strip
     size_t      words;         // of the depth, a multiple of WORD_UNIT
     int         fresh;         // sums are written, not added to
+    int         asks_a;        // lines of a are prefetched; 0: those of b
     size_t      ahead;         // words of the depth between a load and its prefetch; 0: none
 };
 
 /* How products are cut for the caches. Bits do not depend on it. */
 struct cuts {
-    size_t lanes;      // of a task that packs the longer operand itself
-    size_t tall, wide; // rows and columns of a task that packs A itself; B was packed before
-    size_t rows, cols; // of a task whose operands all threads have packed
-    size_t depth;      // words of a piece
-    size_t ahead;      // of struct block
-    size_t turns;      // tasks for each thread, at least, where sizes allow
-    size_t whole;      // words of the operands that all threads pack before the first task
+    size_t least, most; // lanes that a task packs itself, where sizes allow
+    size_t own;         // words that it packs, at most, unless a block needs more
+    size_t wide;        // lanes of the other operand in a task, at most
+    size_t turns;       // tasks for each thread, at least, where sizes allow
+    size_t deep;        // words of the depth of a panel, at most
+    size_t shared;      // words that all threads pack for a panel, at most
+    size_t piece;       // words of the depth of a piece, at most
+    size_t ahead;       // of struct block
 };
 
 struct block_form {

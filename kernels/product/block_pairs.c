@@ -33,5 +33,6 @@ DOTS static void multiply(const struct block *p)
 
 const struct block_form block_pairs = {
     .name = "avx512_bf16", .dt = DT_BF16, .rows = ROWS, .cols = COLS, .left = ROWS, .right = COLS,
-    .cuts = { 96, 128, 384, 128, 192, 256, 0, 2, 8 << 20 }, .runs = dots_fast, .multiply = multiply,
+    .cuts = { 96, 256, 1 << 18, 384, 8, 8192, 1 << 20, 256, 0 }, .runs = dots_fast,
+    .multiply = multiply,
 };

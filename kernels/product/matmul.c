@@ -111,12 +111,13 @@ enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
     return amx ? MATMUL_SITRAIN : MATMUL_OPENBLAS;
 }
 
-/* True if siTrain's own products are faster than oneDNN's. They are so for bf16 on AMX, from
- * OWN_ROWS rows and many threads on: with 16 threads 1.38 times as fast with 1,024 rows, and 0.90
- * with 512; with one thread 0.74 (docs/lab/performance.md). */
+/* True if siTrain's own products are faster than oneDNN's: for bf16 on AMX, from OWN_ROWS rows and
+ * OWN_THREADS threads on. With 1,024 rows they are 1.44 times as fast on 8 threads and 1.38 times
+ * on 2; with 128 rows 1.11 times on 16 and on 2; with 256 rows on one thread 0.98 times
+ * (docs/lab/performance.md). */
 static int own_is_faster(const struct matmul_shape *shapes, size_t n_shapes, int threads)
 {
-    enum { OWN_ROWS = 1024, OWN_THREADS = 8 };
+    enum { OWN_ROWS = 128, OWN_THREADS = 2 };
     size_t most = 0;
 
     for (size_t i = 0; i < n_shapes; i++)

@@ -1,15 +1,21 @@
-/* product.c: computes a product task by task. The depth has two levels. A panel is what of the
- * operands is packed before tasks begin; few products have more than one. A piece is what a task
- * goes through at a time, so that its strips stay in caches. Sums wait in fp32 between pieces, in
- * the task's own memory, and between panels in C or, if C has no room for them, in scratch. */
+/* product.c: computes a product task by task. Each thread has its own list of tasks, and takes from
+ * the ends of other lists when that is done: threads that share a core are far slower than others.
+ * The depth has two levels. A panel is what of the operands is packed at a time; few products have
+ * more than one. A piece is what a block goes through at a time, so that strips stay in caches.
+ * Sums wait in fp32 between pieces, in the task's own memory, and between panels in C or, if C has
+ * no room for them, in scratch. */
 #include "kernels/product/product.h"
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
 
 #include <omp.h>
+#include <stdatomic.h>
 
 enum { LINE = 64 };
+
+/* What is left of a thread's tasks: the first one << 32 | one past the last. */
+struct turns { _Alignas(LINE) _Atomic uint64_t left; };
 
 /* ---- plan ---- */
 
@@ -28,65 +34,41 @@ static void plan_operands(struct product *p)
     p->words = strips_words(&p->a);
 }
 
-static size_t tasks(const struct product *p)
+/* A task packs lanes of the longer operand itself, and reads lanes of the other one, which all
+ * threads have packed. If B was packed before, A is the task's own. */
+static void plan_depth(struct product *p)
 {
-    return div_up(p->s.m, p->cuts.rows) * div_up(p->s.n, p->cuts.cols);
+    const struct cuts *cut = &p->cuts;
+    size_t most = cut->deep, panels;
+
+    p->own_b = !p->s.pack_b && p->s.n > p->s.m;
+    if (!p->s.pack_b)
+        most = size_min(most, cut->shared / size_min(p->s.m, p->s.n));
+    panels = div_up(p->words, size_max(most / WORD_UNIT * WORD_UNIT, WORD_UNIT));
+    p->panel = round_up(div_up(p->words, panels), WORD_UNIT);
+    p->piece = round_up(div_up(p->panel, div_up(p->panel, cut->piece)), WORD_UNIT);
 }
 
-/* Makes tasks smaller until all threads have their turns. */
-static void tasks_halve(struct product *p, size_t least_rows, size_t least_cols)
-{
-    struct cuts *cut = &p->cuts;
-    size_t       turns = cut->turns * (size_t)p->threads;
-
-    while (tasks(p) < turns) {
-        int rows = cut->rows > least_rows, cols = cut->cols > least_cols;
-
-        if (rows && (!cols || cut->rows >= cut->cols))
-            cut->rows = round_up(cut->rows / 2, p->form->rows);
-        else if (cols)
-            cut->cols = round_up(cut->cols / 2, p->form->cols);
-        else
-            return;
-    }
-}
-
-/* Chooses who packs, and the size of tasks. What all threads pack lies in the caches of other
- * cores, from where it comes slowly. So a task packs the longer operand itself if it can span the
- * shorter one and there are enough tasks; and it packs A itself if B was packed before. */
+/* Tasks of the same own lanes follow each other, so that a thread packs these once. */
 static void plan_tasks(struct product *p)
 {
     const struct block_form *f = p->form;
-    struct cuts             *cut = &p->cuts;
+    const struct cuts       *cut = &p->cuts;
     size_t m = round_up(p->s.m, f->rows), n = round_up(p->s.n, f->cols);
-    size_t lanes = cut->lanes, turns = cut->turns * (size_t)p->threads;
+    size_t unit = p->own_b ? f->cols : f->rows, step = p->own_b ? f->rows : f->cols;
+    size_t longer = p->own_b ? n : m, other = p->own_b ? m : n;
+    size_t threads = (size_t)p->threads, own, wide, parts;
 
-    while (size_max(m, n) / lanes < turns + turns / 2 && lanes > f->rows)
-        lanes /= 2;
-    p->own_a = p->s.pack_b || (m >= n && m / lanes >= turns);
-    p->own_b = !p->own_a && n > m && n / lanes >= turns;
-    if (p->own_a)
-        cut->rows = p->s.pack_b ? cut->tall : lanes, cut->cols = p->s.pack_b ? cut->wide : n;
-    if (p->own_b)
-        cut->rows = m, cut->cols = lanes;
-    cut->rows = size_min(round_up(cut->rows, f->rows), m);
-    cut->cols = size_min(round_up(cut->cols, f->cols), n);
-    if (p->s.pack_b)
-        tasks_halve(p, m, size_max(4 * cut->tall, f->cols)); // narrower ones pack A too often
-    else if (!p->own_a && !p->own_b)
-        tasks_halve(p, f->rows, f->cols);
-}
-
-static void plan_depth(struct product *p)
-{
-    size_t pieces = div_up(p->words, p->cuts.depth), depth = div_up(p->words, pieces);
-    size_t whole = (p->own_a ? 0 : p->s.m) + (p->own_b || p->s.pack_b ? 0 : p->s.n);
-
-    depth = round_up(depth, WORD_UNIT);
-    p->cuts.depth = depth;
-    p->panel = size_max(p->cuts.whole / size_max(whole, 1) / depth, 1) * depth;
-    if (p->panel >= p->words || whole == 0)
-        p->panel = p->words;
+    own = size_max(size_min(longer / (2 * threads), cut->most), cut->least);
+    own = size_min(own, cut->own / p->panel);
+    own = size_min(size_max(own / unit, 1) * unit, longer);
+    wide = size_min(other * div_up(longer, own) / (cut->turns * threads), cut->wide);
+    parts = div_up(other, size_max(wide / step, 1) * step);
+    wide = round_up(div_up(other, parts), step);
+    p->rows = p->own_b ? wide : own;
+    p->cols = p->own_b ? own : wide;
+    p->parts = div_up(other, wide);
+    p->tasks = p->parts * div_up(longer, own);
 }
 
 static size_t lay(size_t *at, size_t bytes)
@@ -100,23 +82,22 @@ static size_t lay(size_t *at, size_t bytes)
 static void plan_scratch(struct product *p)
 {
     const struct block_form *f = p->form;
-    const struct cuts       *cut = &p->cuts;
-    size_t at = 0, own, block = f->rows * f->cols * sizeof(float);
+    size_t at = 0, block = f->rows * f->cols, threads = (size_t)p->threads;
     int    in_c = p->s.c_dt == DT_F32 && !p->s.accumulate, panels = p->panel < p->words ? 2 : 1;
 
-    lay(&at, p->own_a ? 0 : strips_of(&p->a, f->rows) * f->left * p->panel * sizeof(word));
-    p->b_at = lay(&at, p->own_b || p->s.pack_b
-                           ? 0
-                           : strips_of(&p->b, f->cols) * f->right * p->panel * sizeof(word));
+    if (!p->s.pack_b)
+        lay(&at, (p->own_b ? strips_of(&p->a, f->rows) * f->left
+                           : strips_of(&p->b, f->cols) * f->right) * p->panel * sizeof(word));
     p->panel_bytes = at;
     lay(&at, (size_t)(panels - 1) * p->panel_bytes);
-    p->sums_at = lay(&at, p->panel < p->words && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
+    p->sums_at = lay(&at, panels > 1 && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
+    p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
     p->own_at = at;
-    own = p->own_a ? cut->rows : p->own_b ? cut->cols : 0;
-    own = own * cut->depth * sizeof(word) +
-          (cut->depth < p->panel ? cut->rows * cut->cols / (f->rows * f->cols) : 1) * block;
-    p->own_bytes = round_up(own, 4096);
-    p->scratch_bytes = at + (size_t)p->threads * p->own_bytes;
+    at = 0;
+    lay(&at, (p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
+    p->block_at = lay(&at, (p->piece < p->panel ? p->rows * p->cols : block) * sizeof(float));
+    p->own_bytes = round_up(at, 4096);
+    p->scratch_bytes = p->own_at + threads * p->own_bytes;
 }
 
 void product_plan(struct product *p, const struct matmul_shape *s, int threads,
@@ -126,8 +107,8 @@ void product_plan(struct product *p, const struct matmul_shape *s, int threads,
     *p = (struct product){ .s = *s, .form = form, .threads = threads,
                            .cuts = cuts ? *cuts : form->cuts };
     plan_operands(p);
-    plan_tasks(p);
     plan_depth(p);
+    plan_tasks(p);
     plan_scratch(p);
 }
 
@@ -164,7 +145,7 @@ void product_pack(const struct product *p, void *packed, const void *b)
     pack_shared(packed, &p->b, strips_of(&p->b, p->form->cols), b, (struct range){ 0, p->words });
 }
 
-/* ---- a task ---- */
+/* ---- results ---- */
 
 struct call { // product_run's arguments
     void       *c;
@@ -177,8 +158,6 @@ static char *panel_at(const struct product *p, const struct call *call, struct r
 {
     return call->scratch + all.from / p->panel % 2 * p->panel_bytes;
 }
-
-struct placed { const word *at; size_t next; }; // strips: the first, and the distance to the next
 
 /* A block of C: where, and how much of it there is. */
 struct part { size_t i, j, rows, cols; };
@@ -249,70 +228,163 @@ static void sums_take(const struct product *p, float *sums, struct part at, cons
         memcpy(sums + i * p->form->cols, wait + i * p->s.n, at.cols * sizeof *sums);
 }
 
+/* ---- a task ---- */
+
+struct placed { const word *at; size_t next; }; // strips: the first, and the distance to the next
+
 struct task { size_t i, j, rows, cols; }; // of C, whole blocks
 
-/* Multiplies a piece of a task's depth. `all` is the panel. sums: of all blocks of the task, or if
- * the piece is the panel, room for one. */
-static void piece_multiply(const struct product *p, const struct call *call, struct task t,
-                           struct placed a, struct placed b, float *sums, struct range all,
-                           struct range piece)
+static struct task task_at(const struct product *p, size_t own, size_t part)
+{
+    struct task t = { (p->own_b ? part : own) * p->rows, (p->own_b ? own : part) * p->cols, 0, 0 };
+
+    t.rows = size_min(p->rows, round_up(p->s.m, p->form->rows) - t.i);
+    t.cols = size_min(p->cols, round_up(p->s.n, p->form->cols) - t.j);
+    return t;
+}
+
+/* A piece of a task's depth, in a panel. */
+struct piece {
+    struct range all, words; // the panel's and the piece's
+    struct placed mine;      // the task's own strips: first words of the piece
+};
+
+static void block_run(const struct product *p, const struct call *call, struct part at,
+                      const struct piece *x, struct placed a, struct placed b, float *sums)
+{
+    if (x->words.to == p->words)
+        ask(p, call, at);
+    if (x->words.from == x->all.from && x->all.from > 0)
+        sums_take(p, sums, at, waiting(p, call, at));
+    p->form->multiply(&(struct block){
+        .sums = sums, .a = a.at, .b = b.at, .a_next = a.next, .b_next = b.next,
+        .words = x->words.to - x->words.from, .fresh = x->words.from == 0,
+        .asks_a = p->own_b, .ahead = p->cuts.ahead });
+    if (x->words.to == p->words)
+        put(p, call, at, sums);
+    else if (x->words.to == x->all.to)
+        sums_keep(p, waiting(p, call, at), at, sums);
+}
+
+/* Multiplies all own strips by those of one block of the other operand. sums: of these blocks, or
+ * if the piece is the panel, of one. */
+static void lane_multiply(const struct product *p, const struct call *call, struct task t,
+                          const struct piece *x, struct placed other, size_t lane, float *sums)
 {
     const struct block_form *f = p->form;
-    int    one = piece.from == all.from && piece.to == all.to;
+    size_t lanes = p->own_b ? t.cols : t.rows, step = p->own_b ? f->cols : f->rows;
+    size_t of_strip = p->own_b ? f->right : f->left;
+    int    one = p->piece >= p->panel;
 
-    for (size_t j = 0; j < t.cols; j += f->cols)
-        for (size_t i = 0; i < t.rows; i += f->rows) {
-            struct part at = { t.i + i, t.j + j, size_min(f->rows, p->s.m - t.i - i),
-                               size_min(f->cols, p->s.n - t.j - j) };
+    for (size_t l = 0; l < lanes; l += step) {
+        struct placed own = { x->mine.at + l / of_strip * x->mine.next, x->mine.next };
+        struct part   at = { t.i + (p->own_b ? lane : l), t.j + (p->own_b ? l : lane), 0, 0 };
 
-            if (piece.to == p->words)
-                ask(p, call, at);
-            if (piece.from == all.from && all.from > 0)
-                sums_take(p, sums, at, waiting(p, call, at));
-            f->multiply(&(struct block){
-                .sums = sums, .a = a.at + i / f->left * a.next, .b = b.at + j / f->right * b.next,
-                .a_next = a.next, .b_next = b.next, .words = piece.to - piece.from,
-                .fresh = piece.from == 0, .ahead = p->cuts.ahead });
-            if (piece.to == p->words)
-                put(p, call, at, sums);
-            else if (piece.to == all.to)
-                sums_keep(p, waiting(p, call, at), at, sums);
-            sums += one ? 0 : f->rows * f->cols;
-        }
+        at.rows = size_min(f->rows, p->s.m - at.i);
+        at.cols = size_min(f->cols, p->s.n - at.j);
+        block_run(p, call, at, x, p->own_b ? other : own, p->own_b ? own : other, sums);
+        sums += one ? 0 : f->rows * f->cols;
+    }
 }
 
-/* An operand's strips for a piece of a task: packed here into `own`, or those of the panel. */
-static struct placed operand(const struct strips *s, const void *x, word *own, const word *packed,
-                             size_t lane, size_t lanes, struct range all, struct range piece)
+/* The first strips that a task shares with others. */
+static struct placed shared(const struct product *p, const struct call *call, struct task t,
+                            struct range all)
 {
-    size_t strip = lane / s->lanes, words = own ? piece.to - piece.from : all.to - all.from,
-           next = words * s->lanes;
+    const word *panel = (const word *)(const void *)panel_at(p, call, all);
+    size_t words = all.to - all.from;
 
-    if (!own)
-        return (struct placed){ packed + strip * next + (piece.from - all.from) * s->lanes, next };
-    strips_pack(own, next, s, x, (struct range){ strip, strip + lanes / s->lanes }, piece);
-    return (struct placed){ own, next };
+    if (p->own_b)
+        return (struct placed){ panel + t.i * words, words * p->a.lanes };
+    if (!p->s.pack_b)
+        return (struct placed){ panel + t.j * words, words * p->b.lanes };
+    return (struct placed){ (const word *)call->b + t.j * p->words + all.from * p->b.lanes,
+                            p->words * p->b.lanes };
 }
 
+/* Computes a task. `packs`: its own strips are not those of the thread's task before. */
 static void task_run(const struct product *p, const struct call *call, struct task t,
-                     struct range all)
+                     struct range all, int packs)
 {
-    char *own = call->scratch + p->own_at + (size_t)omp_get_thread_num() * p->own_bytes;
-    size_t own_lanes = p->own_a ? p->cuts.rows : p->own_b ? p->cuts.cols : 0;
-    word  *strips = (word *)(void *)own;
-    float *sums = (float *)(strips + own_lanes * p->cuts.depth);
-    const char  *panel = panel_at(p, call, all);
-    const void  *whole_b = p->s.pack_b ? call->b : panel + p->b_at;
-    struct range all_b = p->s.pack_b ? (struct range){ 0, p->words } : all;
+    const struct strips *s = p->own_b ? &p->b : &p->a, *others = p->own_b ? &p->a : &p->b;
+    char  *mine = call->scratch + p->own_at + (size_t)omp_get_thread_num() * p->own_bytes;
+    word  *own = (word *)(void *)mine;
+    size_t lane = p->own_b ? t.j : t.i, lanes = p->own_b ? t.cols : t.rows;
+    size_t wide = p->own_b ? t.rows : t.cols, step = p->own_b ? p->form->rows : p->form->cols;
+    size_t next = (all.to - all.from) * s->lanes;
+    struct placed other = shared(p, call, t, all);
 
-    for (size_t k = all.from; k < all.to; k += p->cuts.depth) {
-        struct range  piece = { k, size_min(k + p->cuts.depth, all.to) };
-        struct placed a = operand(&p->a, call->a, p->own_a ? strips : NULL,
-                                  (const void *)panel, t.i, t.rows, all, piece);
-        struct placed b = operand(&p->b, call->b, p->own_b ? strips : NULL, whole_b, t.j, t.cols,
-                                  all_b, piece);
+    if (packs)
+        strips_pack(own, next, s, p->own_b ? call->b : call->a,
+                    (struct range){ lane / s->lanes, (lane + lanes) / s->lanes }, all);
+    for (size_t k = all.from; k < all.to; k += p->piece) {
+        size_t off = k - all.from;
+        struct piece x = { all, { k, size_min(k + p->piece, all.to) },
+                           { own + off * s->lanes, next } };
+        float *sums = (float *)(void *)(mine + p->block_at);
 
-        piece_multiply(p, call, t, a, b, sums, all, piece);
+        for (size_t l = 0; l < wide; l += step) {
+            struct placed at = { other.at + l / others->lanes * other.next + off * others->lanes,
+                                 other.next };
+
+            lane_multiply(p, call, t, &x, at, l, sums);
+            sums += p->piece < p->panel ? lanes * step : 0;
+        }
+    }
+}
+
+/* ---- who computes which task ---- */
+
+static void turns_set(const struct product *p, struct turns *turns, size_t thread)
+{
+    size_t n = (size_t)p->threads;
+
+    atomic_store(&turns[thread].left, (uint64_t)(p->tasks * thread / n) << 32 |
+                                          p->tasks * (thread + 1) / n);
+}
+
+static size_t turns_left(struct turns *t)
+{
+    uint64_t left = atomic_load_explicit(&t->left, memory_order_relaxed);
+    size_t   from = left >> 32, to = (uint32_t)left;
+
+    return from < to ? to - from : 0;
+}
+
+/* Takes the first or the last of these tasks. 0: none is left. */
+static int turn_take(struct turns *t, int last, size_t *task)
+{
+    uint64_t left = atomic_load(&t->left), rest;
+
+    do {
+        size_t from = left >> 32, to = (uint32_t)left;
+
+        if (from >= to)
+            return 0;
+        *task = last ? to - 1 : from;
+        rest = last ? left - 1 : left + ((uint64_t)1 << 32);
+    } while (!atomic_compare_exchange_weak(&t->left, &left, rest));
+    return 1;
+}
+
+/* Computes tasks until nobody has any left. */
+static void turns_run(const struct product *p, const struct call *call, struct range all,
+                      struct turns *turns)
+{
+    size_t me = (size_t)omp_get_thread_num(), from = me, packed = SIZE_MAX;
+
+    for (size_t task; ; ) {
+        while (turn_take(&turns[from], from != me, &task)) {
+            size_t own = task / p->parts;
+
+            task_run(p, call, task_at(p, own, task % p->parts), all, own != packed);
+            packed = own;
+        }
+        for (size_t t = 0; t < (size_t)p->threads; t++)
+            if (turns_left(&turns[t]) > turns_left(&turns[from]))
+                from = t;
+        if (turns_left(&turns[from]) == 0)
+            return;
     }
 }
 
@@ -320,27 +392,12 @@ static void task_run(const struct product *p, const struct call *call, struct ta
 
 static void panel_pack(const struct product *p, const struct call *call, struct range all)
 {
-    char *panel = panel_at(p, call, all);
+    word *panel = (word *)(void *)panel_at(p, call, all);
 
-    if (!p->own_a)
-        pack_shared((word *)(void *)panel, &p->a, strips_of(&p->a, p->form->rows), call->a, all);
-    if (!p->own_b && !p->s.pack_b)
-        pack_shared((word *)(void *)(panel + p->b_at), &p->b, strips_of(&p->b, p->form->cols),
-                    call->b, all);
-}
-
-static void panel_run(const struct product *p, const struct call *call, struct range all)
-{
-    size_t across = div_up(p->s.n, p->cuts.cols), m = round_up(p->s.m, p->form->rows),
-           n = round_up(p->s.n, p->form->cols);
-
-    #pragma omp for schedule(dynamic) nowait
-    for (size_t u = 0; u < tasks(p); u++) {
-        size_t i = u / across * p->cuts.rows, j = u % across * p->cuts.cols;
-
-        task_run(p, call, (struct task){ i, j, size_min(p->cuts.rows, m - i),
-                                         size_min(p->cuts.cols, n - j) }, all);
-    }
+    if (p->own_b)
+        pack_shared(panel, &p->a, strips_of(&p->a, p->form->rows), call->a, all);
+    else if (!p->s.pack_b)
+        pack_shared(panel, &p->b, strips_of(&p->b, p->form->cols), call->b, all);
 }
 
 static struct range panel_of(const struct product *p, size_t k)
@@ -348,20 +405,29 @@ static struct range panel_of(const struct product *p, size_t k)
     return (struct range){ size_min(k, p->words), size_min(k + p->panel, p->words) };
 }
 
-/* Threads that find no task of a panel any more pack the next one. */
+static struct turns *turns_of(const struct product *p, const struct call *call, size_t panel)
+{
+    struct turns *all = (struct turns *)(void *)(call->scratch + p->turns_at);
+
+    return all + panel % 2 * (size_t)p->threads;
+}
+
+/* Threads that find no task of a panel any more pack the next one. Between two barriers, tasks are
+ * taken from one of two lists, and the other is made for the next panel. */
 static void panels_run(const struct product *p, const struct call *call)
 {
-    int shares = !p->own_a || (!p->own_b && !p->s.pack_b);
-
-    if (shares)
-        panel_pack(p, call, panel_of(p, 0));
-    for (size_t k = 0; k < p->words; k += p->panel) {
-        if (shares) {
+    panel_pack(p, call, panel_of(p, 0));
+    for (size_t k = 0, i = 0; k < p->words; k += p->panel, i++) {
+        if (i > 0 || !p->s.pack_b) {
             #pragma omp barrier
         }
-        panel_run(p, call, panel_of(p, k));
-        if (k + p->panel < p->words)
+        turns_run(p, call, panel_of(p, k), turns_of(p, call, i));
+        if (k + p->panel < p->words) {
+            #pragma omp for nowait
+            for (size_t t = 0; t < (size_t)p->threads; t++)
+                turns_set(p, turns_of(p, call, i + 1), t);
             panel_pack(p, call, panel_of(p, k + p->panel));
+        }
     }
 }
 
@@ -370,6 +436,8 @@ void product_run(const struct product *p, void *c, const void *a, const void *b,
 {
     struct call call = { c, a, b, bias, scratch };
 
+    for (size_t t = 0; t < (size_t)p->threads; t++)
+        turns_set(p, turns_of(p, &call, 0), t);
     #pragma omp parallel
     {
         if (p->form->begin)

@@ -1,8 +1,8 @@
 /* product.h: one product of matmul.h by siTrain's own arithmetic (block_form.h). A task is a
  * rectangle of C, which one thread computes over the whole depth, so the result has the same bits
  * for any number of threads, any cuts and any number of rows. Operands are packed in strips
- * (strips.h): either by all threads before the first task, or, if a task spans all of the other
- * operand, by the task itself just before it uses them. */
+ * (strips.h): those of one operand by the thread that uses them, just before; those of the other
+ * one by all threads before the first task, or by product_pack. */
 #pragma once
 
 #include "kernels/product/matmul.h"
@@ -13,10 +13,13 @@ struct product {
     const struct block_form *form;
     int           threads;
     struct strips a, b;
-    struct cuts   cuts;         // of this product
-    size_t        words, panel; // of the depth; of what is packed before tasks begin
-    int           own_a, own_b; // tasks pack them
-    size_t        b_at, panel_bytes, sums_at, own_at, own_bytes, scratch_bytes; // in scratch
+    struct cuts   cuts;
+    int           own_b;        // tasks pack their columns of B; 0: their rows of A
+    size_t        words, panel, piece; // of the depth, in words
+    size_t        rows, cols;   // of a task
+    size_t        tasks, parts; // all; of the same own lanes
+    size_t        panel_bytes, sums_at, turns_at, own_at, scratch_bytes; // in scratch
+    size_t        block_at, own_bytes; // in a thread's part
 };
 
 /* Plans a product for this many threads. form and cuts NULL: the best form, with its own. */

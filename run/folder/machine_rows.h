@@ -23,7 +23,7 @@ enum { OPT_THREADS_MOST = 4096 };
 #define OPT_BLAS_ROW(at, how)                                                                      \
     { "blas", OPT_WORD, at, "auto", matmul_engine_name,                                            \
       .help = "Engine of matrix products\n"                                                        \
-              "auto: sitrain for bf16 with AMX, 8 threads and micro-batches of 1,024 tokens; "     \
+              "auto: sitrain for bf16 with AMX, 2 threads and micro-batches of 128 tokens; "       \
               "else onednn, if it is built in and the CPU has AVX-512 (for bf16: bf16 "            \
               "instructions); otherwise openblas\n"                                                \
               "sitrain: siTrain's own. The same bits for any number of threads",                   \

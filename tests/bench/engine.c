@@ -102,14 +102,13 @@ static void variants_make(const struct block_form *form)
     idle = *form;
     idle.multiply = nothing;
     variant("packing and results only", &idle, form->cuts, 0);
-    VARY(lanes, 32, 128, 256);
-    VARY(tall, 32, 96, 128, 256);
-    VARY(wide, 192, 384, 1536);
-    VARY(rows, 64, 256);
-    VARY(cols, 96, 384);
-    VARY(depth, 128, 192, 256, 384, 512);
-    VARY(turns, 1, 3, 4);
-    VARY(whole, 1 << 20, 16 << 20);
+    VARY(least, 32, 128);
+    VARY(most, 128, 512);
+    VARY(wide, 96, 128, 384, 768);
+    VARY(turns, 2, 4, 6, 12);
+    VARY(own, 1 << 17, 1 << 19);
+    VARY(shared, 1 << 19, 1 << 21);
+    VARY(piece, 128, 256, 384, 512, 768);
     if (form->tiled)
         VARY(ahead, 0, 32);
 }
