@@ -32,6 +32,7 @@ _siTrain() {
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
+            '--from=[With --resume\: the snapshot to go back to, by the number of steps that were done. Options such as --lr, --batch and --seed may change then. What was done beyond it stays as a branch in reports, and a snapshot of the present state is kept.]:STEP: ' \
             '*--data=[Training data\: token file (llm.c'\''s or nanoGPT'\''s), read in place; or text, rows with a text, a folder of these, or - (standard input), tokenised into RUN. Each --data is a source.]:FILE|DIR:_files' \
             '--mix=[Weights of the sources, one for each --data, such as 0.7,0.3 (default\: all rows of all sources once in an epoch)]:WEIGHT,..:_files' \
             '*--eval-data=[Evaluation data, as --data]:FILE|DIR:_files' \
@@ -130,6 +131,7 @@ _siTrain() {
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
+            '--from=[With --resume\: the snapshot to go back to, by the number of steps that were done. Options such as --lr, --batch and --seed may change then. What was done beyond it stays as a branch in reports, and a snapshot of the present state is kept.]:STEP: ' \
             '--init=[Hugging Face folder or run to start from, or folder of an adapter to go on with. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
