@@ -442,7 +442,7 @@ static int run(struct opt_line *line, struct err *err)
     enum model_which    which;
 
     int rc = predict_check_all(o, err);
-    rc = rc ? rc : model_which(&which, &o->which, o->model, err);
+    rc = rc ? rc : model_which(&which, &o->model, &o->which, line, err);
     rc = rc ? rc : model_folder_open(&r, o->model, o->read.base, which,
                                      disk_name((size_t)o->read.disk), &say_events, err);
     rc = rc ? rc : model_folder_given(&r, o->tokenizer, err);

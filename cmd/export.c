@@ -49,8 +49,8 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
 {
     int rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, err);
 
-    if (!session_cannot_write(rc))
-        return rc;
+    if (!session_cannot_write(rc) || settings_has(r->run.log, "snapshot"))
+        return session_cannot_write(rc) ? 0 : rc;
     say_line(stderr, "siTrain: %s %s, so it keeps no record of %s: siTrain check will not name it",
              r->run.dir, r->in_training ? "is being trained"
                                         : "cannot be written to now (read-only, another user's, a "
@@ -173,7 +173,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
     rc = rc ? rc : output_check(&out, err);
     rc = rc || gguf ? rc : hf_export_check(o->dir, err);
-    rc = rc ? rc : model_which(&which, &o->which, o->run, err);
+    rc = rc ? rc : model_which(&which, &o->run, &o->which, line, err);
     if (!rc && o->adapter)
         rc = model_folder_open_adapters(&r, o->run, base_place(o), which, &say_events, err);
     else if (!rc)

@@ -328,7 +328,7 @@ static int run(struct opt_line *line, struct err *err)
     if (!o->chat && (o->system || o->template || o->date))
         return err_misuse(err, "--%s is for a conversation: give --chat too",
                           o->system ? "system" : o->template ? "chat-template" : "date");
-    int rc = model_which(&which, &o->which, o->model, err);
+    int rc = model_which(&which, &o->model, &o->which, line, err);
     rc = rc ? rc : generator_open(&g, o->model, which, o->tokenizer, &o->read, &o->sampling,
                                   &say_events, err);
     if (!rc)

@@ -318,17 +318,43 @@ static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
     return rc;
 }
 
-/* Adds the branches that the run has left, and their losses in pieces, at most 400 of each. Other
- * runs have no such tables. */
+/* 1: run.db has this table, which runs of older versions lack. */
+static int has_table(struct runlog *log, const char *table, struct err *err)
+{
+    json_t *found = NULL;
+    int     rc = report_rows(&found, log, err, "SELECT 1 FROM sqlite_schema WHERE type = 'table'"
+                             " AND name = '%s'", table);
+
+    rc = rc ? rc : json_array_size(found) > 0;
+    json_decref(found);
+    return rc;
+}
+
+/* Adds the snapshots that were taken. */
+static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
+{
+    json_t *found = NULL;
+    int     rc = has_table(log, "snapshots", err);
+
+    if (rc <= 0)
+        return rc;
+    rc = report_rows(&found, log, err, "SELECT count(*) AS taken, max(step) AS last_step,"
+                     " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes,"
+                     " sum(seconds) AS seconds FROM snapshots HAVING count(*) > 0");
+    if (!rc && json_array_size(found) &&
+        json_object_set(report, "snapshots", json_array_get(found, 0)))
+        rc = no_memory(err);
+    json_decref(found);
+    return rc;
+}
+
+/* Adds the branches that the run has left, and their losses in pieces, at most 400 of each. */
 static int add_branches(json_t *report, struct runlog *log, struct err *err)
 {
-    json_t *found;
-    int     rc = report_rows(&found, log, err, "SELECT 1 AS branches FROM sqlite_schema WHERE"
-                             " type = 'table' AND name = 'branches'");
+    json_t *found = NULL;
+    int     rc = has_table(log, "branches", err);
 
-    int any = !rc && json_array_size(found);
-    json_decref(found);
-    if (!any)
+    if (rc <= 0)
         return rc;
     rc = report_rows(&found, log, err,
                      "SELECT branch, first_step, steps - 1 AS last_step, to_step, left AS time,"
@@ -373,6 +399,7 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
         rc = add_answer(report, log, q, err);
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
+    rc = rc ? rc : add_snapshots(report, log, err);
     rc = rc ? rc : add_branches(report, log, err);
     rc = rc ? rc : add_computable(report, log, err);
     if (!rc)

@@ -2,7 +2,7 @@
 _siTrain() {
     local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" options="" words="" files=""
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "pretrain finetune eval generate prepare import export plan report watch check reshard devices bench --help --version --man --completion" -- "$word"))
+        COMPREPLY=($(compgen -W "pretrain finetune eval generate prepare import export plan report watch check reshard snapshots devices bench --help --version --man --completion" -- "$word"))
         return
     fi
     case "${COMP_WORDS[1]}" in
@@ -205,7 +205,7 @@ _siTrain() {
         --base-dtype) words="same bf16 int8 nf4" ;;
         esac ;;
     eval)
-        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --base --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --data --data-format --tokenizer --task --eval-file --reference --test-file --predict --max-seq --mask-prob --mask-id --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --best --last --step --base --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
@@ -235,6 +235,7 @@ _siTrain() {
         --beta) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
+        --step) words=" " ;;
         --base) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
@@ -245,7 +246,7 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --base --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --step --base --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
@@ -261,6 +262,7 @@ _siTrain() {
         --repetition-penalty) words=" " ;;
         --seed) words=" " ;;
         --tokenizer) files=1 ;;
+        --step) words=" " ;;
         --base) files=1 ;;
         --seq) words=" " ;;
         --batch) words=" " ;;
@@ -360,12 +362,13 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     export)
-        options="--help --dtype --max-shard-size --adapter --base --gguf-type --best --last"
+        options="--help --dtype --max-shard-size --adapter --base --gguf-type --best --last --step"
         case "$before" in
         --dtype) words="fp32 bf16 fp16" ;;
         --max-shard-size) words=" " ;;
         --base) files=1 ;;
         --gguf-type) words="f16 bf16 f32 q8_0" ;;
+        --step) words=" " ;;
         esac ;;
     plan)
         options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --mix --eval-data --data-format --tokenizer --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --export-every --export-limit --snapshot-every --snapshot-dir --snapshots --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
@@ -515,6 +518,10 @@ _siTrain() {
         --ranks) words=" " ;;
         --new-run) files=1 ;;
         --csd-mem) words=" " ;;
+        esac ;;
+    snapshots)
+        options="--help --check --json --quiet"
+        case "$before" in
         esac ;;
     devices)
         options="--help --dir"

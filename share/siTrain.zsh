@@ -15,6 +15,7 @@ _siTrain() {
             'watch:show a run while it trains'
             'check:read all of a run or an export, and report damage'
             'reshard:move a run to other drives, or to another number of devices or ranks'
+            'snapshots:list the snapshots of a run'
             'devices:list this machine'\''s processor, memory, engines, disks, CSDs, cards and NVMe drives'
             'bench:measure this machine, then the program against it'
         )
@@ -279,6 +280,7 @@ _siTrain() {
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--step=[Use the snapshot that was taken after this step (siTrain snapshots lists them)]:N: ' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
@@ -308,6 +310,7 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--step=[Use the snapshot that was taken after this step (siTrain snapshots lists them)]:N: ' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
             '--batch=[Number of rows computed together]:N: ' \
@@ -428,6 +431,7 @@ _siTrain() {
             '--gguf-type=[Type of the matrices in a GGUF file. q8_0 takes about a byte for each parameter; rows that are no multiple of 32 stay f16. Vectors are f32.]:gguf-type:(f16 bf16 f32 q8_0)' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
+            '--step=[Use the snapshot that was taken after this step (siTrain snapshots lists them)]:N: ' \
             '--help[what it takes]' ;;
     plan)
         _arguments \
@@ -601,6 +605,13 @@ _siTrain() {
             '--force-device[Use block devices even if they carry a signature or another run]' \
             '--device-in-ram[Allow device files on a tmpfs]' \
             '--quiet[Print nothing]' \
+            '--help[what it takes]' ;;
+    snapshots)
+        _arguments \
+            ':RUN:_files' \
+            '--check[Read all states of each snapshot, and compare them with their checksums]' \
+            '--json[Print JSON]' \
+            '--quiet[Print no progress]' \
             '--help[what it takes]' ;;
     devices)
         _arguments \

@@ -28,6 +28,8 @@ const struct opt_row which_rows[] = {
       .help = "Use the best model, kept by --keep-best in RUN/best (default: if there is one)" },
     { "last", OPT_FLAG, offsetof(struct which_opts, last),
       .help = "Use the model after the last step" },
+    { "step", OPT_UINT, offsetof(struct which_opts, step),
+      .help = "Use the snapshot that was taken after this step (siTrain snapshots lists them)" },
     { 0 },
 };
 

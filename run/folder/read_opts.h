@@ -14,8 +14,8 @@ struct read_opts {
     int      disk;        // as in disk_at
 };
 
-/* Which model of a run export, eval and generate read. */
-struct which_opts { int best, last; };
+/* Which model of a run export, eval and generate read. step: of a snapshot. */
+struct which_opts { int best, last; uint64_t step; };
 
 extern const struct opt_row read_rows[], which_rows[]; // of struct read_opts, which_opts
 

@@ -11,6 +11,7 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)
@@ -116,6 +117,34 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
     return rc == -ENOENT ? 0 : rc;
 }
 
+/* The run that a snapshot was taken of, which has the data: the folder that it names or, if RUN was
+ * moved, the one that it lies in. */
+static void find_data(struct session *s)
+{
+    char *up = file_path(NULL, "%s/../../..", s->dir), *of = settings_get(s->log, "snapshot.of");
+    char *named = of ? strchr(of, '/') : NULL;
+
+    if (named && session_is_run(named))
+        snprintf(s->data_dir, sizeof s->data_dir, "%s", named);
+    else if (!up || !session_is_run(up) || !realpath(up, s->data_dir))
+        *s->data_dir = '\0';
+    free(up);
+    free(of);
+}
+
+/* Keeps a snapshot that is read from being removed. Without locks nobody removes it either. */
+static int hold_snapshot(struct session *s, struct err *err)
+{
+    if (!settings_has(s->log, "snapshot"))
+        return 0;
+    find_data(s);
+    s->held = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->holds = s->held >= 0;
+    int rc = s->holds ? file_lock(s->held, 1) : -errno;
+
+    return rc && rc != -ENOLCK ? file_lock_fail(rc, s->dir, ", which makes or removes it", err) : 0;
+}
+
 static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
@@ -134,6 +163,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
     int rc = open_log(s, how, err);
+    rc = rc ? rc : hold_snapshot(s, err);
     if (!rc && (rc = runlog_get(s->log, "id", s->id, sizeof s->id, err)) == -ENOENT)
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (rc || (how != SESSION_BACK && (rc = refuse_half_way(s, how, err))) ||
@@ -216,6 +246,8 @@ void session_close(struct session *s)
     free(s->others);
     free((void *)(uintptr_t)s->ranks.parts);
     runlog_close(s->log);
+    if (s->holds)
+        close(s->held);
     hf_base_close(s->base);
     free(s->block_params);
     if (s->has_opts)

@@ -21,8 +21,9 @@
 #include "run/folder/settings.h"
 
 #include <fcntl.h>
+#include <math.h>
+#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -135,40 +136,6 @@ static char *files_text(struct making *m, struct err *err)
 
 /* ---- its run.db ---- */
 
-struct relative { char *keys; size_t size; FILE *f; };
-
-/* Notes the name of a setting whose value is a path in RUN. */
-static int relative_row(void *ctx, int n, const char **values, const char **names)
-{
-    struct relative *r = ctx;
-
-    (void)n, (void)names;
-    if (values[0] && values[1] && *values[1] && *values[1] != '/')
-        fprintf(r->f, "%s\n", values[0]);
-    return 0;
-}
-
-/* Data in RUN are named in full, since the snapshot has no copy of them. */
-static int name_data(const struct making *m, struct runlog *log, struct err *err)
-{
-    struct relative r = { 0 };
-    char           *rest, *key;
-
-    if (!(r.f = open_memstream(&r.keys, &r.size)))
-        return err_set(err, -ENOMEM, "out of memory for the names of data");
-    int rc = runlog_query(log, "SELECT key, value FROM runs WHERE key GLOB 'data*.path'"
-                          " OR key GLOB 'eval*.path'", relative_row, &r, err);
-    fclose(r.f);
-    for (rest = r.keys; !rc && (key = strsep(&rest, "\n")) && *key;) {
-        char *value = settings_get(log, "%s", key);
-
-        rc = value ? settings_set(log, err, "%s=%s/%s", key, m->s->dir, value) : 0;
-        free(value);
-    }
-    free(r.keys);
-    return rc;
-}
-
 /* Says which snapshot it is, of what. */
 static int mark(const struct making *m, struct runlog *log, struct err *err)
 {
@@ -202,7 +169,6 @@ static int settle(const struct making *m, struct runlog *log, struct err *err)
         file_identity(best, identity);
         rc = settings_set(log, err, "best.folder=%s", identity);
     }
-    rc = rc ? rc : name_data(m, log, err);
     return rc ? rc : mark(m, log, err);
 }
 
@@ -286,7 +252,8 @@ static int fill(struct making *m, struct err *err)
 static int prove(const struct making *m, struct err *err)
 {
     struct session made;
-    int            rc = session_open(&made, m->to.dir, SESSION_READ, m->s->events, err);
+    flock(m->folder.fd, LOCK_SH); // as a reader has it
+    int rc = session_open(&made, m->to.dir, SESSION_READ, m->s->events, err);
 
     rc = rc ? rc : snapshot_verify(&made, err);
     session_close(&made);
@@ -330,20 +297,18 @@ static int record(const struct making *m, struct err *err)
 /* The folder DIR/NAME-ID, made if it is not there, and the snapshot's name in it. */
 static int place(struct making *m, const char *dir, struct err *err)
 {
-    const char *name = strrchr(m->s->dir, '/') + 1;
-    char        own[MAKE_PATH];
+    char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
-    if (!dir) {
-        snprintf(own, sizeof own, "%s/snapshots", m->s->dir);
-        dir = own;
-        if (file_make_folder(own) && errno != EEXIST)
-            return err_set(err, -errno, "mkdir %s: %s", own, strerror(errno));
-    }
-    if (snprintf(m->name, SESSION_PATH, "%s/%.200s-%s", dir, name, m->s->id) > SESSION_PATH - 64)
+    snapshots_own_dir(own, m->s);
+    if (!dir && file_make_folder(own) && errno != EEXIST)
+        return err_set(err, -errno, "mkdir %s: %s", own, strerror(errno));
+    dir = dir ? dir : own;
+    snapshot_names(folder, name, m->s, m->step);
+    if (snprintf(m->name, SESSION_PATH, "%s/%s", dir, folder) > SESSION_PATH - 96)
         return err_set(err, -ENAMETOOLONG, "%s: the path of a snapshot would be too long", dir);
     if (file_make_folder(m->name) && errno != EEXIST)
         return err_set(err, -errno, "mkdir %s: %s", m->name, strerror(errno));
-    snprintf(m->name + strlen(m->name), 64, "/step-%08" PRIu64, m->step);
+    snprintf(m->name + strlen(m->name), 96, "/%s", name);
     return 0;
 }
 
@@ -378,11 +343,8 @@ static int make_in(struct making *m, const char *dir, struct err *err)
 int snapshot_can(const struct session *s, struct err *err)
 {
     if (s->run.mode != RUN_MEM && devices_fake(&s->run))
-        return err_misuse(err, "%s stores no states, of which a snapshot could be taken: leave "
-                          "--snapshot-every out", s->dir);
-    if (s->ranks.size > 1)
-        return err_misuse(err, "%s has %zu ranks, and snapshots are for one process alone: leave "
-                          "--snapshot-every out", s->dir, s->ranks.size);
+        return err_misuse(err, "%s stores no states, of which a snapshot could be taken: "
+                          "--snapshot-every 0 takes none", s->dir);
     return 0;
 }
 
@@ -405,11 +367,12 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
             snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
         if (i && (rc = session_notice(s, text, err)))
             return rc;
-        rc = make_in(&m, dirs->n ? dirs->item[(m.n + i) % dirs->n] : NULL, err);
+        rc = make_in(&m, dirs->n ? dirs->item[(m.n - 1 + i) % dirs->n] : NULL, err);
     }
     if (rc)
         return rc;
-    *out = (struct snapshot){ .step = step, .n = m.n, .whole = 1, .ours = 1, .bytes = m.bytes };
+    *out = (struct snapshot){ .step = step, .n = m.n, .whole = 1, .ours = 1, .loss = (double)NAN,
+                              .states = m.bytes, .shared = m.shared };
     snprintf(out->path, sizeof out->path, "%.4000s", m.name);
     return 0;
 }

@@ -20,7 +20,59 @@
 static const char own_folder[] = "snapshots", gone[] = ".gone";
 
 enum { STEP_ROW = 128 };
-#define STEP_NAME "step-+([0-9])" // of fnmatch, in glibc's notation
+
+/* ---- names ---- */
+
+/* The length of RUN's path: without the end of a rank's. */
+static size_t run_length(const struct session *s)
+{
+    char   tail[32];
+    size_t n = strlen(s->dir),
+           end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", s->ranks.rank);
+
+    return s->ranks.rank && n > end && !strcmp(s->dir + n - end, tail) ? n - end : n;
+}
+
+void snapshots_own_dir(char out[SESSION_PATH], const struct session *s)
+{
+    char run[SESSION_PATH];
+
+    snprintf(run, sizeof run, "%.*s", (int)run_length(s), s->dir);
+    snprintf(out, SESSION_PATH, "%.4000s/%s", session_is_run(run) ? run : s->dir, own_folder);
+}
+
+/* The id of rank 0. */
+static void id_of(char id[33], const struct session *s)
+{
+    memcpy(id, s->id, 33);
+    if (s->ranks.size > 1)
+        memcpy(id + 4, "0000", 4);
+}
+
+void snapshot_names(char folder[SESSION_PATH], char name[64], const struct session *s,
+                    uint64_t step)
+{
+    char   id[33];
+    size_t n = run_length(s), at = n;
+
+    id_of(id, s);
+    while (at > 0 && s->dir[at - 1] != '/')
+        at--;
+    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)(n - at < 200 ? n - at : 200), s->dir + at, id);
+    at = (size_t)snprintf(name, 64, "step-%08" PRIu64, step);
+    if (s->ranks.rank)
+        snprintf(name + at, 64 - at, ".rank%zu", s->ranks.rank);
+}
+
+/* Whether a name in a folder NAME-ID is that of a snapshot of this rank. */
+static int is_step(const struct session *s, const char *name)
+{
+    char pattern[64] = "step-+([0-9])"; // of fnmatch, in glibc's notation
+
+    if (s->ranks.rank)
+        snprintf(pattern, sizeof pattern, "step-+([0-9]).rank%zu", s->ranks.rank);
+    return !fnmatch(pattern, name, FNM_EXTMATCH);
+}
 
 /* ---- whose it is ---- */
 
@@ -103,7 +155,8 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     struct stat st;
 
     at->ours = whose == CERTAINLY_OURS;
-    at->whole = known && !each_file(at->path, files, look_file, at);
+    at->whole = known;
+    at->whole = known && !each_file(at->path, files, look_file, at) && at->whole;
     if (known && !stat(runlog_path(log), &st))
         at->bytes += (uint64_t)st.st_blocks * 512;
     runlog_get(log, "snapshot.taken", at->taken, sizeof at->taken, NULL);
@@ -156,9 +209,11 @@ static int add(struct snapshots *list, const struct session *s, const char *path
 /* Whether a name in a snapshot directory is NAME-ID of this run. RUN may have been renamed. */
 static int is_of_run(const struct session *s, const char *name)
 {
-    size_t n = strlen(name), id = strlen(s->id);
+    char   id[33];
+    size_t n = strlen(name), end = sizeof id - 1;
 
-    return n > id + 1 && name[n - id - 1] == '-' && !strcmp(name + n - id, s->id);
+    id_of(id, s);
+    return n > end + 1 && name[n - end - 1] == '-' && !strcmp(name + n - end, id);
 }
 
 /* Calls each(ctx, NAME-ID) for each of the run's folders in this snapshot directory. */
@@ -182,11 +237,10 @@ static int each_place(const struct session *s,
                       int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
                       struct err *err)
 {
-    char own[SESSION_PATH + sizeof own_folder];
-    int  rc;
+    char own[SESSION_PATH];
 
-    snprintf(own, sizeof own, "%s/%s", s->dir, own_folder);
-    rc = each_folder(s, own, each, ctx, err);
+    snapshots_own_dir(own, s);
+    int rc = each_folder(s, own, each, ctx, err);
     for (size_t i = 0; i < s->o.snapshot_dir.n && !rc; i++)
         rc = each_folder(s, s->o.snapshot_dir.item[i], each, ctx, err);
     return rc;
@@ -203,7 +257,7 @@ static int list_folder(void *ctx, const char *folder, struct err *err)
     if (file_walk_begin(&w, folder, NULL))
         return 0;
     while (!rc && file_walk_next(&w))
-        if (!fnmatch(STEP_NAME, w.name, FNM_EXTMATCH))
+        if (is_step(l->s, w.name))
             rc = add(l->list, l->s, w.path, err);
     file_walk_end(&w, rc, NULL);
     return rc;
@@ -322,19 +376,6 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s)
 
 /* ---- reading ---- */
 
-int snapshot_open(struct session *out, int *fd, const struct snapshot *at,
-                  const struct events *events, struct err *err)
-{
-    *out = (struct session){ 0 };
-    *fd = open(at->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*fd < 0)
-        return err_set(err, -errno, "open %s: %s", at->path, strerror(errno));
-    int rc = file_lock(*fd, 1); // without locks, nobody removes it either
-    if (rc && rc != -ENOLCK)
-        return file_lock_fail(rc, at->path, ", which removes it", err);
-    return session_open(out, at->path, SESSION_READ, events, err);
-}
-
 struct verdict { uint64_t damaged; struct err first; };
 
 static void note(void *ctx, int damage, const char *sentence)
@@ -428,13 +469,13 @@ int snapshot_remove(const char *path, struct err *err)
     return rc;
 }
 
-/* Removes what killed processes left in a folder NAME-ID: half-made snapshots, and half-removed
- * ones. */
+/* Removes what killed processes of this rank left in a folder NAME-ID: half-made snapshots, and
+ * half-removed ones. */
 static int clean_folder(void *ctx, const char *folder, struct err *err)
 {
     struct file_walk w;
 
-    (void)ctx, (void)err;
+    (void)err;
     file_walk_begin(&w, folder, NULL);
     while (file_walk_next(&w)) {
         char        base[NAME_MAX + 1], *path;
@@ -445,13 +486,18 @@ static int clean_folder(void *ctx, const char *folder, struct err *err)
         if (!n || !file_new_is(w.name, base, 1))
             continue;
         int half_removed = n > strlen(gone) && !strcmp(base + n - strlen(gone), gone);
+
+        if (half_removed)
+            base[n - strlen(gone)] = '\0';
+        if (!is_step(ctx, base))
+            continue;
         int fd = half_removed ? lock_alone(w.path) : -1;
 
         if (fd >= 0)
             clear(w.path);
         file_close(fd);
         path = half_removed ? NULL : file_path(NULL, "%s/%s", folder, base);
-        if (path && !fnmatch(STEP_NAME, base, FNM_EXTMATCH))
+        if (path)
             file_new_clear_left(path, 1);
         free(path);
     }
@@ -476,5 +522,5 @@ int snapshots_rotate(struct session *s, struct err *err)
             rc = session_notice(s, why.text, err);
     }
     snapshots_free(&list);
-    return rc ? rc : each_place(s, clean_folder, NULL, err);
+    return rc ? rc : each_place(s, clean_folder, s, err);
 }

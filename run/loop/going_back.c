@@ -2,7 +2,6 @@
  * loses nothing. */
 #include "run/loop/going_back.h"
 
-#include "data/base/file.h"
 #include "data/db/branches.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/settings.h"
@@ -11,7 +10,6 @@
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
-    int             fd;          // its folder, locked
     struct snapshot at;
     char           *changed;     // options, as session_branch_options gives them
     int             half_way;    // a process was killed after the states began to be written over
@@ -180,14 +178,14 @@ static int find_present(struct back *b, struct err *err)
 
 int going_back(struct session *s, uint64_t step, const struct opt_line *line, struct err *err)
 {
-    struct back b = { .s = s, .fd = -1 };
+    struct back b = { .s = s };
     int         rc = 0;
 
     if (s->ranks.size > 1)
-        return err_misuse(err, "%s has %zu ranks, and --from is for runs of one process", s->dir,
-                          s->ranks.size);
+        return err_misuse(err, "%s has %zu ranks, and in this version only a run of one process goes "
+                          "back (--from)", s->dir, s->ranks.size);
     rc = find(&b, step, err);
-    rc = rc ? rc : snapshot_open(&b.snapshot, &b.fd, &b.at, s->events, err);
+    rc = rc ? rc : session_open(&b.snapshot, b.at.path, SESSION_READ, s->events, err);
     rc = rc ? rc : session_branch_options(&b.changed, s, b.snapshot.log, line, err);
     rc = rc ? rc : find_present(&b, err);
     if (!rc && !b.there && !b.half_way)
@@ -196,6 +194,5 @@ int going_back(struct session *s, uint64_t step, const struct opt_line *line, st
         rc = go(&b, err);
     free(b.changed);
     session_close(&b.snapshot);
-    file_close(b.fd);
     return rc;
 }

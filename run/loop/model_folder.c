@@ -5,6 +5,7 @@
 #include "offload/stream/stream_open.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
+#include "run/folder/snapshots.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/tokenise.h"
@@ -247,16 +248,36 @@ int model_folder_open_adapters(struct model_folder *r, const char *path, const c
     return open_any(r, path, base, which, NULL, err);
 }
 
-int model_which(enum model_which *out, const struct which_opts *o, const char *path,
-                struct err *err)
+/* The run may be in training. */
+static int find_snapshot(const char **path, uint64_t step, struct err *err)
 {
-    *out = o->best ? MODEL_BEST : o->last ? MODEL_LAST : MODEL_KEPT;
+    struct session  s;
+    struct snapshot found;
+    int             rc = session_open(&s, *path, SESSION_LIVE, NULL, err);
+
+    rc = rc ? rc : snapshots_step(&found, &s, step, err);
+    session_close(&s);
+    char *at = rc ? NULL : strdup(found.path);
+    if (at) {
+        free((void *)(uintptr_t)*path);
+        *path = at;
+    }
+    return rc || at ? rc : err_set(err, -ENOMEM, "out of memory for a path");
+}
+
+int model_which(enum model_which *out, const char **path, const struct which_opts *o,
+                const struct opt_line *line, struct err *err)
+{
+    int by_step = opt_given(line, "step");
+
+    *out = o->best ? MODEL_BEST : o->last || by_step ? MODEL_LAST : MODEL_KEPT;
     if (o->best && o->last)
         return err_misuse(err, "--best and --last are two models of a run; give one of them");
-    if (*out != MODEL_KEPT && !session_is_run(path) && (hf_is_folder(path) || peft_is_folder(path)))
+    if (*out != MODEL_KEPT && !session_may_be_run(*path) &&
+        (hf_is_folder(*path) || peft_is_folder(*path)))
         return err_misuse(err, "--%s is for a run, and %s is a folder with one model: leave it out",
-                          o->best ? "best" : "last", path);
-    return 0;
+                          o->best ? "best" : o->last ? "last" : "step", *path);
+    return by_step ? find_snapshot(path, o->step, err) : 0;
 }
 
 void model_folder_close(struct model_folder *r)

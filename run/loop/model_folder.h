@@ -67,10 +67,11 @@ int  model_folder_merge(struct model_folder *r, struct err *err);
 /* The names of a classifier's classes (hf.h). The caller frees *out. */
 int  model_folder_labels(struct hf_labels *out, const struct model_folder *r, const char *path,
                          struct err *err);
-/* Convert --best and --last. Returns misuse if both are set, or if `path` is a folder with one
- * model. */
-int  model_which(enum model_which *out, const struct which_opts *o, const char *path,
-                 struct err *err);
+/* Convert --best, --last and --step. With --step, *path, an option's value, becomes that of the
+ * run's snapshot, and the default is the model after that step. Returns misuse if both --best and
+ * --last are set, or if *path is a folder with one model. */
+int  model_which(enum model_which *out, const char **path, const struct which_opts *o,
+                 const struct opt_line *line, struct err *err);
 
 /* The default dtype: the run's own; bf16 for a folder. */
 int model_folder_dtype(const struct model_folder *r);
