@@ -6,6 +6,7 @@
 #include "cmd/terminal/say.h"
 #include "plan/memory.h"
 #include "run/loop/going_back.h"
+#include "run/loop/lost.h"
 #include "run/ranks/job_run.h"
 
 #include <sys/stat.h>
@@ -67,7 +68,7 @@ int train_go_back(struct session *s, const char *dir, uint64_t from, const struc
 {
     if (!opt_given(line, "from"))
         return 0;
-    int rc = going_back(s, from, line, err);
+    int rc = lost_explain(s, going_back(s, from, line, err), err);
 
     session_close(s);
     rc = rc ? rc : session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);

@@ -2,7 +2,7 @@
 _siTrain() {
     local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" options="" words="" files=""
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "pretrain finetune eval generate prepare import export plan report watch check reshard snapshots devices bench --help --version --man --completion" -- "$word"))
+        COMPREPLY=($(compgen -W "pretrain finetune eval generate prepare import export plan report watch check reshard snapshots restore devices bench --help --version --man --completion" -- "$word"))
         return
     fi
     case "${COMP_WORDS[1]}" in
@@ -522,6 +522,11 @@ _siTrain() {
     snapshots)
         options="--help --check --json --quiet"
         case "$before" in
+        esac ;;
+    restore)
+        options="--help --device --force-device"
+        case "$before" in
+        --device) files=1 ;;
         esac ;;
     devices)
         options="--help --dir"

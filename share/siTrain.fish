@@ -581,6 +581,11 @@ complete -c siTrain -n '__siTrain_command snapshots' -F
 complete -c siTrain -n '__siTrain_command snapshots' -l check -d 'Read all states of each snapshot, and compare them with their checksums'
 complete -c siTrain -n '__siTrain_command snapshots' -l json -d 'Print JSON'
 complete -c siTrain -n '__siTrain_command snapshots' -l quiet -d 'Print no progress'
+complete -c siTrain -n __siTrain_first -a restore -d 'make lost devices of a run again, from its newest snapshot'
+complete -c siTrain -n '__siTrain_command restore' -l help -d 'what it takes'
+complete -c siTrain -n '__siTrain_command restore' -F
+complete -c siTrain -n '__siTrain_command restore' -l device -r -F -d 'New place of device I, counted from 0: folder, new file or block device (default: where it was)'
+complete -c siTrain -n '__siTrain_command restore' -l force-device -d 'Use block devices even if they carry a signature or another run'
 complete -c siTrain -n __siTrain_first -a devices -d 'list this machine\'s processor, memory, engines, disks, CSDs, cards and NVMe drives'
 complete -c siTrain -n '__siTrain_command devices' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command devices' -l dir -r -F -d 'Folder to try the disks in, with a 64K file that is removed'

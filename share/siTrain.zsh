@@ -16,6 +16,7 @@ _siTrain() {
             'check:read all of a run or an export, and report damage'
             'reshard:move a run to other drives, or to another number of devices or ranks'
             'snapshots:list the snapshots of a run'
+            'restore:make lost devices of a run again, from its newest snapshot'
             'devices:list this machine'\''s processor, memory, engines, disks, CSDs, cards and NVMe drives'
             'bench:measure this machine, then the program against it'
         )
@@ -612,6 +613,12 @@ _siTrain() {
             '--check[Read all states of each snapshot, and compare them with their checksums]' \
             '--json[Print JSON]' \
             '--quiet[Print no progress]' \
+            '--help[what it takes]' ;;
+    restore)
+        _arguments \
+            ':RUN:_files' \
+            '*--device=[New place of device I, counted from 0\: folder, new file or block device (default\: where it was)]:I=PATH:_files' \
+            '--force-device[Use block devices even if they carry a signature or another run]' \
             '--help[what it takes]' ;;
     devices)
         _arguments \

@@ -166,7 +166,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     rc = rc ? rc : hold_snapshot(s, err);
     if (!rc && (rc = runlog_get(s->log, "id", s->id, sizeof s->id, err)) == -ENOENT)
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
-    if (rc || (how != SESSION_BACK && (rc = refuse_half_way(s, how, err))) ||
+    if (rc || (how > SESSION_BACK && (rc = refuse_half_way(s, how, err))) ||
         (rc = session_load(s, err)) ||
         (rc = load_text(s, "layout", s->layout, sizeof s->layout, err)) ||
         (rc = load_text(s, "owner", s->owner, sizeof s->owner, err)) ||
@@ -178,7 +178,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
-    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)) ||
+    int named = how == SESSION_NAMED || how == SESSION_RESTORE;
+    if ((rc = moved_check(&s->moved, &s->run, named, err)) ||
         (rc = runlog_unread(s->log, err)))
         return rc;
     // leftovers of killed processes

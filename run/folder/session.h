@@ -54,9 +54,9 @@ struct session {
  * writing is not possible (session_cannot_write). PAST opens a run with a damaged log (run.db-wal)
  * at its last intact commit (runlog_open_past). LIVE reads the settings of a run that another
  * process trains; its states cannot be read. BACK is WRITE, for going_back.h: only it opens a run
- * that was killed on its way back to a snapshot. */
-enum session_how { SESSION_BACK, SESSION_WRITE, SESSION_NAMED, SESSION_READ, SESSION_EITHER,
-                   SESSION_PAST, SESSION_LIVE };
+ * that was killed on its way back to a snapshot. RESTORE is BACK and NAMED: for lost.h. */
+enum session_how { SESSION_RESTORE, SESSION_BACK, SESSION_WRITE, SESSION_NAMED, SESSION_READ,
+                   SESSION_EITHER, SESSION_PAST, SESSION_LIVE };
 
 /* Open RUN and load its settings. Must be closed by session_close, also after a failure. If
  * something is damaged, the sentence says what is intact (except with PAST). events: used until the
@@ -118,10 +118,10 @@ int session_notice(struct session *s, const char *text, struct err *err);
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err);
 
 /* Of a run that goes back to a snapshot, whose database is `from`: take from there the options that
- * decide what is computed, then apply those given on the line. They are misuse if a branch may not
- * change them (OPT_BRANCH). *changed, malloced: what differs from the snapshot, one option a line:
- * "lr: 0.001 instead of 0.0003". Only s->o changes. A new number of steps is left to the resume
- * that follows. */
+ * decide what is computed, then apply those given on the line (NULL: none). They are misuse if a
+ * branch may not change them (OPT_BRANCH). *changed, malloced: what differs from the snapshot, one
+ * option a line: "lr: 0.001 instead of 0.0003". Only s->o changes. A new number of steps is left to
+ * the resume that follows. */
 int session_branch_options(char **changed, struct session *s, struct runlog *from,
                            const struct opt_line *line, struct err *err);
 

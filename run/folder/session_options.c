@@ -218,7 +218,7 @@ int session_branch_options(char **changed, struct session *s, struct runlog *fro
     if (rc)
         return rc;
     uint64_t steps = s->o.steps, horizon = s->o.schedule_steps;
-    rc = opt_each(line, branch_option, &b);
+    rc = line ? opt_each(line, branch_option, &b) : 0;
     if (fclose(b.changed) && !rc)
         rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     if (!rc && **changed)

@@ -7,6 +7,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
+#include "run/loop/lost.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
@@ -14,21 +15,22 @@ struct back {
     char           *changed;     // options, as session_branch_options gives them
     int             half_way;    // a process was killed after the states began to be written over
     int             there;       // the run is at the snapshot: only options change
+    int             restores;    // devices are gone, and are made again
     uint64_t        present;     // steps that are done
     char            said[768];
 };
 
 /* ---- before anything changes ---- */
 
-/* Find the snapshot again to which a killed process went. */
-static int find_again(struct back *b, uint64_t step, const char *to, struct err *err)
+/* Find the snapshot again to which a killed process went. step NULL: any. */
+static int find_again(struct back *b, const uint64_t *step, const char *to, struct err *err)
 {
     struct snapshots list;
     char             line[SESSION_LINE];
     uint64_t         its = 0, n = 0;
     int              rc = snapshots_list(&list, b->s, err), found = 0;
 
-    if (!rc && (sscanf(to, "%" SCNu64 " %" SCNu64, &its, &n) != 2 || its != step))
+    if (!rc && (sscanf(to, "%" SCNu64 " %" SCNu64, &its, &n) != 2 || (step && its != *step)))
         rc = err_misuse(err, "%s is on its way back to the snapshot after step %" PRIu64 ", and "
                         "was stopped before it was there; go on with: %s --from %" PRIu64,
                         b->s->dir, its, session_resume_line(line, b->s), its);
@@ -43,7 +45,28 @@ static int find_again(struct back *b, uint64_t step, const char *to, struct err 
     return rc;
 }
 
-static int find(struct back *b, uint64_t step, struct err *err)
+/* Find the snapshot that is nearest to the present state: the latest one of what the run has done.
+ * If there is none, the newest of any branch. */
+static int find_newest(struct back *b, struct err *err)
+{
+    struct snapshots       list;
+    const struct snapshot *newest = NULL;
+    int                    rc = snapshots_list(&list, b->s, err);
+
+    for (const struct snapshot *at = list.at; !rc && at < list.at + list.n; at++)
+        if (at->whole && (!newest || at->step >= newest->step) && snapshot_is_now(at, b->s))
+            newest = at;
+    if (!rc && !newest && !(newest = snapshots_newest(&list)))
+        rc = err_set(err, -ENOENT, "%s has no complete snapshot (--snapshot-every takes them), and "
+                     "what was on the lost device is nowhere else", b->s->dir);
+    if (newest)
+        b->at = *newest;
+    snapshots_free(&list);
+    return rc;
+}
+
+/* step NULL: the newest. */
+static int find(struct back *b, const uint64_t *step, struct err *err)
 {
     char *to;
     int   rc = settings_find(&to, b->s->log, err, "going_back");
@@ -51,7 +74,9 @@ static int find(struct back *b, uint64_t step, struct err *err)
     if (rc)
         return rc;
     b->half_way = to != NULL;
-    rc = to ? find_again(b, step, to, err) : snapshots_step(&b->at, b->s, step, err);
+    rc = to     ? find_again(b, step, to, err)
+         : step ? snapshots_step(&b->at, b->s, *step, err)
+                : find_newest(b, err);
     free(to);
     return rc;
 }
@@ -121,7 +146,8 @@ static int record(struct back *b, struct snapshot_put *put, struct err *err)
 {
     static const char *const keys[] = { "engine", "schedule.step", "schedule.was" };
     struct session *s = b->s;
-    struct branch   left = { .to = b->at.step, .steps = b->present, .options = b->changed };
+    struct branch   left = { .to = b->at.step, .steps = b->present,
+                             .options = b->restores ? "restored" : b->changed };
     int             rc = 0;
 
     if (!b->there) {
@@ -149,6 +175,8 @@ static int go(struct back *b, struct err *err)
         rc = branches_begin(s->log, to, err);
         begun = !rc;
     }
+    if (b->restores)
+        rc = rc ? rc : lost_make(s, &b->snapshot, err);
     if (!b->there) {
         rc = rc ? rc : put_states(b, &put, err);
         rc = rc ? rc : best_take(s, &b->snapshot, err);
@@ -158,7 +186,10 @@ static int go(struct back *b, struct err *err)
     snapshot_put_end(&put);
     if (!rc)
         events_notice(s->events, "%s %s", s->dir, b->said);
-    if (rc && begun)
+    if (rc && begun && b->restores)
+        err_set(err, rc, "%.600s; %s is on its way back; the same command goes on", err->text,
+                s->dir);
+    else if (rc && begun)
         err_set(err, rc, "%.600s; %s is on its way back; go on with: %s --from %" PRIu64, err->text,
                 s->dir, session_resume_line(line, s), b->at.step);
     return rc;
@@ -169,30 +200,53 @@ static int find_present(struct back *b, struct err *err)
 {
     struct session *s = b->s;
     uint64_t        applied;
-    int             rc = b->half_way ? 0 : session_recover(s, err);
+    int             rc = b->half_way || b->restores ? 0 : session_recover(s, err);
 
     rc = rc ? rc : run_position(&s->run, &b->present, &applied, err);
-    b->there = !rc && !b->half_way && b->present == b->at.step && snapshot_is_now(&b->at, s);
+    b->there = !rc && !b->half_way && !b->restores && b->present == b->at.step &&
+               snapshot_is_now(&b->at, s);
     return rc;
+}
+
+/* Go to the snapshot in b->at, which is open. */
+static int go_to(struct back *b, const struct opt_line *line, struct err *err)
+{
+    int rc = session_open(&b->snapshot, b->at.path, SESSION_READ, b->s->events, err);
+
+    rc = rc ? rc : session_branch_options(&b->changed, b->s, b->snapshot.log, line, err);
+    rc = rc ? rc : find_present(b, err);
+    if (!rc && !b->there && !b->half_way && !b->restores)
+        rc = keep_present(b, err);
+    if (!rc && !(b->there && !*b->changed))
+        rc = go(b, err);
+    free(b->changed);
+    session_close(&b->snapshot);
+    return rc;
+}
+
+static int refuse_ranks(const struct session *s, struct err *err)
+{
+    return s->ranks.size > 1
+               ? err_misuse(err, "%s has %zu ranks, and in this version only a run of one process "
+                            "goes back", s->dir, s->ranks.size)
+               : 0;
 }
 
 int going_back(struct session *s, uint64_t step, const struct opt_line *line, struct err *err)
 {
     struct back b = { .s = s };
-    int         rc = 0;
+    int         rc = refuse_ranks(s, err);
 
-    if (s->ranks.size > 1)
-        return err_misuse(err, "%s has %zu ranks, and in this version only a run of one process goes "
-                          "back (--from)", s->dir, s->ranks.size);
-    rc = find(&b, step, err);
-    rc = rc ? rc : session_open(&b.snapshot, b.at.path, SESSION_READ, s->events, err);
-    rc = rc ? rc : session_branch_options(&b.changed, s, b.snapshot.log, line, err);
-    rc = rc ? rc : find_present(&b, err);
-    if (!rc && !b.there && !b.half_way)
-        rc = keep_present(&b, err);
-    if (!rc && !(b.there && !*b.changed))
-        rc = go(&b, err);
-    free(b.changed);
-    session_close(&b.snapshot);
-    return rc;
+    rc = rc ? rc : find(&b, &step, err);
+    return rc ? rc : go_to(&b, line, err);
+}
+
+int going_back_restore(struct session *s, uint64_t *step, struct err *err)
+{
+    struct back b = { .s = s, .restores = 1 };
+    int         rc = refuse_ranks(s, err);
+
+    rc = rc ? rc : find(&b, NULL, err);
+    *step = b.at.step;
+    return rc ? rc : go_to(&b, NULL, err);
 }

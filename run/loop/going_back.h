@@ -16,3 +16,8 @@
  * are checked before anything changes. Afterwards the caller closes s and opens the run again. 0,
  * also if the run is at this snapshot with these options already; or -errno. */
 int going_back(struct session *s, uint64_t step, const struct opt_line *line, struct err *err);
+
+/* `siTrain restore`: go to the newest whole snapshot, after the devices that are gone were made
+ * again (lost.h). s is open as SESSION_RESTORE. *step: the snapshot's. What the run has done since
+ * is a branch, although --resume computes the same again. */
+int going_back_restore(struct session *s, uint64_t *step, struct err *err);

@@ -19,6 +19,7 @@
 #include "run/loop/checkpoints.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
+#include "run/loop/lost.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/snapshotting.h"
@@ -578,5 +579,5 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
                     session_resume_line(line, s));
     }
     training_close(&t);
-    return session_explain(s, rc, err);
+    return lost_explain(s, session_explain(s, rc, err), err);
 }
