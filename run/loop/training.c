@@ -565,7 +565,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (!missing && next < s->o.steps && s->o.early_stopping) // it may have been over before
         rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, &(uint64_t){ 0 }, err);
     if (rc < 0 || rc == JOB_EARLY || (next == s->o.steps && !missing))
-        return rc < 0 ? rc : nothing_left(&t, end, err);
+        return rc < 0 ? rc : lost_explain(s, nothing_left(&t, end, err), err);
     events_kill_costs(s->events, "--resume goes on from the last commit");
     rc = training_open(&t, err);
     rc = rc ? rc : open_reference(&t, err);
