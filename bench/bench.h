@@ -30,7 +30,8 @@ struct bench_opts {
 
 struct bench {
     struct bench_opts *o; // with --batch, --seq, --threads and so on
-    struct model_config  config;
+    struct model_config  config;  // without adapters
+    struct model_config  adapted; // of a probe: with them; rank 0: there are none
     const char        *scratch; // a temporary folder in --dir
     const char *const *devices; // (n_devices): folders or block devices; NULL: none
     size_t             n_devices;
@@ -97,11 +98,13 @@ int bench_output(const struct bench_opts *o, enum output_kind kind, const char *
 
 /* ---- figures of other sections ---- */
 
-/* Returns the largest figure of all engines called `key`, FLOP/s. With DT_F32, only fp32 counts.
- * 0: not measured. BENCH_PEAK is the best product's, BENCH_BEST that of all products of a step. */
-#define BENCH_PEAK "peak_flops_per_second"
-#define BENCH_BEST "step_flops_per_second"
-double bench_engines(const json_t *report, const char *key, int dtype);
+/* Returns the best engine's rate over all products of a step, FLOP/s. With DT_F32, only fp32
+ * counts. 0: not measured. */
+#define BENCH_BEST "step_flops_per_second" // its key
+double bench_best(const json_t *report, int dtype);
+/* Returns what the CPU's instructions for products of this dtype give from L2, FLOP/s. 0: not
+ * measured. */
+double bench_unit(const json_t *report, int dtype);
 /* A plain loop over one step's products by the best engine, which takes turns with steps and gives
  * FLOP/s. It needs the section of products. The caller closes *out also after an error; NULL is
  * fine. */

@@ -1,6 +1,6 @@
 /* bench_kernels.c: measures every kernel at the model's sizes, as a share of its bound. The bound
  * is the longer of two times: its bytes over the bandwidth that bench_memory.c measured, and its
- * arithmetic over the best product (bench_products.c).
+ * arithmetic over the unit's rate (bench_products.c).
  *
  * A kernel is a row of bench_kernel_rows.c: what it takes and does, and a call on memory laid out
  * for it. Each call gets memory that the one before did not have, so it comes from RAM, not from a
@@ -176,7 +176,7 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     int    one = k->flags & ONE_THREAD, threads = one ? 1 : s->threads;
     double bytes = run.reads + run.writes;
     double flops = k->flops * keys_seen(s, k->keys) * (double)n * (double)size_max(columns, 1);
-    double peak = bench_engines(b->report, BENCH_PEAK, k->keys ? (int)s->dt : DT_F32) * threads /
+    double peak = bench_unit(b->report, k->keys ? (int)s->dt : DT_F32) * threads /
                   s->threads;
     double moving = bytes / bench_bandwidth(json_object_get(b->report, "memory"), !one,
                                             run.writes > 0.01 * run.reads);

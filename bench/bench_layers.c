@@ -78,6 +78,14 @@ struct model_options layers_options(const struct bench *b, enum dtype dt, enum m
         .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } };
 }
 
+void layers_adapt(struct model_options *o, const struct bench *b)
+{
+    if (o->config.arch == b->adapted.arch && o->config.n_embd == b->adapted.n_embd) {
+        o->config.lora = b->adapted.lora;
+        o->config.frozen = b->adapted.frozen;
+    }
+}
+
 void rows_set(struct model_options *o, size_t tokens, size_t row)
 {
     o->batch = tokens / row;
@@ -152,7 +160,7 @@ static void layers_lay(struct layers *l)
 {
     const struct model_config *g = &l->m.o.config;
     size_t e = dtype_bytes(l->m.o.dtype), n[3] = { arch_block_size(g, 1), arch_block_size(g, 0),
-                                                   arch_block_size(g, LAYERS + 1) };
+                                                   arch_block_size(g, arch_final_block(g)) };
 
     l->wire = arena_take(&l->memory, e * n[0]);
     l->embed_wire = arena_take(&l->memory, e * n[1]);
@@ -160,6 +168,12 @@ static void layers_lay(struct layers *l)
     l->grad = arena_take(&l->memory, 4 * n[0]);
     l->embed_grad = arena_take(&l->memory, 4 * n[1]);
     l->final_grad = arena_take(&l->memory, 4 * n[2]);
+    if (g->lora.rank) {
+        size_t adapter = arch_block_size(g, arch_adapter_block(g, 1));
+
+        l->adapter_wire = arena_take(&l->memory, e * adapter);
+        l->adapter_grad = arena_take(&l->memory, 4 * adapter);
+    }
 }
 
 int layers_open(struct layers *l, const struct bench *b, const struct model_options *o,
@@ -205,10 +219,16 @@ static double backward_seconds(struct layers *l, size_t layer, double *again)
 
     bench_fill(w->dx, sizeof *w->dx * model_tokens(&l->m) * l->m.o.config.n_embd, 1);
     start_ns = clock_ns();
-    model_grad_begin(&l->m, layer, l->grad, 1);
+    struct block_grads to = { l->grad, l->adapter_grad, 1 };
+    if (to.adapter) { // all else is frozen
+        to.layer = NULL;
+        model_grad_begin(&l->m, arch_adapter_block(&l->m.o.config, layer), to.adapter, 1);
+    } else {
+        model_grad_begin(&l->m, layer, to.layer, 1);
+    }
     products_begin(l->m.products);
-    block_backward(&l->m, layer, 0, &(struct block_wires){ l->wire, NULL },
-                   &(struct block_grads){ l->grad, NULL, 1 }, &err); // cannot fail: no offloading
+    block_backward(&l->m, layer, 0, &(struct block_wires){ l->wire, l->adapter_wire }, &to,
+                   &err); // cannot fail: no offloading
     *again = (double)(again_ns(&l->m) - before_ns) * 1e-9;
     return part_since(&start_ns) - *again;
 }
@@ -221,7 +241,8 @@ double layers_forward(struct layers *l, size_t calls)
     for (size_t i = 0; i < calls; i++)
         for (size_t layer = 1; layer <= LAYERS; layer++) {
             products_begin(l->m.products);
-            block_forward(&l->m, layer, 0, &(struct block_wires){ l->wire, NULL }, &err);
+            block_forward(&l->m, layer, 0, &(struct block_wires){ l->wire, l->adapter_wire },
+                          &err);
         }
     return part_since(&start_ns);
 }

@@ -21,17 +21,19 @@ double part_since(uint64_t *start_ns);
 void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx);
 
 /* Two layers of this kind: the model's own where it is of this kind and width, else as such
- * families have them. rows_set says the rows. */
+ * families have them. rows_set says the rows. layers_adapt: the model's own with its adapters, if
+ * it has any. */
 struct model_options layers_options(const struct bench *b, enum dtype dt, enum machine_kind kind,
                                     size_t width, size_t heads);
+void                 layers_adapt(struct model_options *o, const struct bench *b);
 void                 rows_set(struct model_options *o, size_t tokens, size_t row);
 
 /* With parameters and gradients as a stream lends them. To be closed also after a failure. */
 struct layers {
     struct model m;
     struct arena memory;
-    void        *wire, *embed_wire, *final_wire;
-    float       *grad, *embed_grad, *final_grad;
+    void        *wire, *embed_wire, *final_wire, *adapter_wire;
+    float       *grad, *embed_grad, *final_grad, *adapter_grad; // adapter: NULL: there is none
 };
 int  layers_open(struct layers *l, const struct bench *b, const struct model_options *o,
                  struct err *err);

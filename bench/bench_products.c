@@ -3,20 +3,23 @@
  * does not run natively is named so: "bf16 widened" is fp32 after a conversion.
  *
  * Each product has operands of its own size. In the engine's rate it counts as often as a step runs
- * it. */
+ * it. Shares are of the unit: the rate at which the CPU multiplies blocks whose operands lie in L2
+ * (block_rate.h), measured in the same turns. */
 #include "bench/bench.h"
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
+#include "kernels/product/block_rate.h"
 #include "model/layer/products.h"
 #include "run/sources/masking.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <omp.h>
 
 /* Each product has a whole chunk and a rest; gradients are written or added to. */
-enum { ENGINES = 6, MOST_PRODUCTS = 4 * PRODUCTS + 1 };
+enum { ENGINES = 6, MOST_PRODUCTS = 4 * PRODUCTS + 1, UNITS = 2 };
 
 static const struct engine_kind {
     const char        *title; // title of its column
@@ -32,7 +35,7 @@ static const struct engine_kind {
     {"sitrain bf16", MATMUL_SITRAIN, DT_BF16, "bf16"},
 };
 
-struct operands { void *a, *b, *c, *bias, *scratch; };
+struct operands { void *a, *b, *c, *bias, *scratch, *unit; };
 
 struct engine {
     const struct engine_kind *kind;
@@ -76,7 +79,8 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
         scratch = size_max(scratch, r->products->scratch_bytes);
     }
     *x = (struct operands){arena_take(memory, a), arena_take(memory, b), arena_take(memory, c),
-                           arena_take(memory, bias), arena_take(memory, scratch)};
+                           arena_take(memory, bias), arena_take(memory, scratch),
+                           arena_take(memory, block_rate_l2())};
 }
 
 /* Allocates and fills the operands for these runs. */
@@ -92,6 +96,46 @@ static int operands_map(struct arena *memory, struct operands *x, struct product
     for (size_t i = 0; i < n; i++)
         runs[i].operands = x;
     return 0;
+}
+
+/* ---- the unit: what the CPU's instructions give from L2 ---- */
+
+struct unit {
+    const struct block_form *form;
+    const char              *precision;
+    void                    *operands;
+    uint64_t                 ns; // of a turn
+};
+
+static int unit_measure(void *ctx, double *figure, struct err *err)
+{
+    const struct unit *u = ctx;
+
+    (void)err;
+    *figure = block_rate(u->form, u->operands, block_rate_l2(), u->form->cuts.ahead, u->ns);
+    return 0;
+}
+
+/* The unit of fp32 and, if this run has products of bf16 and the CPU multiplies bf16, that of
+ * bf16. */
+static size_t units_of(struct unit units[UNITS], const struct bench *b, void *operands)
+{
+    const uint64_t           ns = (uint64_t)(b->seconds * 1e9);
+    const struct block_form *narrow = block_form_of(DT_BF16);
+
+    units[0] = (struct unit){block_form_of(DT_F32), "fp32", operands, ns};
+    if (b->o->train.dtype != DT_BF16 || narrow->dt != DT_BF16)
+        return 1;
+    units[1] = (struct unit){narrow, "bf16", operands, ns};
+    return 2;
+}
+
+double bench_unit(const json_t *report, int dtype)
+{
+    const json_t *units = json_object_get(json_object_get(report, "products"), "units"),
+                 *narrow = dtype == DT_BF16 ? json_where(units, "precision", "bf16") : NULL;
+
+    return json_num(narrow ? narrow : json_where(units, "precision", "fp32"), "flops_per_second");
 }
 
 /* ---- how often a step runs a product ---- */
@@ -195,7 +239,8 @@ static void engine_report(const struct bench *b, const struct engine *e,
                           const struct product_run *runs, const struct bench_item *items,
                           json_t *shapes, json_t *engines)
 {
-    double  flops = 0, seconds = 0, peak = 0;
+    double  flops = 0, seconds = 0,
+           unit = bench_unit(b->report, strcmp(e->kind->precision, "bf16") ? DT_F32 : DT_BF16);
     json_t *row = json_pack("{s:s, s:s, s:s}", "name", e->kind->title, "engine",
                             matmul_engine_name(e->kind->engine), "precision", e->kind->precision);
 
@@ -205,19 +250,22 @@ static void engine_report(const struct bench *b, const struct engine *e,
         return;
     }
     for (size_t i = 0; i < e->n; i++) {
-        double one = flops_of(runs[i].s), times = times_a_step(b, &runs[i]);
+        double one = flops_of(runs[i].s), times = times_a_step(b, &runs[i]),
+               rate = one / items[i].median;
 
         if (i == json_array_size(shapes))
             json_array_append_new(shapes, shape_row(b, &runs[i]));
-        bench_put(json_array_get(shapes, i), e->kind->title, one / items[i].median);
+        json_t *shape = json_array_get(shapes, i);
+        bench_put(shape, e->kind->title, rate);
+        bench_put(shape, "share", fmax(json_num(shape, "share"),
+                                       rate / bench_unit(b->report, b->o->train.dtype)));
         flops += times * one;
         seconds += times * items[i].median;
-        peak = fmax(peak, one / items[i].median);
     }
     json_object_set_new(row, "library", json_string(e->products->matmul->describe));
     bench_put(row, BENCH_BEST, flops / seconds);
     bench_put(row, "step_seconds", seconds);
-    bench_put(row, BENCH_PEAK, peak);
+    bench_put(row, "share", flops / seconds / unit);
 }
 
 /* ---- the section ---- */
@@ -226,20 +274,30 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
 {
     struct engine      engines[ENGINES] = {0};
     struct product_run runs[ENGINES * MOST_PRODUCTS];
-    struct bench_item  items[ENGINES * MOST_PRODUCTS];
+    struct bench_item  items[ENGINES * MOST_PRODUCTS + UNITS];
+    struct unit        units[UNITS];
     struct operands    x;
     struct arena       memory = {.align = ARENA_IO};
-    json_t            *shapes = json_array(), *rows = json_array();
-    size_t             n = 0;
+    json_t            *shapes = json_array(), *rows = json_array(), *of_units = json_array();
+    size_t             n = 0, n_units;
 
     json_object_set_new(section, "shapes", shapes);
     json_object_set_new(section, "engines", rows);
+    json_object_set_new(section, "units", of_units);
     for (size_t e = 0; e < ENGINES; e++)
         n += engine_open(&engines[e], b, &kinds[e], &runs[n]);
     int rc = operands_map(&memory, &x, runs, n, err);
     for (size_t i = 0; i < n; i++)
         items[i] = (struct bench_item){.run = product_call, .ctx = &runs[i]};
-    rc = rc ? rc : bench_rounds(items, n, b->o->rounds, b->seconds, err);
+    n_units = units_of(units, b, x.unit);
+    for (size_t i = 0; i < n_units; i++)
+        items[n + i] = (struct bench_item){.measure = unit_measure, .ctx = &units[i]};
+    omp_set_num_threads((int)b->o->train.threads);
+    rc = rc ? rc : bench_rounds(items, n + n_units, b->o->rounds, b->seconds, err);
+    for (size_t i = 0; i < n_units && !rc; i++)
+        json_array_append_new(
+            of_units, json_pack("{s:s, s:s, s:f}", "name", units[i].form->name, "precision",
+                                units[i].precision, "flops_per_second", items[n + i].median));
     n = 0;
     for (size_t e = 0; e < ENGINES; n += engines[e++].n) {
         if (!rc && (engines[e].products || *engines[e].why.text))
@@ -263,7 +321,7 @@ struct bench_loop {
 int bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *err)
 {
     const json_t      *engines = json_object_get(json_object_get(b->report, "products"), "engines");
-    double             best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype);
+    double             best = bench_best(b->report, b->o->train.dtype);
     struct bench_loop *l = *out = calloc(1, sizeof *l);
 
     if (!l)
@@ -305,7 +363,7 @@ void bench_loop_close(struct bench_loop *l)
     free(l);
 }
 
-double bench_engines(const json_t *report, const char *key, int dtype)
+double bench_best(const json_t *report, int dtype)
 {
     json_t *row;
     size_t  i;
@@ -313,7 +371,7 @@ double bench_engines(const json_t *report, const char *key, int dtype)
 
     json_array_foreach(json_object_get(json_object_get(report, "products"), "engines"), i, row)
         if (dtype == DT_BF16 || !strcmp(json_str(row, "precision"), "fp32"))
-            best = fmax(best, json_num(row, key));
+            best = fmax(best, json_num(row, BENCH_BEST));
     return best;
 }
 
@@ -323,11 +381,14 @@ static void products_print(const json_t *section)
 {
     static const struct bench_column of_engines[] = {
         {"name", "engine", NULL, 0}, {BENCH_BEST, "all of a step", "%.0f", 1e-9},
-        {"step_seconds", "seconds", "%.3f", 1}, {BENCH_PEAK, "best product", "%.0f", 1e-9},
+        {"step_seconds", "seconds", "%.3f", 1}, {"share", "of the unit", "%.0f %%", 100},
         {"library", "", NULL, 0}, {0}};
+    static const struct bench_column of_units[] = {
+        {"name", "unit", NULL, 0}, {"precision", "precision", NULL, 0},
+        {"flops_per_second", "from L2", "%.0f", 1e-9}, {0}};
     const json_t *engines = json_object_get(section, "engines"), *row,
                  *best = bench_largest(engines, BENCH_BEST);
-    struct bench_column columns[ENGINES + 4] = {
+    struct bench_column columns[ENGINES + 5] = {
         {"product", "product", NULL, 0}, {"form", "form", NULL, 0}, {"size", "m x n x k", NULL, 0}};
     size_t i, n = 3;
 
@@ -335,14 +396,17 @@ static void products_print(const json_t *section)
         if (!json_object_get(row, "note"))
             columns[n++] = (struct bench_column){json_str(row, "name"), json_str(row, "name"),
                                                  "%.0f", 1e-9};
+    columns[n] = (struct bench_column){"share", "of the unit", "%.0f %%", 100};
     printf("Products of the model, GFLOP/s (bf16w: widened to fp32)\n");
     bench_table(json_object_get(section, "shapes"), columns, NULL);
     printf("\n");
     bench_table(engines, of_engines, "name");
+    printf("\n");
+    bench_table(json_object_get(section, "units"), of_units, NULL);
     if (best)
-        printf("=> %s makes the most of a step's products: %.0f GFLOP/s, %.3f s a step\n",
-               json_str(best, "name"), json_num(best, BENCH_BEST) * 1e-9,
-               json_num(best, "step_seconds"));
+        printf("=> %s makes the most of a step's products: %.0f GFLOP/s, %.3f s a step, %.0f %% of "
+               "the unit\n", json_str(best, "name"), json_num(best, BENCH_BEST) * 1e-9,
+               json_num(best, "step_seconds"), 100 * json_num(best, "share"));
 }
 
 const struct bench_section bench_products = {

@@ -41,7 +41,9 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
     if (m->n_layers == MACHINE_POINTS)
         return 0;
     struct model_options o = layers_options(b, dt, kind, width, heads);
+    layers_adapt(&o, b);
     rows_set(&o, tokens, row);
+    m->adapted = o.config.lora.rank > 0;
     int rc = layer_times(&all, b, &o, err);
     rc = rc ? rc : attention_times(&attention, &o, err);
     if (rc)

@@ -104,6 +104,7 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
     bench_put(row, "flops_per_second", flops / seconds);
     if (best > 0)
         bench_put(row, "share_of_products", share_of_products(row, flops));
+    bench_put(row, "share_of_unit", flops / seconds / bench_unit(b->report, o->dtype));
 }
 
 /* Measures the first device's drive with the update's mix, in turn with the runs. A block device is
@@ -261,7 +262,7 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
 {
     int     mode = b->o->train.mode;
     json_t *runs = json_array(), *bounds = json_array();
-    double  best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype),
+    double  best = bench_best(b->report, b->o->train.dtype),
            flops = step_flops(b), arithmetic = 0;
 
     json_object_set_new(section, "runs", runs);
@@ -293,7 +294,8 @@ static void steps_print(const json_t *section)
     static const struct bench_column runs[] = {
         {"run", "steps", NULL, 0}, {"seconds", "seconds", "%.3f", 1},
         {"tokens_per_second", "tokens/s", "%.0f", 1}, {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
-        {"share_of_products", "of products", "%.0f %%", 100}, {"what", "", NULL, 0}, {0}};
+        {"share_of_products", "of products", "%.0f %%", 100},
+        {"share_of_unit", "of the unit", "%.0f %%", 100}, {"what", "", NULL, 0}, {0}};
     static const struct bench_column parts[] = {
         {"run", "seconds", NULL, 0}, {"forward", "forward", "%.3f", 1}, {"loss", "head", "%.3f", 1},
         {"backward", "backward", "%.3f", 1}, {"gradient", "gradient", "%.3f", 1},

@@ -82,7 +82,8 @@ int probe_machine(struct machine_file *out, const struct session *s, const char 
                   const struct watch *watch, struct err *err)
 {
     struct bench_opts   o = { .dir = dir, .probe = 1, .rounds = 5 };
-    struct bench        b = { .o = &o, .config = lora_base(&s->config), .seconds = 0.02 };
+    struct bench        b = { .o = &o, .config = lora_base(&s->config), .adapted = s->config,
+                              .seconds = 0.02 };
     struct bench_places places = { 0 };
     struct found       *f = mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -110,6 +110,20 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
+/* Opens the best model as a reader would: its parameters are whole, and its other files may not be.
+ * An adapter's base is not read. */
+static void open_best(struct check *c, struct err *err)
+{
+    struct params_source none = { 0 };
+    struct best          b;
+    struct hf           *whole = NULL;
+    struct peft         *part = NULL;
+
+    if (!best_load(&b, &c->s, err) && b.any && !c->s.config.lora.rank)
+        best_folder(&whole, &part, &none, &b, &c->s, err);
+    hf_close(whole);
+}
+
 /* Checks the best model. If a training was killed while exporting it, best.folder (and best.next,
  * which a copy of the run has, too) already names the new one, and --resume makes it again. */
 static void check_best(struct check *c, const struct exported *w)
@@ -124,6 +138,8 @@ static void check_best(struct check *c, const struct exported *w)
                 "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"
                                          : "not the model that run.db names as the best one");
+    else if (w->state == EXPORTS_INTACT)
+        open_best(c, &text);
     if (*text.text)
         check_damage(c, text.text);
     free(made);
@@ -431,8 +447,9 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     o.what = dir;
     if (!session_may_be_run(dir)) {
         check_remark("%s is missing: the run %s has %zu ranks, and all their folders are expected "
-                     "next to each other", dir, first->o->what, first->s.ranks.size);
+                     "next to each other: put it back", dir, first->o->what, first->s.ranks.size);
         first->others_damaged = 1;
+        first->placed = 0;
         return 0;
     }
     int rc = check_run(&c, err);

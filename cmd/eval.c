@@ -171,8 +171,18 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
                             "ids: leave it out", o->columns.text);
 }
 
-static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
+/* An option of conversations or preferences that was given; NULL: none. */
+static const char *rows_option(const struct opt_line *line)
 {
+    const struct eval_opts *e = line->options;
+    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+
+    return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
+}
+
+static int eval_tokens(const struct model_folder *r, const struct opt_line *line, struct err *err)
+{
+    const struct eval_opts *o = line->options;
     const struct task_names columns = { .pair = o->columns.pair, .label = o->columns.label };
     const struct corpus_opts given = { .data = o->data, .format = o->data_format };
     struct token_folders *folders = NULL;
@@ -182,10 +192,14 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
     struct masking   masking;
     double           loss = 0;
     uint64_t         tokens;
+    const char      *other = rows_option(line);
     int              rc = columns_check(&columns, 0, err);
 
     if (!rc && !o->data.n)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
+    if (!rc && other)
+        rc = err_misuse(err, "--%s is for conversations and preferences, and --data is a text or "
+                        "tokens: leave it out", other);
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
     rc = rc ? rc : token_folders_open(&folders, &all, &given, err);
@@ -217,7 +231,7 @@ struct evaluation {
     struct evaluator           by;
     size_t                     seq, parts;
     struct part                part[2 * TASK_SPLITS];
-    struct row_list            own[2]; // own rows: to evaluate, to predict
+    struct text_list            own[2]; // own rows: to evaluate, to predict
 };
 
 /* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in
@@ -299,9 +313,8 @@ static int add_parts(struct evaluation *v, struct err *err)
 
     if (!v->r->hf)
         task_files_columns(&v->trained, &v->r->run);
-    struct opt_strings test = { (const char **)(uintptr_t)&e->test_file, e->test_file != NULL };
-    rc = row_list_open(&v->own[0], &e->eval_files, err);
-    rc = rc ? rc : row_list_open(&v->own[1], &test, err);
+    rc = text_list_make(&v->own[0], e->eval_files.item, e->eval_files.n, NULL, err);
+    rc = rc ? rc : text_list_make(&v->own[1], &e->test_file, !!e->test_file, NULL, err);
     v->columns = e->columns.text ? e->columns : v->trained;
     v->columns.label = e->columns.label ? e->columns.label : v->trained.label;
     for (size_t i = 0; i < TASK_SPLITS && v->task.dev[i] && !rc; i++)
@@ -369,11 +382,11 @@ static int run_parts(const struct evaluation *v, struct err *err)
 
 static int check(const struct eval_opts *e, const struct opt_line *line, struct err *err)
 {
-    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+    const char *given = rows_option(line);
 
-    if (chat || pairs || e->reference)
+    if (given)
         return err_misuse(err, "--%s is for conversations and preferences, and %s is a classifier: "
-                          "leave it out", chat ? chat : pairs ? pairs : "reference", e->model);
+                          "leave it out", given, e->model);
     int rc = columns_check(&e->columns, e->eval_files.n || e->test_file, err);
 
     if (rc)
@@ -428,8 +441,8 @@ out:
     tokenizer_close(v.tok);
     for (size_t i = 0; i < v.parts; i++)
         task_names_free(&v.part[i].rows.read);
-    row_list_close(&v.own[0]);
-    row_list_close(&v.own[1]);
+    text_list_free(&v.own[0]);
+    text_list_free(&v.own[1]);
     task_names_free(&v.trained);
     classes_close(&v.classes);
     return rc;
@@ -461,7 +474,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
                         "says what it is evaluated on", o->model);
     else if (!rc)
-        rc = eval_tokens(&r, o, err);
+        rc = eval_tokens(&r, line, err);
     model_folder_close(&r);
     return rc;
 }

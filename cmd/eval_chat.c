@@ -149,10 +149,10 @@ static int take_rows(struct chatting *c, struct err *err)
         return rc;
     f.names = pairs_opts_names(f.pairs, o, &e->columns);
     f.chat = c->chat;
-    rc = row_list_open(&f.eval, &e->eval_files, err);
+    rc = text_list_make(&f.eval, e->eval_files.item, e->eval_files.n, NULL, err);
     rc = rc ? rc : chat_files_check(&f, err);
     rc = rc ? rc : open_rows(c, &f, err);
-    row_list_close(&f.eval);
+    text_list_free(&f.eval);
     return rc;
 }
 

@@ -73,7 +73,7 @@ struct material {
     char                 notice[512]; // of its head
     const struct task   *task;
     struct task         *own;     // the same where the rows are one's own
-    struct row_list      rows[3]; // own rows: of training, evaluation, prediction
+    struct text_list      rows[3]; // own rows: of training, evaluation, prediction
     struct task_file     file[1 + 2 * TASK_SPLITS];
     size_t               files;
     struct hf_labels     labels;  // borrows the task's
@@ -82,7 +82,7 @@ struct material {
 
 /* One's own: the columns of the training file, which comes first, are those of the others. own: its
  * files; NULL: `file` of the task's folder. */
-static int add_file(struct material *m, const char *name, const struct row_list *own,
+static int add_file(struct material *m, const char *name, const struct text_list *own,
                     const char *file, int labels, struct err *err)
 {
     const struct finetune_opts *o = m->o;
@@ -112,7 +112,7 @@ static int add_file(struct material *m, const char *name, const struct row_list 
 static int add_own(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    struct row_list        *own = m->rows;
+    struct text_list        *own = m->rows;
     int                     rc = add_file(m, RUN_TRAIN, &own[0], NULL, 1, err);
 
     if (!rc && (t->split > 0 || own[1].n))
@@ -187,11 +187,10 @@ static int check_source(const struct opt_line *line, struct err *err)
 static int find_task(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    const struct opt_strings test = { (const char **)(uintptr_t)&t->test_file, !!t->test_file };
-    int                     rc = row_list_open(&m->rows[0], &t->train_file, err);
+    int rc = text_list_make(&m->rows[0], t->train_file.item, t->train_file.n, NULL, err);
 
-    rc = rc ? rc : row_list_open(&m->rows[1], &t->eval_file, err);
-    rc = rc ? rc : row_list_open(&m->rows[2], &test, err);
+    rc = rc ? rc : text_list_make(&m->rows[1], t->eval_file.item, t->eval_file.n, NULL, err);
+    rc = rc ? rc : text_list_make(&m->rows[2], &t->test_file, !!t->test_file, NULL, err);
     if (!rc && !t->task)
         rc = task_own(&m->own, m->rows[0].item, m->rows[0].n, &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
@@ -334,7 +333,7 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     for (size_t i = 0; i < m.files; i++)
         task_names_free(&m.file[i].read);
     for (size_t i = 0; i < sizeof m.rows / sizeof *m.rows; i++)
-        row_list_close(&m.rows[i]);
+        text_list_free(&m.rows[i]);
     classes_close(&m.classes);
     model_folder_close(&m.init);
     task_own_free(m.own);

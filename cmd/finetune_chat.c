@@ -82,8 +82,10 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
-    if ((rc = row_list_open(&f->train, &o->tune.train_file, err)) ||
-        (rc = row_list_open(&f->eval, &o->tune.eval_file, err)))
+    const struct tune_opts *t = &o->tune;
+
+    if ((rc = text_list_make(&f->train, t->train_file.item, t->train_file.n, NULL, err)) ||
+        (rc = text_list_make(&f->eval, t->eval_file.item, t->eval_file.n, NULL, err)))
         return rc;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
@@ -189,8 +191,8 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
 
     rc = rc ? rc : newrun_create(&m.n, err);
     chat_template_close(m.chat);
-    row_list_close(&m.files.train);
-    row_list_close(&m.files.eval);
+    text_list_free(&m.files.train);
+    text_list_free(&m.files.eval);
     model_folder_close(&m.init);
     json_decref(m.generation);
     return rc;

@@ -26,8 +26,8 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
     const char           *dir = p->folder;
     int                   rc = p->chat->date ? chat_date(&f.now, p->chat->date, err) : 0;
 
-    rc = rc ? rc : row_list_open(&f.train, &t->train_file, err);
-    rc = rc ? rc : row_list_open(&f.eval, &t->eval_file, err);
+    rc = rc ? rc : text_list_make(&f.train, t->train_file.item, t->train_file.n, NULL, err);
+    rc = rc ? rc : text_list_make(&f.eval, t->eval_file.item, t->eval_file.n, NULL, err);
     if (!p->chat->date)
         f.now = time(NULL);
     if (!rc && dir && tokenizer_is_there(dir)) {
@@ -37,8 +37,8 @@ static int look(struct rows_look *out, const struct plan_rows *p, const struct t
     }
     rc = rc ? rc : chat_look(out, &f, dir, train, &say_events, err);
     chat_template_close(chat);
-    row_list_close(&f.train);
-    row_list_close(&f.eval);
+    text_list_free(&f.train);
+    text_list_free(&f.eval);
     return rc;
 }
 
@@ -71,7 +71,7 @@ static int plan_chat(struct rows_look *out, struct session *s, const struct plan
 /* Counts the rows of a file of the task's folder or, if there are any, own rows. The caller frees
  * e->read. */
 static int count_rows(struct task_file *e, const struct plan_rows *p, const struct task *task,
-                      const struct row_list *own, const char *file, uint64_t most, struct err *err)
+                      const struct text_list *own, const char *file, uint64_t most, struct err *err)
 {
     *e = (struct task_file){ .task = task, .own = own, .labels = 1, .most = most,
                                  .asked = *p->columns, .split = own ? p->tune->split : 0,
@@ -81,7 +81,7 @@ static int count_rows(struct task_file *e, const struct plan_rows *p, const stru
 
 /* out->rows: those of the larger development set, which evaluations hold predictions of. */
 static int look_labels(struct rows_look *out, const struct session *s, const struct plan_rows *p,
-                       const struct task *task, const struct row_list *own,
+                       const struct task *task, const struct text_list *own,
                        const struct train_opts *train, struct err *err)
 {
     const struct tune_opts *t = p->tune;
@@ -111,7 +111,7 @@ static int plan_labels(struct rows_look *out, struct session *s, const struct pl
     const struct task      *task = t->task ? task_find(t->task) : NULL;
     struct task            *own = NULL;
     struct task_names       columns = *p->columns;
-    struct row_list         files = { 0 };
+    struct text_list         files = { 0 };
 
     if (t->task && !task)
         return opt_words_refuse("task", t->task, tune_task_word, err);
@@ -119,10 +119,11 @@ static int plan_labels(struct rows_look *out, struct session *s, const struct pl
     if (!t->task && p->data)
         columns.text = NULL; // that of pretrain's rows
     int rc = columns_check(&columns, t->train_file.n > 0, err);
-    if (!rc && t->train_file.n && !(rc = row_list_open(&files, &t->train_file, err)))
+    rc = rc ? rc : text_list_make(&files, t->train_file.item, t->train_file.n, NULL, err);
+    if (!rc && files.n)
         rc = task_own(&own, files.item, files.n, p->columns, t->regression, err);
     if (rc || (!task && !own)) {
-        row_list_close(&files);
+        text_list_free(&files);
         return rc;
     }
     task = own ? own : task;
@@ -132,7 +133,7 @@ static int plan_labels(struct rows_look *out, struct session *s, const struct pl
     rc = tune_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq, TUNE_SEQ,
                   s->config.n_positions, p->folder, err);
     rc = rc ? rc : look_labels(out, s, p, task, own ? &files : NULL, train, err);
-    row_list_close(&files);
+    text_list_free(&files);
     task_own_free(own);
     return rc;
 }

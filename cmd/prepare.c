@@ -4,10 +4,10 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "data/base/stdin_spool.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
 #include "run/folder/train_opts.h"
+#include "run/sources/row_sources.h"
 #include "run/sources/tokenise.h"
 
 struct prepare_opts {
@@ -173,19 +173,11 @@ static int check_given(const struct opt_line *line, const struct prepare_opts *o
 /* Rows are read more than once: so is standard input, from a copy. */
 static int spool_input(const struct prepare_opts *o, struct err *err)
 {
-    size_t inputs = 0;
+    const struct tune_opts input = { .train_file = o->files };
+    int                    rc = row_sources_check(&input, err);
 
-    for (size_t i = 0; i < o->files.n; i++)
-        inputs += !strcmp(o->files.item[i], "-");
-    if (inputs > 1)
-        return err_misuse(err, "standard input (-) is named twice");
-    if (!inputs)
-        return 0;
-    struct watch w = work_begin(&say_events, "reading standard input");
-    int          rc = stdin_spool(o->out ? o->out : P_tmpdir "/sitrain-prepare", &w, err);
-
-    work_end(&say_events);
-    return rc;
+    return rc ? rc : row_sources_spool(&input, o->out ? o->out : P_tmpdir "/sitrain-prepare", 1,
+                                       &say_events, err);
 }
 
 static int conversations(struct prepare_opts *o, struct err *err)

@@ -61,9 +61,9 @@ int run_format(const struct run_config *cfg, const struct params_source *init, s
     int rc = 0;
 
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
-        rc = run_in_place(cfg, b) ? runlog_new_in_place(cfg->log, err)
-             : run_packed(cfg, b) ? runlog_new_packed(cfg->log, err)
-             : run_trains(cfg, b) ? 0 : runlog_new_frozen(cfg->log, err);
+        rc = run_in_place(cfg, b) ? runlog_raise(cfg->log, FORMAT_IN_PLACE, err)
+             : run_packed(cfg, b) ? runlog_raise(cfg->log, FORMAT_PACKED, err)
+             : run_trains(cfg, b) ? 0 : runlog_raise(cfg->log, FORMAT_FROZEN, err);
     if (rc)
         return rc;
     return cfg->mode == RUN_MEM ? image_format(cfg, init, err) : csd_format(cfg, init, err);

@@ -60,6 +60,7 @@ struct machine_file {
     struct step_drive        drive[MACHINE_DRIVES];
     struct step_rates        update;
     double threads, serial, memory, norm, topk, unpack_int8, unpack_nf4, emulated;
+    int    adapted; // no line: a probe measured the layers with the model's adapters
 };
 
 /* Misuse (-EINVAL): the file cannot be read, or has an unknown line, a number out of bounds, or a

@@ -208,7 +208,7 @@ double machine_layer(const struct machine_file *m, const struct machine_work *w,
 
     if (m->flops > 0)
         return (dense + attention) / m->flops;
-    double moved = m->memory > 0 ? adapter_bytes(w, pass) / m->memory : 0;
+    double moved = m->memory > 0 && !m->adapted ? adapter_bytes(w, pass) / m->memory : 0;
 
     return moved + (layer_seconds(m, w, pass) + attention * attention_by_flop(m, w, pass)) *
                        machine_threads(m, w->threads);

@@ -62,6 +62,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     if (!rc && n->chat && n->chat->chat)
         rc = chat_template_keep(n->chat->chat, path, err);
     rc = rc ? rc : session_keep_template(s, err);
+    rc = rc ? rc : session_keep_files(s, err);
     if (!rc && n->chat)
         rc = add_chat(s, n, tok, err);
     tokenizer_close(tok);

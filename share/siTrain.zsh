@@ -102,7 +102,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -219,7 +219,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -402,7 +402,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -541,7 +541,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \
@@ -695,7 +695,7 @@ _siTrain() {
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
             '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
-            '--io-timeout=[Seconds without a sign of life from a device until the run ends (0\: never)]:X: ' \
+            '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
             '--endurance=[Bytes that can be written to a drive in its life (TBW; default\: unknown). Training warns if the drive would last less than a year.]:SIZE: ' \
             '--durability=[When written states are flushed]:durability:(step none)' \

@@ -20,14 +20,17 @@
 /* ---- requests of a device ---- */
 
 static const struct plan device_plans[] = {
-    { "base", RUN_BASE, "fault", 0, 0, 0, 0, 0, 0 },
-    { "su", RUN_SU, "fault", 0, 0, 0, 0, 0, 0 },
-    { "su+o", RUN_SUO, "fault", 0, 0, 0, 0, 0, 0 },
-    { "su+o, pieces", RUN_SUO, "fault", 0, 0, 0, 0, 10, 0 },
-    { "su+o, compressed, feedback", RUN_SUO, "fault", 0.05, 1, 0, 0, 0, 0 },
-    { "su, compressed, feedback in RAM", RUN_SU, "fault", 0.05, 1, 1, 0, 0, 0 },
-    { "base, speculate", RUN_BASE, "fault", 0, 0, 0, 1, 0, 0 },
-    { "su+o, compressed, feedback, speculate", RUN_SUO, "fault", 0.05, 1, 0, 1, 0, 0 },
+    { .name = "base", .mode = RUN_BASE, .disk = "fault" },
+    { .name = "su", .mode = RUN_SU, .disk = "fault" },
+    { .name = "su+o", .mode = RUN_SUO, .disk = "fault" },
+    { .name = "su+o, pieces", .mode = RUN_SUO, .disk = "fault", .pieces = 10 },
+    { .name = "su+o, compressed, feedback", .mode = RUN_SUO, .disk = "fault",
+      .compress = 0.05, .feedback = 1 },
+    { .name = "su, compressed, feedback in RAM", .mode = RUN_SU, .disk = "fault",
+      .compress = 0.05, .feedback = 1, .in_ram = 1 },
+    { .name = "base, speculate", .mode = RUN_BASE, .disk = "fault", .speculate = 1 },
+    { .name = "su+o, compressed, feedback, speculate", .mode = RUN_SUO, .disk = "fault",
+      .compress = 0.05, .feedback = 1, .speculate = 1 },
 };
 enum { DEVICE_PLANS = sizeof device_plans / sizeof *device_plans };
 
@@ -157,7 +160,8 @@ static void slow_is_not_silent(void **state)
 
 /* ---- devices that disappear ---- */
 
-static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0, 0 };
+static const struct plan on_sync = { .name = "su+o on sync", .mode = RUN_SUO, .disk = "sync",
+                                     .compress = 0.05, .feedback = 1 };
 
 enum harm { MOVED, REPLACED, CUT, DATABASE_MOVED, FOLDER_MOVED };
 
@@ -265,10 +269,11 @@ static void residuals_overflow(void **state)
 {
     (void)state;
     static const struct plan plans[] = {
-        { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0, 0 },
-        { "base", RUN_BASE, "sync", 0.05, 1, 0, 0, 0, 0 },
-        { "su+o", RUN_SUO, "sync", 0.05, 1, 0, 0, 0, 0 },
-        { "su+o in RAM", RUN_SUO, "sync", 0.05, 1, 1, 0, 0, 0 },
+        { .name = "mem", .mode = RUN_MEM, .disk = "sync", .compress = 0.05, .feedback = 1 },
+        { .name = "base", .mode = RUN_BASE, .disk = "sync", .compress = 0.05, .feedback = 1 },
+        { .name = "su+o", .mode = RUN_SUO, .disk = "sync", .compress = 0.05, .feedback = 1 },
+        { .name = "su+o in RAM", .mode = RUN_SUO, .disk = "sync",
+          .compress = 0.05, .feedback = 1, .in_ram = 1 },
     };
     struct trial first = { 0 };
 

@@ -73,16 +73,25 @@ static void calls_fail(const struct plan *p, enum calls_kind kind, const char *n
     }
 }
 
-static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0, 0 },
-                         in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0, 0 },
-                         on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0, 0, 4, 0 },
-                         faulty = { "su", RUN_SU, "fault", 0, 0, 0, 0, 0, 0 };
+static const struct plan on_sync = { .name = "su+o on sync", .mode = RUN_SUO, .disk = "sync",
+                                     .compress = 0.05, .feedback = 1 },
+                         in_mem = { .name = "mem", .mode = RUN_MEM, .disk = "sync",
+                                    .compress = 0.05, .feedback = 1 },
+                         on_uring = { .name = "su+o on uring", .mode = RUN_SUO, .disk = "uring",
+                                      .pieces = 4 },
+                         faulty = { .name = "su", .mode = RUN_SU, .disk = "fault" },
+                         in_place = { .name = "su+o, base in place", .mode = RUN_SUO,
+                                      .disk = "sync", .in_place = 1 },
+                         in_place_mem = { .name = "mem, base in place", .mode = RUN_MEM,
+                                          .disk = "sync", .in_place = 1 };
 
 static void file_calls_fail(void **state)
 {
     (void)state;
     calls_fail(&on_sync, CALLS_FILES, "of files", 53);
     calls_fail(&in_mem, CALLS_FILES, "of files", 7);
+    calls_fail(&in_place, CALLS_FILES, "of files", 23);
+    calls_fail(&in_place_mem, CALLS_FILES, "of files", 7);
 }
 
 static void database_calls_fail(void **state)
@@ -103,7 +112,8 @@ static void ring_answers_fail(void **state)
 static void memory_fails(void **state)
 {
     (void)state;
-    static const struct plan *const plans[] = { &on_sync, &on_uring, &in_mem, &faulty };
+    static const struct plan *const plans[] = { &on_sync, &on_uring, &in_mem, &faulty,
+                                                &in_place };
 
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         struct trial want;

@@ -193,7 +193,7 @@ int branches_begin(struct runlog *log, const char *to, struct err *err)
     snprintf(text, sizeof text, "%lld", (long long)format);
     rc = rc ? rc : runlog_set(log, "going_back", to, err);
     rc = rc ? rc : runlog_set(log, "going_back.format", text, err);
-    rc = rc ? rc : schema_raise(&log->db, SCHEMA_GOING_BACK, err);
+    rc = rc ? rc : schema_raise(&log->db, FORMAT_GOING_BACK, err);
     return runlog_end(log, rc, err);
 }
 

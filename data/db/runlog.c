@@ -26,7 +26,9 @@ static struct runlog *log_new(const char *path, struct err *err)
     struct runlog *log = calloc(1, sizeof *log);
 
     if (log) {
-        log->db.path = log->lock.db_path = strdup(path);
+        // SQLite would take "file:..." for a URI
+        log->db.path = log->lock.db_path =
+            strncmp(path, "file:", 5) ? strdup(path) : file_path(err, "./%s", path);
         log->lock.path = file_beside(path, "run.lock", NULL);
         log->lock.fd = -1;
     }

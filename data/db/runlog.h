@@ -6,6 +6,7 @@
 #pragma once
 
 #include "data/base/err.h"
+#include "data/db/format.h"
 
 #include <math.h>
 
@@ -109,13 +110,8 @@ int runlog_text(struct runlog *log, const char *key, char **out, struct err *err
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
 int runlog_unread(const struct runlog *log, struct err *err);
 int runlog_unset(struct runlog *log, const char *key, struct err *err);
-/* Mark a run as one whose rows older programs cannot read, whose arithmetic or sources they do not
- * know, or which has frozen or packed blocks, or a base in place. They refuse it from then on. */
-int runlog_new_rows(struct runlog *log, struct err *err);
-int runlog_new_arithmetic(struct runlog *log, struct err *err);
-int runlog_new_frozen(struct runlog *log, struct err *err);
-int runlog_new_packed(struct runlog *log, struct err *err);
-int runlog_new_in_place(struct runlog *log, struct err *err);
+/* Gives the run a format, unless it has a higher one: older programs refuse it from then on. */
+int runlog_raise(struct runlog *log, enum run_format format, struct err *err);
 /* Makes the table of rewards, for a new run of pairs. */
 int runlog_new_pairs(struct runlog *log, struct err *err);
 /* Stores a notice (a fall-back, a skipped step, ...) with the time. */

@@ -84,29 +84,9 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
     return rc;
 }
 
-int runlog_new_rows(struct runlog *log, struct err *err)
+int runlog_raise(struct runlog *log, enum run_format format, struct err *err)
 {
-    return schema_raise(&log->db, SCHEMA_ROWS, err);
-}
-
-int runlog_new_arithmetic(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);
-}
-
-int runlog_new_frozen(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_FROZEN, err);
-}
-
-int runlog_new_packed(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_PACKED, err);
-}
-
-int runlog_new_in_place(struct runlog *log, struct err *err)
-{
-    return schema_raise(&log->db, SCHEMA_IN_PLACE, err);
+    return schema_raise(&log->db, format, err);
 }
 
 int runlog_new_pairs(struct runlog *log, struct err *err)

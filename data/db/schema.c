@@ -1,5 +1,8 @@
 /* schema.c: creates the measuring tables, and recognises a run's database.
  *
+ * Format 11 is that of snapshots (run/folder/snapshots.h), which have the tables of their run:
+ * programs of format 9 would train them.
+ *
  * Format 10 is that of a run that goes back to a snapshot, until it is there: its journal names
  * states that are being written over. Then the run has the format from before again.
  *
@@ -22,7 +25,7 @@
  * Formats 2 and 3 are those of programs before the first release. Their runs are refused. */
 #include "data/db/schema.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = SCHEMA_GOING_BACK }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_SNAPSHOT }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                             // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
@@ -91,13 +94,13 @@ int schema_create(struct db *db, struct err *err)
     return rc ? rc : db_exec(db, creating, err, "COMMIT");
 }
 
-int schema_raise(struct db *db, int format, struct err *err)
+int schema_raise(struct db *db, enum run_format format, struct err *err)
 {
     int64_t has;
 
     if (db_number(db, "PRAGMA user_version", &has))
         return db_fail(db, "reading its header", err);
-    return has >= format ? 0 : db_exec(db, creating, err, "PRAGMA user_version=%d", format);
+    return has >= (int)format ? 0 : db_exec(db, creating, err, "PRAGMA user_version=%d", format);
 }
 
 int schema_pairs(struct db *db, struct err *err)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/db/db.h"
+#include "data/db/format.h"
 
 /* Makes the table of snapshots, which runs of older versions lack. */
 #define SCHEMA_SNAPSHOTS                                                                           \
@@ -13,14 +14,8 @@
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 
-/* Formats of runs that older programs would misread, and therefore must refuse: those whose rows
- * are conversations, those of newer arithmetic or of several sources, those with frozen blocks,
- * those whose frozen blocks are packed, those whose frozen blocks lie in files of their own, and
- * those whose states are being written over by a snapshot's (branches.h). schema_raise gives the
- * file this format, unless it has a higher one. */
-enum { SCHEMA_ROWS = 5, SCHEMA_ARITHMETIC = 6, SCHEMA_FROZEN = 7, SCHEMA_PACKED = 8,
-       SCHEMA_IN_PLACE = 9, SCHEMA_GOING_BACK = 10 };
-int schema_raise(struct db *db, int format, struct err *err);
+/* Gives the file this format, unless it has a higher one. */
+int schema_raise(struct db *db, enum run_format format, struct err *err);
 /* Makes the table of a step's rewards, which only runs of pairs have. */
 int schema_pairs(struct db *db, struct err *err);
 

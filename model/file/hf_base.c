@@ -20,6 +20,7 @@ struct hf_base {
     struct base_file   *file;   // (files.n)
     struct known       *known;  // (files.n)
     struct base_files   files;
+    int                 lost;   // a read of the files may still be under way
 };
 
 static struct base_piece piece(void *ctx, size_t block, size_t first)
@@ -116,7 +117,7 @@ static int files_take(struct hf_base *b, struct err *err)
         if (fstat(f->fd, &f->was))
             return err_set(err, -errno, "stat %.600s: %s", f->path, strerror(errno));
     }
-    b->files = (struct base_files){ b->file, st->n_files, piece, contents, b };
+    b->files = (struct base_files){ b->file, st->n_files, piece, contents, b, &b->lost };
     return 0;
 }
 
@@ -150,7 +151,7 @@ int hf_base_open(struct hf_base **out, const char *dir, const struct model_confi
 
 void hf_base_close(struct hf_base *b)
 {
-    if (!b)
+    if (!b || b->lost)
         return;
     hf_close(b->hf);
     free(b->file);

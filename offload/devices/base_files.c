@@ -78,13 +78,10 @@ static int piece_read(const struct base_files *b, const struct base_part *p,
     int    fd = p->direct ? p->direct[at->file] : -1;
 
     if (fd >= 0) {
-        struct err why;
         int rc = range_read(f, fd, p->buffer, before + bytes, round_up(before + bytes, BASE_ALIGN),
-                            at->off - before, read, &why);
+                            at->off - before, read, err);
 
         *from = (char *)p->buffer + before;
-        if (rc && rc != -EINVAL && err)
-            *err = why;
         if (rc != -EINVAL)
             return rc;
     }
@@ -120,15 +117,18 @@ int base_files_part(const struct base_files *b, const struct base_part *p, size_
     int               direct = p->direct && p->direct[at.file] >= 0, rc;
     char             *from = p->to;
     struct stat       now;
+    struct err        why;
 
     *n = size_min(size_min(at.n, p->n), BASE_READ / each);
     size_t bytes = *n * each;
     if (at.dt == p->dt && !direct)
         rc = range_read(&b->file[at.file], b->file[at.file].fd, p->to, bytes, bytes, at.off, &read,
-                        err);
+                        &why);
     else
-        rc = piece_read(b, p, &at, *n, &from, &read, err);
-    rc = rc ? rc : unwritten(&b->file[at.file], &now, err);
+        rc = piece_read(b, p, &at, *n, &from, &read, &why);
+    if (rc && rc != -ESTALE)
+        return err_set(err, rc, "%s (block %zu)", why.text, p->block);
+    rc = rc ? err_set(err, rc, "%s", why.text) : unwritten(&b->file[at.file], &now, err);
     if (rc)
         return rc;
     link_meter_count(meter, LINK_FILES, CLASS_BASE, LINK_READ, bytes, read);

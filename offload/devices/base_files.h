@@ -28,6 +28,8 @@ struct base_files {
      * they are the same, 0 if not, or -errno. NULL: they count as others. */
     int (*contents)(void *ctx, size_t file, const struct stat *now, struct err *err);
     void *ctx;
+    int  *lost; // becomes 1 if a read was given up that may still be under way: the files stay
+                // open from then on, and nothing of this is freed. May be NULL
 };
 
 /* 0 if all open files are as they were opened. Otherwise -ESTALE, and the sentence names the file

@@ -196,7 +196,8 @@ static int work(void *scheduler)
     else if (moved)
         thread_changed(&s->thread);
     if (!reaped && !moved) {
-        uint64_t most = s->polls(s->ctx) ? LOOK_NS : SLEEP_NS;
+        uint64_t rest = s->rest_ns && s->rest_ns < SLEEP_NS ? s->rest_ns : SLEEP_NS;
+        uint64_t most = s->polls(s->ctx) ? LOOK_NS : rest;
 
         thread_unlock(&s->thread);
         s->rings = bell_wait(&s->dev.bell, s->rings, most);

@@ -49,10 +49,11 @@ struct scheduler {
     uint64_t          rings;  // of the devices' bell that the thread has heard
     /* The owner's. advance submits what has become possible, with the lock held: 1 if anything
      * moved, 0, or -errno. polls: whether something is awaited that rings no bell (another rank).
-     */
-    int  (*advance)(void *ctx, struct err *err);
-    int  (*polls)(void *ctx);
-    void  *ctx;
+     * rest_ns: the longest rest of the thread while no bell rings; 0: a second. */
+    int    (*advance)(void *ctx, struct err *err);
+    int    (*polls)(void *ctx);
+    void    *ctx;
+    uint64_t rest_ns;
 };
 
 /* Spans of a step that are recorded one by one. */

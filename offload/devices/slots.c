@@ -256,6 +256,33 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
     return rc;
 }
 
+int slots_fit(struct devices *d, struct err *err)
+{
+    const struct store *st = &d->store;
+    struct journal      j = { 0 };
+    struct slots_reader m = { 0 };
+    size_t              others = 0;
+    struct err          why;
+    int                 rc = journal_open(&j, d->cfg.log, st->n_subs, st->error_feedback, err);
+
+    rc = rc ? rc : slots_reader_open(&m, d, &j, err);
+    for (size_t i = 0; i < st->n_subs && !rc; i++)
+        if (st->subs[i].trains && (rc = hold_wire(&m, i, &why)) == -EBADMSG) {
+            others++;
+            rc = 0;
+        } else if (rc) {
+            *err = why;
+        }
+    if (m.dev)
+        slots_reader_close(&m);
+    journal_close(&j);
+    if (rc || 2 * others <= st->n_trained)
+        return rc;
+    return err_set(err, -ESTALE, "the devices hold other states than run.db of %s names (%zu of "
+                   "%zu parts): a copy of the run, or a later state of it, has trained on them; "
+                   "they stay as they are", d->cfg.dir, others, st->n_trained);
+}
+
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     struct slots_reader     *m = ctx;

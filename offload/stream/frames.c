@@ -44,7 +44,12 @@ int frames_open(struct frames *f, struct err *err)
     return cfg->base ? base_reader_open(&f->base, cfg, &f->sched->dev.bell, err) : 0;
 }
 
-void frames_close(struct frames *f) { base_reader_close(f->base); }
+int frames_close(struct frames *f) { return base_reader_close(f->base); }
+
+uint64_t frames_rest_ns(const struct frames *f)
+{
+    return f->base ? base_reader_rest_ns(f->base) : UINT64_MAX;
+}
 
 static struct frame *frame_of(const struct frames *f, size_t block)
 {

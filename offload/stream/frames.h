@@ -61,9 +61,11 @@ void   frames_tables(struct frames *f, const struct store *st, struct arena *a);
 void   frames_lay(struct frames *f, const struct store *st, struct arena *a);
 size_t frames_bytes(const struct run_config *cfg, struct route_span of);
 
-/* Open and close the reader of blocks in place, if there are any. */
-int    frames_open(struct frames *f, struct err *err);
-void   frames_close(struct frames *f);
+/* Open and close the reader of blocks in place, if there are any (base_reader.h). While it reads,
+ * frames_advance is called at least every frames_rest_ns. */
+int      frames_open(struct frames *f, struct err *err);
+int      frames_close(struct frames *f);
+uint64_t frames_rest_ns(const struct frames *f);
 /* Begin a pass that reads everything at `version`. */
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);
 /* The model's thread. acquire takes the lock and waits; release is called with the lock held. */

@@ -230,9 +230,9 @@ static void csd_close(struct stream *stream)
     scheduler_stop(&s->sched);
     int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
                commits_give_up(&s->commits);
-    if (!over) // other ranks may use this memory until the process ends
+    over &= !frames_close(&s->frames);
+    if (!over) // other ranks, or reads of a base, may use this memory until the process ends
         s->sched.dev.silent = 1;
-    frames_close(&s->frames);
     gradients_close(&s->gradients);
     commits_close(&s->commits);
     devices_close(&s->sched.dev); // waits for tasks under way, which are in the parts' tables
@@ -358,6 +358,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     rc = rc ? rc : frames_open(&s->frames, err);
     if (!rc) {
         updates_open(&s->updates);
+        s->sched.rest_ns = frames_rest_ns(&s->frames);
         rc = scheduler_start(&s->sched, err);
     }
     s->stream = (struct stream){ &csd_ops_, s->sched.meter, s->updates.applied };

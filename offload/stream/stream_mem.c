@@ -56,6 +56,7 @@ struct stream_mem {
     struct stream      stream;
     struct run_config  cfg;    // its pointers are the opener's
     struct arena       arena;  // holds all that follows
+    int                lost;   // a read of the base that was given up may still write to it
     struct mem_block  *blocks;
     void             **stored; // (blocks), for images: states, or the wire of frozen blocks
     uint32_t          *crc;    // of the image being written
@@ -343,7 +344,8 @@ static void mem_close(struct stream *s)
     for (unsigned a = 0; a < IMAGE_AREAS; a++)
         if (m->image[a] >= 0)
             close(m->image[a]);
-    arena_free(&m->arena);
+    if (!m->lost)
+        arena_free(&m->arena);
     if (m->cfg.log)
         sync_rows(m, RUNLOG_SYNC_ALL, NULL);
     meter_free(m->stream.meter);
@@ -468,13 +470,13 @@ static int load_base(struct stream_mem *m, struct err *err)
             continue;
         base_reader_ask(reader, &q);
         while (!base_reader_take(reader))
-            seen = bell_wait(&bell, seen, UINT64_MAX);
+            seen = bell_wait(&bell, seen, base_reader_rest_ns(reader));
         rc = q.status;
         if (rc && err)
             *err = q.why;
         rc = rc ? rc : watch_look(m->cfg.watch, b + 1, run_blocks(&m->cfg), err);
     }
-    base_reader_close(reader);
+    m->lost = base_reader_close(reader);
     bell_release(&bell);
     return rc;
 }

@@ -190,6 +190,24 @@ out:
     return -EXDEV;
 }
 
+int moved_original_rests(const struct run_config *run, struct err *err)
+{
+    char       *place, *path = NULL, who[128];
+    int         rc = settings_find(&place, run->log, err, "place");
+    const char *was = place ? place_path(place) : NULL;
+
+    if (!rc && was && strcmp(was, run->dir) && !file_is(run->dir, place) && file_is(was, place) &&
+        !(path = file_path(err, "%s/run.db", was)))
+        rc = -ENOMEM;
+    if (path && runlog_writer(path, who, sizeof who))
+        rc = err_set(err, -EBUSY, "%s is a copy of %s, which is being trained (%s). A drive may "
+                     "have several names, so the named devices may be those of %s: wait until that "
+                     "has ended", run->dir, was, who, was);
+    free(path);
+    free(place);
+    return rc;
+}
+
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err)
 {
     char        *place, *noted = NULL;

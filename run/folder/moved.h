@@ -28,6 +28,11 @@ enum moved moved_folder(const char *dir, const char *place);
  * names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
 
+/* Before a run takes the devices that were named: 0, or -EBUSY if it is a copy and a process writes
+ * to its original. The original's devices could be named in another way (a file and a loop device
+ * on it), which no lock shows. */
+int moved_original_rests(const struct run_config *run, struct err *err);
+
 /* True if an absolute path was in the folder that `place` in run.db names. */
 int moved_was_in(struct runlog *log, const char *path);
 

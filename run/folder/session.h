@@ -99,10 +99,12 @@ int session_generation(json_t **out, const struct session *s, struct err *err);
  * a classifier, -1 for a language model. */
 long session_pad(const struct session *s, long endoftext);
 
-/* Store the checksum of the run's tokenizer, and check it later: -EBADMSG if the tokenizer was
- * replaced. Runs of an older version have no checksum, and any tokenizer passes. */
+/* Store the checksum of the run's tokenizer, and of each of its files, and check them later:
+ * -EBADMSG if the tokenizer was replaced or a file was changed. Runs of an older version have no
+ * such checksums, and any tokenizer passes. */
 struct tokenizer;
 int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err);
+int session_keep_files(struct session *s, struct err *err);
 int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err);
 /* The same for the chat template in RUN/tokenizer. There may be none, or one that siTrain does not
  * know. */

@@ -122,14 +122,72 @@ int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct 
     return settings_set(s->log, err, "tokenizer.sum=%08" PRIx32, tokenizer_sum(t));
 }
 
+/* A line of the setting tokenizer.files: a file's name and checksum. "": there is no such file, or
+ * it is the chat template's, which has a checksum of its own. */
+enum { FILE_LINE = 64 };
+
+static int file_line(char line[FILE_LINE], const struct session *s, const char *name,
+                     struct err *err)
+{
+    char  *path = file_path(err, "%s/tokenizer/%s", s->dir, name), *text = NULL;
+    size_t n = 0;
+    int    rc = path ? 0 : -ENOMEM;
+
+    *line = '\0';
+    if (!rc && strcmp(name, "chat_template.jinja") && file_may_be(path))
+        rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    if (!rc && text)
+        snprintf(line, FILE_LINE, "%s %08" PRIx32 "\n", name, crc32c(0, text, n));
+    free(text);
+    free(path);
+    return rc;
+}
+
+int session_keep_files(struct session *s, struct err *err)
+{
+    char        all[1024] = "", line[FILE_LINE];
+    const char *name;
+    int         rc = 0;
+
+    for (size_t i = 0; (name = tokenizer_file(i)) && !rc; i++) {
+        rc = file_line(line, s, name, err);
+        strcat(all, line);
+    }
+    return rc ? rc : settings_set(s->log, err, "tokenizer.files=%s", all);
+}
+
+/* A run of an older version has no checksums of files. */
+static int same_files(const struct session *s, struct err *err)
+{
+    char       *kept, line[FILE_LINE];
+    const char *name, *at;
+    int         rc = settings_find(&kept, s->log, err, "tokenizer.files");
+
+    for (size_t i = 0; kept && (name = tokenizer_file(i)) && !rc; i++) {
+        size_t n = strlen(name);
+
+        for (at = kept; *at && (strncmp(at, name, n) || at[n] != ' '); at += *at == '\n')
+            at += strcspn(at, "\n");
+        rc = file_line(line, s, name, err);
+        if (!rc && (*line || *at) && (!*line || strncmp(at, line, strlen(line))))
+            rc = err_set(err, -EBADMSG, "%s/tokenizer/%s %s since the run was made: put the file "
+                         "back", s->dir, name,
+                         !*at ? "came there" : *line ? "was changed" : "was removed");
+    }
+    free(kept);
+    return rc;
+}
+
 int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err)
 {
     uint32_t sum;
 
-    if (!settings_scan(s->log, "%" SCNx32, &sum, "tokenizer.sum") || sum == tokenizer_sum(t))
-        return runlog_unread(s->log, err);
-    return err_set(err, -EBADMSG, "%s/tokenizer is not the tokenizer that this run was made with: "
-                   "it has other words or merges; put that one back", s->dir);
+    if (settings_scan(s->log, "%" SCNx32, &sum, "tokenizer.sum") && sum != tokenizer_sum(t))
+        return err_set(err, -EBADMSG, "%s/tokenizer is not the tokenizer that this run was made "
+                       "with: it has other words or merges; put that one back", s->dir);
+    int rc = runlog_unread(s->log, err);
+
+    return rc ? rc : same_files(s, err);
 }
 
 int session_keep_template(struct session *s, struct err *err)

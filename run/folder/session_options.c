@@ -4,7 +4,7 @@
 
 #include "csd/csd.h"
 #include "data/base/file.h"
-#include "offload/devices/devices.h"
+#include "offload/devices/slots.h"
 #include "run/folder/owner.h"
 #include "run/folder/settings.h"
 
@@ -65,7 +65,7 @@ int session_store_options(struct session *s, int places, struct err *err)
     if (rc == -ENOMEM)
         return err_set(err, rc, "%s: out of memory for the options", s->dir);
     if (!rc && train_opts_newer(&s->o))
-        rc = runlog_new_arithmetic(s->log, err);
+        rc = runlog_raise(s->log, FORMAT_ARITHMETIC, err);
     return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 
@@ -254,8 +254,9 @@ static int devices_found(struct session *s, size_t had, struct err *err)
         return err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
                           "the run's order (siTrain reshard changes the number)",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
-    if (!(rc = session_config(s, err)) &&
-        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)))
+    if (!(rc = session_config(s, err)) && !(rc = moved_original_rests(&s->run, err)) &&
+        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
+        !(rc = slots_fit(&d, err)))
         rc = owner_take(&d, s->owner, s->owner_next, devices_settle, &(struct finding){ s, &d },
                         err);
     devices_close(&d);

@@ -136,17 +136,33 @@ static char *files_text(struct making *m, struct err *err)
 
 /* ---- its run.db ---- */
 
-/* Says which snapshot it is, of what. */
+/* Stores which folder it is: its file_identity, a space, and a path. */
+static int store_folder(struct runlog *log, const char *key, const char *folder, const char *path,
+                        struct err *err)
+{
+    char is[FILE_IDENTITY];
+
+    file_identity(folder, is);
+    char *value = file_path(err, "%s %s", is, path);
+    int   rc = value ? runlog_set(log, key, value, err) : -ENOMEM;
+
+    free(value);
+    return rc;
+}
+
+/* Says which snapshot it is, of what. Older programs would train it. */
 static int mark(const struct making *m, struct runlog *log, struct err *err)
 {
-    char      of[FILE_IDENTITY], taken[32];
+    char      taken[32];
     time_t    now = time(NULL);
     struct tm tm;
+    int       rc = runlog_raise(log, FORMAT_SNAPSHOT, err);
 
-    file_identity(m->s->dir, of);
     strftime(taken, sizeof taken, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    return settings_set(log, err, "snapshot=%" PRIu64 "\nsnapshot.n=%" PRIu64 "\nsnapshot.of=%s %s"
-                        "\nsnapshot.taken=%s", m->step, m->n, of, m->s->dir, taken);
+    rc = rc ? rc : store_folder(log, "place", m->to.dir, m->name, err);
+    rc = rc ? rc : store_folder(log, "snapshot.of", m->s->dir, m->s->dir, err);
+    return rc ? rc : settings_set(log, err, "snapshot=%" PRIu64 "\nsnapshot.n=%" PRIu64
+                                  "\nsnapshot.taken=%s", m->step, m->n, taken);
 }
 
 /* Its devices are emulated ones in its own folder, with a word of their own: the run's devices are
@@ -154,12 +170,10 @@ static int mark(const struct making *m, struct runlog *log, struct err *err)
 static int settle(const struct making *m, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "layout", "owner.next", "reshard.remove" };
-    char                     here[FILE_IDENTITY];
 
-    file_identity(m->to.dir, here);
-    int rc = settings_set(log, err, "place=%s %s\noption.device=\noption.fpga=\noption.act-device="
-                          "\noption.csd=%s\noption.devices=%zu\nowner=%s", here, m->name,
-                          csd_name(0), m->to.n_devices, m->owner);
+    int rc = settings_set(log, err, "option.device=\noption.fpga=\noption.act-device=\n"
+                          "option.csd=%s\noption.devices=%zu\nowner=%s", csd_name(0),
+                          m->to.n_devices, m->owner);
     for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
         rc = runlog_unset(log, none[i], err);
     if (!rc && settings_has(log, "best.folder")) {
@@ -275,13 +289,13 @@ static int take_name(struct making *m, struct err *err)
         int rc = file_sync_parent(m->name, err);
 
         if (!rc)
-            rc = snapshot_remove(f->temp, err);
+            rc = snapshot_replaced(f->temp, m->name, err);
         file_new_keep(f);
         return rc;
     }
     if (!file_lacks_flags(errno))
         return err_set(err, -errno, "rename %s to %s: %s", f->temp, m->name, strerror(errno));
-    int rc = snapshot_remove(m->name, err); // the new one is whole already
+    int rc = snapshot_replaced(m->name, m->name, err); // the new one is whole already
     return rc ? rc : file_new_commit(f, err);
 }
 
@@ -294,20 +308,29 @@ static int record(const struct making *m, struct err *err)
                                .seconds = (double)(clock_ns() - m->begun_ns) * 1e-9 }, err);
 }
 
+/* Makes a folder, for good, unless it is there. */
+static int make_folder(const char *path, struct err *err)
+{
+    if (!file_make_folder(path))
+        return file_sync_parent(path, err);
+    return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
+}
+
 /* The folder DIR/NAME-ID, made if it is not there, and the snapshot's name in it. */
 static int place(struct making *m, const char *dir, struct err *err)
 {
     char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
     snapshots_own_dir(own, m->s);
-    if (!dir && file_make_folder(own) && errno != EEXIST)
-        return err_set(err, -errno, "mkdir %s: %s", own, strerror(errno));
+    int rc = dir ? 0 : make_folder(own, err);
+    if (rc)
+        return rc;
     dir = dir ? dir : own;
     snapshot_names(folder, name, m->s, m->step);
     if (snprintf(m->name, SESSION_PATH, "%s/%s", dir, folder) > SESSION_PATH - 96)
         return err_set(err, -ENAMETOOLONG, "%s: the path of a snapshot would be too long", dir);
-    if (file_make_folder(m->name) && errno != EEXIST)
-        return err_set(err, -errno, "mkdir %s: %s", m->name, strerror(errno));
+    if ((rc = make_folder(m->name, err)))
+        return rc;
     snprintf(m->name + strlen(m->name), 96, "/%s", name);
     return 0;
 }

@@ -76,12 +76,14 @@ static int is_step(const struct session *s, const char *name)
 
 /* ---- whose it is ---- */
 
-/* Whether the path is in RUN. */
+/* Whether the path is in RUN/snapshots. */
 static int is_in_run(const struct session *s, const char *path)
 {
-    size_t n = strlen(s->dir);
+    char own[SESSION_PATH];
 
-    return !strncmp(path, s->dir, n) && path[n] == '/';
+    snapshots_own_dir(own, s);
+    size_t n = strlen(own);
+    return !strncmp(path, own, n) && path[n] == '/';
 }
 
 enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
@@ -298,7 +300,7 @@ void snapshots_free(struct snapshots *list)
     *list = (struct snapshots){ 0 };
 }
 
-const struct snapshot *snapshots_find(const struct snapshots *list, uint64_t step)
+static const struct snapshot *find(const struct snapshots *list, uint64_t step)
 {
     for (size_t i = list->n; i-- > 0;)
         if (list->at[i].whole && list->at[i].step == step)
@@ -334,7 +336,7 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
     char                   steps[512];
     int                    rc = snapshots_list(&list, s, err);
 
-    if (!rc && !(at = snapshots_find(&list, step))) {
+    if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
         rc = err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
                         *steps ? ": there are snapshots after the steps " : "; it has none at all",
@@ -403,12 +405,15 @@ int snapshot_verify(struct session *snapshot, struct err *err)
 
 /* ---- removal ---- */
 
+/* Removes a file if it is what the list says, in a folder that is no link. */
 static int unlink_file(void *ctx, const char *file, uint64_t bytes)
 {
-    char *folder = file_folder(file);
+    char       *folder = file_folder(file);
+    struct stat at, st;
 
-    (void)bytes;
-    unlink(file);
+    if (folder && !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, &st) &&
+        S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes)
+        unlink(file);
     if (folder && strcmp(folder, ctx))
         rmdir(folder); // if it was the last file in it
     free(folder);
@@ -446,25 +451,47 @@ static int lock_alone(const char *path)
     return -1;
 }
 
+/* Gives it a name under which nobody takes it for a snapshot: that of an empty folder, which this
+ * replaces. *at gets that name; the caller frees it. */
+static int set_aside(char **at, const char *path, const char *name, struct err *err)
+{
+    char            aside[SESSION_PATH + sizeof gone];
+    struct file_new to;
+
+    snprintf(aside, sizeof aside, "%s%s", name, gone);
+    int rc = file_new_folder(&to, aside, err);
+    if (!rc && rename(path, to.temp))
+        rc = err_set(err, -errno, "rename %s to %s: %s", path, to.temp, strerror(errno));
+    *at = rc ? NULL : file_path(err, "%s", to.temp);
+    if (rc)
+        file_new_abort(&to);
+    else
+        file_new_keep(&to);
+    return rc ? rc : *at ? 0 : -ENOMEM;
+}
+
 int snapshot_remove(const char *path, struct err *err)
 {
-    char            name[SESSION_PATH + sizeof gone];
-    struct file_new to;
-    int             fd = lock_alone(path), rc;
+    char *at = NULL;
+    int   fd = lock_alone(path), rc;
 
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
-    snprintf(name, sizeof name, "%s%s", path, gone);
-    if (!(rc = file_new_folder(&to, name, err))) {
-        if (rename(path, to.temp)) // an empty folder, which it replaces
-            rc = err_set(err, -errno, "rename %s to %s: %s", path, to.temp, strerror(errno));
-        else
-            clear(to.temp);
-        if (rc)
-            file_new_abort(&to);
-        else
-            file_new_keep(&to);
-    }
+    if (!(rc = set_aside(&at, path, path, err)))
+        clear(at);
+    free(at);
+    file_close(fd);
+    return rc;
+}
+
+int snapshot_replaced(const char *path, const char *name, struct err *err)
+{
+    char *at = NULL;
+    int   rc = set_aside(&at, path, name, err), fd = rc ? -1 : lock_alone(at);
+
+    if (fd >= 0)
+        clear(at);
+    free(at);
     file_close(fd);
     return rc;
 }

@@ -50,13 +50,11 @@ void snapshot_names(char folder[SESSION_PATH], char name[64], const struct sessi
 int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
 void snapshots_free(struct snapshots *list);
 
-/* The newest whole snapshot with so many steps done; NULL: there is none. */
-const struct snapshot *snapshots_find(const struct snapshots *list, uint64_t step);
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
 
-/* Both together, for a command with --from: find the run's snapshot of this step. Without one,
- * misuse, and the sentence names the steps that there are. */
+/* Find the run's newest whole snapshot with so many steps done. Without one, misuse, and the
+ * sentence names the steps that there are. */
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
 
 /* True if the run is where this snapshot is: at this step, and in the same branch. */
@@ -70,6 +68,9 @@ int snapshot_verify(struct session *snapshot, struct err *err);
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
  * What is not on its list of files stays. */
 int snapshot_remove(const char *path, struct err *err);
+/* The same of one whose name another one has taken. If somebody reads it, a later rotation removes
+ * it. name: that name; path: where it is now. */
+int snapshot_replaced(const char *path, const char *name, struct err *err);
 /* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left, and what
  * killed processes have left of others. A failure is a notice. */
 int snapshots_rotate(struct session *s, struct err *err);

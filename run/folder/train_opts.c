@@ -200,7 +200,8 @@ const struct opt_row train_rows[] = {
     OPT_THREADS_ROW(AT(threads), OPT_BRANCH),
     OPT_DISK_ROW(AT(disk), OPT_CHANGES),
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
-      .help = "Seconds without a sign of life from a device until the run ends (0: never)",
+      .help = "Seconds without a sign of life from a device, or from the files of --base-in-place, "
+              "until the run ends (0: never)",
       .kept = OPT_CHANGES },
     { "rank-timeout", OPT_DOUBLE, AT(rank_timeout), "300", .max = 1e6,
       .help = "Seconds without an answer from another process (mpirun) until training ends (0: "

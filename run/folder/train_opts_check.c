@@ -87,6 +87,10 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           (unsigned long long)o->devices, o->device.n);
     if (o->device.n)
         o->devices = o->device.n;
+    if ((o->fpga.n || o->xclbin) && strcmp(csd_name((size_t)o->csd), "xrt"))
+        return err_misuse(err, "--%s is for --csd xrt, and the devices are of --csd %s: leave it "
+                          "out, or give --csd xrt", o->fpga.n ? "fpga" : "xclbin",
+                          csd_name((size_t)o->csd));
     if (o->fpga.n && o->fpga.n != o->devices)
         return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: give one card "
                           "for each device, or none", o->fpga.n, o->fpga.n == 1 ? "" : "s",

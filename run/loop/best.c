@@ -162,7 +162,8 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
     if (!(adapted ? peft_is_folder(path) : hf_is_folder(path)))
-        rc = err_set(err, -ENOENT, "%s is not there any more", path);
+        rc = err_set(err, -ENOENT, file_may_be(path) ? "%s has no %s" : "%s is not there any more",
+                     path, adapted ? "adapter_config.json" : "config.json");
     else
         rc = adapted ? peft_open(&part, &s->config, &on, path, &w, err)
                      : hf_open(&whole, path, &w, err);

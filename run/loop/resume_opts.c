@@ -4,6 +4,19 @@
 #include "run/folder/output.h"
 #include "run/loop/schedule_end.h"
 
+/* The cards that a run knows are those of earlier devices if its devices have none now. */
+static int forget_cards(struct session *s, const struct opt_line *given, struct err *err)
+{
+    static const char *const cards[] = { "fpga", "xclbin" };
+    struct opt_line          line = train_opts_line(&s->o);
+    int                      rc = 0;
+
+    for (size_t i = 0; strcmp(csd_name((size_t)s->o.csd), "xrt") && i < 2 && !rc; i++)
+        if (!opt_given(given, cards[i]))
+            rc = opt_set(&line, cards[i], "", err);
+    return rc;
+}
+
 int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                    struct err *err)
 {
@@ -28,5 +41,6 @@ int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *
         s->o.schedule_steps = s->o.steps;
     for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
         rc = output_check_name("--act-device", s->o.act_device.item[i], err);
+    rc = rc ? rc : forget_cards(s, line, err);
     return rc ? rc : schedule_end_check(s, line, was, err);
 }

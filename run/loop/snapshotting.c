@@ -43,8 +43,8 @@ static int is_due(struct session *s, uint64_t step, enum snapshotting_when when,
     return when == SNAPSHOTTING_ENDS || !any || step % s->o.snapshot_every == 0;
 }
 
-/* Records what was moved: read from the run's devices, written, and read back. It counts as the next
- * step's. */
+/* Records what was moved: read from the run's devices, written, and read back. It counts as the
+ * next step's. */
 static void measure(struct meter *meter, uint64_t step, uint64_t begun_ns,
                     const struct snapshot *made)
 {

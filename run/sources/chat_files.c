@@ -316,10 +316,10 @@ static int keep_ends(struct encoder *e, struct err *err)
 
 /* Stores a set, its rows and where they came from. */
 static int store_set(struct encoder *e, const struct chat_set *set,
-                     const struct row_list *files, struct err *err)
+                     const struct text_list *files, struct err *err)
 {
     struct examples *made = NULL;
-    char             path[SESSION_PATH + 32], *paths = row_list_text(files);
+    char             path[SESSION_PATH + 32], *paths = text_list_text(files);
     const char      *name = set->name;
 
     snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
@@ -365,14 +365,14 @@ static int refuse_side(const struct encoder *e, struct err *err)
 }
 
 /* Writes the rows of files into the sets that are open. */
-static int write_sets(struct encoder *e, const struct row_list *files, uint64_t most,
+static int write_sets(struct encoder *e, const struct text_list *files, uint64_t most,
                       struct err *err)
 {
     int rc = 0;
 
     e->left = most ? most : UINT64_MAX;
     for (size_t i = 0; i < files->n && !rc && e->left; i++) {
-        e->source = row_list_source(files, i);
+        e->source = files->file[i].of;
         rc = add_file(e, files->item[i], err);
     }
     rc = rc ? rc : refuse_side(e, err);
@@ -386,7 +386,7 @@ static int write_sets(struct encoder *e, const struct row_list *files, uint64_t 
 
 /* Encodes the files of a set; with `held`, a part of their rows goes into that set. */
 static int add_set(struct encoder *e, const char *name, const char *held,
-                   const struct row_list *files, uint64_t most, struct err *err)
+                   const struct text_list *files, uint64_t most, struct err *err)
 {
     const char *const names[] = { name, held };
     char              path[SESSION_PATH + 32];
@@ -416,7 +416,7 @@ static int add_set(struct encoder *e, const char *name, const char *held,
 
 int chat_files_check(const struct chat_files *f, struct err *err)
 {
-    const struct row_list *sets[] = { &f->train, &f->eval };
+    const struct text_list *sets[] = { &f->train, &f->eval };
     const struct chat_row    *row;
     int                       rc = 0;
 
@@ -513,7 +513,7 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
 {
     struct encoder *e = NULL;
     char            dir[SESSION_PATH + 16];
-    int             rc = runlog_new_rows(s->log, err);
+    int             rc = runlog_raise(s->log, FORMAT_ROWS, err);
 
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     if (!rc && f->pairs)

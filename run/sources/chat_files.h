@@ -9,10 +9,10 @@
 #include "data/text/tokenizer.h"
 #include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
-#include "run/sources/row_list.h"
+#include "run/sources/text_list.h"
 
 struct chat_files {
-    struct row_list             train, eval; // the files; the caller closes them
+    struct text_list             train, eval; // the files; the caller closes them
     const char                 *mix;         // weights of the sources of `train`; NULL: one pool
     const struct chat_opts     *o;
     const struct pairs_opts    *pairs;       // NULL: conversations, and no preferences

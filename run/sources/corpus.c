@@ -6,6 +6,7 @@
 #include "data/base/file_kind.h"
 #include "data/base/file_walk.h"
 #include "data/base/round.h"
+#include "data/base/unpack.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"
@@ -18,8 +19,6 @@
 #include <unistd.h>
 
 enum { CHECK_IDS = 1 << 15 };
-
-static int is_input(const char *path) { return !strcmp(path, "-"); }
 
 /* ---- checks ---- */
 
@@ -66,7 +65,7 @@ int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
     int              rc;
 
     *width = 0;
-    if (is_input(path) || (!stat(path, &st) && S_ISDIR(st.st_mode)))
+    if (!strcmp(path, "-") || (!stat(path, &st) && S_ISDIR(st.st_mode)))
         return 0;
     if ((rc = file_kind_begins(&look, head, &n, path, err)))
         return rc;
@@ -109,15 +108,10 @@ static int check_text(const char *path, const struct corpus_opts *o, const char 
     return rc;
 }
 
-int corpus_reads_input(const struct corpus_opts *o)
+size_t corpus_reads_input(const struct corpus_opts *o)
 {
-    int inputs = 0;
-
-    for (size_t i = 0; i < o->data.n; i++)
-        inputs += is_input(o->data.item[i]);
-    for (size_t i = 0; i < o->eval_data.n; i++)
-        inputs += is_input(o->eval_data.item[i]);
-    return inputs;
+    return text_list_inputs(o->data.item, o->data.n) +
+           text_list_inputs(o->eval_data.item, o->eval_data.n);
 }
 
 static int check_opts(const struct corpus_opts *o, struct err *err)
@@ -231,13 +225,13 @@ static int add_source(struct session *s, const struct corpus_opts *o, const char
 {
     char     name[CORPUS_NAME];
     unsigned width;
-    char    *full = is_input(path) ? strdup(path) : realpath(path, NULL);
+    char    *full = !strcmp(path, "-") ? strdup(path) : realpath(path, NULL);
     int      rc = full ? detect(path, o, s->config.vocab, &width, s->events, err)
                        : err_set(err, -errno, "%s: %s", path, strerror(errno));
 
     if (!rc)
         rc = width ? corpus_keep(s, corpus_name(name, set, i), full, width, err)
-                   : add_text(s, o, set, i, full, text_list_shown(path), err);
+                   : add_text(s, o, set, i, full, unpack_shown(path), err);
     free(full);
     return rc;
 }
@@ -290,7 +284,7 @@ static int store_choices(struct session *s, const struct corpus_opts *o, struct 
     char    *mix = NULL;
     uint64_t rows = 0;
     int      newer = o->data.n > 1 || o->eval_data.n > 1 || o->mix; // older programs misread it
-    int      rc = newer ? runlog_new_arithmetic(s->log, err) : 0;
+    int      rc = newer ? runlog_raise(s->log, FORMAT_ARITHMETIC, err) : 0;
 
     rc = rc || !o->mix ? rc : mix_weights_text(&mix, o->mix, o->data.n, "data", err);
     if (!rc && mix)
@@ -400,7 +394,7 @@ static int resume_other(struct session *s, const char *set, const char *name, co
     int   text = full && k->text && !strcmp(full, k->text);
     int   same = text || (full && !strcmp(full, k->path));
 
-    if (is_input(path))
+    if (!strcmp(path, "-"))
         rc = err_misuse(err, "--%s -: a resume keeps the run's data, and does not read them again: "
                         "leave the option out", option_of(set));
     else if (why && why != ENOENT)

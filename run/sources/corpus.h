@@ -31,7 +31,7 @@ int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
 int corpus_check_text(const char *path, const struct corpus_opts *o, struct err *err);
 
 /* How often standard input is among the data. */
-int corpus_reads_input(const struct corpus_opts *o);
+size_t corpus_reads_input(const struct corpus_opts *o);
 
 /* Add all of it to a run. Texts are tokenised into RUN/data.bin, RUN/data.1.bin, ... What a killed
  * process left of the same texts is gone on with (tokenise.h). err_time: the time limit (s->o) is

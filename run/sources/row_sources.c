@@ -2,19 +2,16 @@
 #include "run/sources/row_sources.h"
 
 #include "data/base/round.h"
+#include "data/base/unpack.h"
 #include "data/base/stdin_spool.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"
 
 static size_t inputs_of(const struct tune_opts *o)
 {
-    size_t n = o->test_file && !strcmp(o->test_file, "-");
-
-    for (size_t i = 0; i < o->train_file.n; i++)
-        n += !strcmp(o->train_file.item[i], "-");
-    for (size_t i = 0; i < o->eval_file.n; i++)
-        n += !strcmp(o->eval_file.item[i], "-");
-    return n;
+    return text_list_inputs(o->train_file.item, o->train_file.n) +
+           text_list_inputs(o->eval_file.item, o->eval_file.n) +
+           text_list_inputs(&o->test_file, !!o->test_file);
 }
 
 int row_sources_check(const struct tune_opts *o, struct err *err)
@@ -43,9 +40,9 @@ int row_sources_spool(const struct tune_opts *o, const char *run, size_t ranks,
 
 /* ---- storing ---- */
 
-int row_counts_open(struct row_counts *c, const struct row_list *list, struct err *err)
+int row_counts_open(struct row_counts *c, const struct text_list *list, struct err *err)
 {
-    *c = (struct row_counts){ calloc(list->names.n + 1, sizeof *c->of), list->names.n };
+    *c = (struct row_counts){ calloc(list->n_names + 1, sizeof *c->of), list->n_names };
     return c->of ? 0 : err_set(err, -ENOMEM, "out of memory for the sources of rows");
 }
 
@@ -60,7 +57,7 @@ static int store_one(struct session *s, const struct row_count *c, size_t i, con
 {
     char *full = strcmp(name, "-") ? realpath(name, NULL) : NULL;
     int   rc = settings_set(s->log, err, "source.%zu.file=%s", i,
-                            full ? full : text_list_shown(name));
+                            full ? full : unpack_shown(name));
 
     free(full);
     return rc ? rc
@@ -68,7 +65,7 @@ static int store_one(struct session *s, const struct row_count *c, size_t i, con
                              i, c->rows, i, c->tokens);
 }
 
-int row_sources_store(struct session *s, const struct row_counts *c, const struct row_list *list,
+int row_sources_store(struct session *s, const struct row_counts *c, const struct text_list *list,
                       const char *mix, struct err *err)
 {
     char *parts = NULL;
@@ -78,11 +75,11 @@ int row_sources_store(struct session *s, const struct row_counts *c, const struc
         if (mix && !c->of[i].rows)
             rc = err_misuse(err, "--mix: not one row of %s is trained on: leave the file out, or "
                             "give a larger --max-train-samples or another --eval-split",
-                            text_list_shown(list->names.item[i]));
-        rc = rc ? rc : store_one(s, &c->of[i], i, list->names.item[i], err);
+                            unpack_shown(list->name[i]));
+        rc = rc ? rc : store_one(s, &c->of[i], i, list->name[i], err);
     }
     if (!rc && (mix || (c->n > 1 && s->rows == SESSION_PACKED))) // older programs misread these
-        rc = runlog_new_arithmetic(s->log, err);
+        rc = runlog_raise(s->log, FORMAT_ARITHMETIC, err);
     rc = rc || !mix ? rc : mix_weights_text(&parts, mix, c->n, "train-file", err);
     if (!rc && parts)
         rc = settings_set(s->log, err, "source.mix=%s", parts);

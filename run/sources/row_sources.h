@@ -9,7 +9,7 @@
 #include "data/text/mixture.h"
 #include "run/folder/session.h"
 #include "run/folder/tune_opts.h"
-#include "run/sources/row_list.h"
+#include "run/sources/text_list.h"
 
 /* Stream of permute.h: "epoch", plus the number of an epoch of the pool. */
 #define ROWS_EPOCH 0x65706f6368000000u
@@ -25,11 +25,11 @@ int  row_sources_spool(const struct tune_opts *o, const char *run, size_t ranks,
  * tokens. */
 struct row_counts { struct row_count { uint64_t rows, tokens; } *of; size_t n; };
 
-int  row_counts_open(struct row_counts *c, const struct row_list *list, struct err *err);
+int  row_counts_open(struct row_counts *c, const struct text_list *list, struct err *err);
 void row_counts_close(struct row_counts *c); // accepts the zero state
 /* Store the sources with a run that is being created. mix: --mix; NULL: one pool. Misuse: a source
  * of a mixture that has no row. */
-int  row_sources_store(struct session *s, const struct row_counts *c, const struct row_list *list,
+int  row_sources_store(struct session *s, const struct row_counts *c, const struct text_list *list,
                        const char *mix, struct err *err);
 /* Store how many packed rows source i has. */
 int  row_sources_store_packed(struct session *s, size_t i, uint64_t rows, struct err *err);

@@ -62,7 +62,7 @@ static int look_row(struct looking *l, const struct chat_row *row, struct err *e
     return 0;
 }
 
-static int look_files(struct looking *l, const struct row_list *files, uint64_t most, int trains,
+static int look_files(struct looking *l, const struct text_list *files, uint64_t most, int trains,
                       const struct events *events, uint64_t *rows, struct err *err)
 {
     const struct chat_row *row;

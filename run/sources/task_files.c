@@ -93,7 +93,7 @@ static int walk_all(struct walk *w, struct err *err)
 
         if (!e->labels)
             names.label = NULL;
-        w->source = row_list_source(e->own, i);
+        w->source = e->own->file[i].of;
         rc = task_read_own(e->own->item[i], &names, e->most ? e->most - w->read : 0, walk_row, w,
                            err);
     }
@@ -134,7 +134,7 @@ int task_file_check(struct task_file *e, const char *dir, const char *file, stru
     struct walk walk = { .e = e, .row = check_row, .ctx = e };
 
     if (e->own)
-        row_list_title(e->path, sizeof e->path, e->own);
+        text_list_title(e->path, sizeof e->path, e->own);
     else if (snprintf(e->path, sizeof e->path, "%s/%s", dir, file) >= (int)sizeof e->path)
         return err_misuse(err, "%s: the path is too long", file);
     e->watch = work_begin(e->events, "reading %s", e->path);

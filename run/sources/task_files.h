@@ -11,13 +11,13 @@
 #include "data/text/tokenizer.h"
 #include "model/file/hf.h"
 #include "run/folder/session.h"
-#include "run/sources/row_list.h"
+#include "run/sources/text_list.h"
 
 struct task_file {
     const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex; NAME.sum, NAME.rows in
                       // run.db
     const struct task *task;
-    const struct row_list *own; // the user's own files; NULL: the task's TSV
+    const struct text_list *own; // the user's own files; NULL: the task's TSV
     struct task_names  asked;   // columns of the first one, borrowed; all NULL: found by their
                                 // names. The other files have the columns that the first one has.
     const char        *mix;     // weights of the sources of own training rows; NULL: one pool

@@ -36,7 +36,7 @@ struct text_files {
 
 const char *text_files_name(const struct text_files *t, size_t file)
 {
-    return text_list_shown(t->list.file[file].path);
+    return unpack_shown(t->list.file[file].path);
 }
 
 struct text_reading text_files_reading(const struct text_files *t, size_t file)
@@ -46,10 +46,7 @@ struct text_reading text_files_reading(const struct text_files *t, size_t file)
 
 int text_files_piped(const struct text_files *t)
 {
-    for (size_t i = 0; i < t->list.n; i++)
-        if (!strcmp(t->list.file[i].path, "-"))
-            return 1;
-    return 0;
+    return text_list_inputs((const char *const *)t->list.item, t->list.n) > 0;
 }
 
 uint64_t text_files_bytes(const struct text_files *t)

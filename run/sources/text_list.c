@@ -2,11 +2,12 @@
 #include "run/sources/text_list.h"
 
 #include "data/base/file.h"
+#include "data/base/file_walk.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
 #include "data/base/unpack.h"
+#include "data/opt/opt_row.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <sys/stat.h>
 
@@ -15,10 +16,18 @@ void text_list_free(struct text_list *l)
     for (size_t i = 0; i < l->n; i++)
         free(l->file[i].path);
     free(l->file);
+    free(l->item);
     *l = (struct text_list){ 0 };
 }
 
-const char *text_list_shown(const char *name) { return unpack_shown(name); }
+size_t text_list_inputs(const char *const *names, size_t n)
+{
+    size_t inputs = 0;
+
+    for (size_t i = 0; i < n; i++)
+        inputs += !strcmp(names[i], "-");
+    return inputs;
+}
 
 static int add(struct text_list *l, const char *path, const struct stat *st, int found,
                struct err *err)
@@ -68,22 +77,14 @@ static int walk_name(struct text_list *l, const char *path, const struct above *
 
 static int walk(struct text_list *l, const char *dir, const struct above *above, struct err *err)
 {
-    DIR           *d = opendir(dir);
-    struct dirent *e;
-    int            rc = d ? 0 : err_set(err, -errno, "open the folder %s: %s", dir,
-                                        strerror(errno));
+    char            *trimmed = file_path(err, "%.*s", (int)file_trimmed(dir), dir);
+    struct file_walk w;
+    int              rc = trimmed ? file_walk_begin(&w, trimmed, err) : -ENOMEM;
 
-    while (!rc && (errno = 0, e = readdir(d))) {
-        if (*e->d_name == '.')
-            continue;
-        char *path = file_path(err, "%.*s/%s", (int)file_trimmed(dir), dir, e->d_name);
-
-        rc = path ? walk_name(l, path, above, err) : -ENOMEM;
-        free(path);
-    }
-    if (!rc && errno)
-        rc = err_set(err, -errno, "read the folder %s: %s", dir, strerror(errno));
-    file_close_dir(d);
+    while (!rc && file_walk_next(&w))
+        rc = *w.name == '.' ? 0 : walk_name(l, w.path, above, err);
+    rc = trimmed ? file_walk_end(&w, rc, err) : rc;
+    free(trimmed);
     return rc;
 }
 
@@ -117,7 +118,7 @@ static int add_folder(struct text_list *l, const char *dir, const struct stat *s
     size_t first = l->n;
     int    rc = 0;
 
-    for (size_t i = 0; i < TEXT_WRITTEN && !rc; i++)
+    for (size_t i = 0; written && i < TEXT_WRITTEN && !rc; i++)
         rc = written[i] ? check_within(dir, written[i], err) : 0;
     rc = rc ? rc : walk(l, dir, &(struct above){ NULL, st->st_dev, st->st_ino }, err);
     if (!rc && l->n == first)
@@ -131,16 +132,15 @@ static int add_folder(struct text_list *l, const char *dir, const struct stat *s
 int text_list_make(struct text_list *out, const char *const *names, size_t n,
                    const char *const written[TEXT_WRITTEN], struct err *err)
 {
-    size_t inputs = 0;
-    int    rc = 0;
+    int rc = text_list_inputs(names, n) > 1
+                 ? err_misuse(err, "standard input (-) is named twice") : 0;
 
-    *out = (struct text_list){ 0 };
+    *out = (struct text_list){ .name = names, .n_names = n };
     for (size_t i = 0, first = 0; i < n && !rc; i++) {
         struct stat st;
 
         if (!strcmp(names[i], "-"))
-            rc = inputs++ ? err_misuse(err, "standard input (-) is named twice")
-                          : add(out, names[i], NULL, 0, err);
+            rc = add(out, names[i], NULL, 0, err);
         else if (stat(names[i], &st))
             rc = err_name(err, errno, "%s: %s", names[i], strerror(errno));
         else if (S_ISDIR(st.st_mode))
@@ -150,7 +150,30 @@ int text_list_make(struct text_list *out, const char *const *names, size_t n,
         for (; first < out->n; first++)
             out->file[first].of = i;
     }
+    if (!rc && !(out->item = calloc(out->n + 1, sizeof *out->item)))
+        rc = err_set(err, -ENOMEM, "no memory for the names of files");
+    for (size_t i = 0; i < out->n && !rc; i++)
+        out->item[i] = out->file[i].path;
     return rc;
+}
+
+const char *text_list_title(char *out, size_t size, const struct text_list *l)
+{
+    const char *first = l->n ? unpack_shown(*l->item) : "";
+
+    if (l->n < 2)
+        snprintf(out, size, "%s", first);
+    else
+        snprintf(out, size, "%s and %zu other file%s", first, l->n - 1, l->n == 2 ? "" : "s");
+    return out;
+}
+
+char *text_list_text(const struct text_list *l)
+{
+    const struct opt_row     row = { .type = OPT_ARGS };
+    const struct opt_strings paths = { (const char **)(uintptr_t)l->item, l->n };
+
+    return opt_value_text(&row, &paths);
 }
 
 uint64_t text_list_hash(const struct text_list *l)

@@ -49,7 +49,6 @@ static int add(struct named *to, const char *path, size_t of, struct err *err)
 static int add_name(struct token_folders *t, struct named *to, const char *name, size_t of,
                     int format, struct err *err)
 {
-    static const char *const none[TEXT_WRITTEN];
     struct text_list        *l = &t->list[t->lists];
     struct stat              st;
     int                      is = 0, rc;
@@ -57,7 +56,7 @@ static int add_name(struct token_folders *t, struct named *to, const char *name,
     if (!strcmp(name, "-") || stat(name, &st) || !S_ISDIR(st.st_mode))
         return add(to, name, of, err);
     t->lists++;
-    if ((rc = text_list_make(l, &name, 1, none, err)) ||
+    if ((rc = text_list_make(l, &name, 1, NULL, err)) ||
         (rc = is_tokens(&is, l->file[0].path, format, err)))
         return rc;
     if (!is)

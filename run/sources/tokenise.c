@@ -29,8 +29,7 @@ int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, s
     struct text_list list;
     struct unpack   *u = NULL;
     char            *piece = malloc(PIECE_BYTES);
-    int              rc = text_list_make(&list, &path, 1, (const char *const[TEXT_WRITTEN]){ NULL },
-                                          err);
+    int              rc = text_list_make(&list, &path, 1, NULL, err);
     uint64_t         done, total;
 
     *sum = 0;
@@ -98,7 +97,7 @@ static int train_on(struct bpe_train *b, const struct tokenise_train *t,
     struct text_block  block = { 0 };
     int                rc = text_files_open(&files, &of, events, err);
     struct watch       w = t->n == 1
-                               ? work_begin(events, "reading %s", text_list_shown(t->texts[0]))
+                               ? work_begin(events, "reading %s", unpack_shown(t->texts[0]))
                                : work_begin(events, "reading %zu inputs", t->n);
 
     while (!rc && !block.end) {

@@ -12,6 +12,7 @@
 #include "data/base/hash.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "data/base/unpack.h"
 #include "data/base/version.h"
 #include "data/opt/opt_row.h"
 #include "run/folder/output.h"
@@ -428,7 +429,7 @@ static int out_done(struct tokenise *t, const char *const *paths, struct err *er
     f->split_count = d.count[1];
     f->sum = d.sum;
     events_notice(t->events, "the %" PRIu64 " tokens of %s are in %s already",
-                  f->count + f->split_count, text_list_shown(f->texts[0]), place(t));
+                  f->count + f->split_count, unpack_shown(f->texts[0]), place(t));
     return 1;
 }
 
@@ -472,7 +473,7 @@ static struct watch begin(struct tokenise *t, uint64_t total)
         snprintf(there, sizeof there, ", of which %.0f%% were done",
                  100 * (double)had / (double)total);
     return work_begin(t->events, "tokenising %s%s",
-                      t->of->n == 1 ? text_list_shown(t->of->texts[0]) : what, there);
+                      t->of->n == 1 ? unpack_shown(t->of->texts[0]) : what, there);
 }
 
 static int work(struct tokenise *t, struct err *err)

@@ -13,6 +13,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
+#include "kernels/product/block_rate.h"
 #include "kernels/product/product.h"
 
 enum { GROUPS = 6, CALLS = 4, MOST_VARIANTS = 128, MOST_ROUNDS = 32 };
@@ -232,47 +233,14 @@ static void starts(int threads)
            (double)(clock_ns() - start) * 1e-6);
 }
 
-/* The form alone: every thread multiplies blocks whose operands lie in `bytes` of its own. */
+/* The form alone, its operands in `bytes` of a cache. */
 static void form_alone(const struct block_form *f, int threads, size_t bytes, const char *where)
 {
-    double rate[2] = { 0 };
+    void *operands = map(bytes, 0);
 
-    for (int asks = 0; asks < 2; asks++) {
-        #pragma omp parallel
-        {
-            size_t   words = 1024, lanes = f->rows + f->cols;
-            size_t   sets = size_max(bytes / (words * lanes * 4), 1);
-            word    *x = map(sets * words * lanes * 4 + 65536, 0);
-            float   *sums = map(MOST_BLOCK * 4, 0);
-            uint64_t start, spent;
-            double   blocks = 0;
-
-            if (bytes / (lanes * 4) < words)
-                words = bytes / (lanes * 4) / WORD_UNIT * WORD_UNIT;
-            if (f->begin)
-                f->begin();
-            #pragma omp barrier
-            start = clock_ns();
-            do {
-                for (size_t i = 0; i < sets; i++, blocks++) {
-                    word *at = x + i * words * lanes;
-
-                    f->multiply(&(struct block){ .sums = sums, .a = at, .b = at + words * f->rows,
-                                                 .a_next = words * f->left,
-                                                 .b_next = words * f->right, .words = words,
-                                                 .ahead = asks ? 16 : 0 });
-                }
-                spent = clock_ns() - start;
-            } while (spent < 300000000);
-            if (f->end)
-                f->end();
-            #pragma omp atomic
-            rate[asks] += blocks * 2 * (double)(words * f->rows * f->cols) *
-                          (f->dt == DT_BF16 ? 2 : 1) / (double)spent;
-        }
-    }
     printf("%d threads, %s alone, operands in %s: %.0f GFLOP/s, with prefetch %.0f\n", threads,
-           f->name, where, rate[0], rate[1]);
+           f->name, where, 1e-9 * block_rate(f, operands, bytes, 0, 300000000),
+           1e-9 * block_rate(f, operands, bytes, 16, 300000000));
 }
 
 int main(int argc, char **argv)
@@ -304,7 +272,7 @@ int main(int argc, char **argv)
     buffers_make(shapes, threads, onednn, form);
     starts(threads);
     form_alone(form, threads, 24 << 10, "L1");
-    form_alone(form, threads, 768 << 10, "L2");
+    form_alone(form, threads, block_rate_l2(), "L2");
     form_alone(form, threads, 16 << 20, "L3");
     fflush(stdout);
     for (int r = 0; r < rounds; r++)

@@ -130,6 +130,8 @@ def product_parts(report):
         ),
         key=lambda e: e["step_flops_per_second"],
     )
+    units = {u["precision"]: u["flops_per_second"] for u in products["units"]}
+    unit = units.get(engine["precision"], units["fp32"])
     for s in products["shapes"]:
         n, flops, two = (
             s["times_a_step"],
@@ -137,9 +139,7 @@ def product_parts(report):
             "A' B" in s["form"] or "logits" in s["product"],
         )
         starts = n * (2 if bf16 else 1) if two else n + s["packed"] * report["model"]["n_layer"]
-        yield s["product"], n, n * flops / s[engine["name"]], n * flops / engine[
-            "peak_flops_per_second"
-        ], starts
+        yield s["product"], n, n * flops / s[engine["name"]], n * flops / unit, starts
 
 
 def parts(report):

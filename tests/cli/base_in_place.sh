@@ -87,6 +87,30 @@ else
     skip "a killed run" "no library that kills it"
 fi
 
+# a read that fails, and one that never ends
+if [ -n "$shim" ]; then
+    for how in "su 30" "su 90" "mem 4" "base 30 --disk sync"; do
+        set -- $how
+        mode=$1 at=pread:/hf/model.safetensors nth=$2
+        shift 2
+        rm -rf "$tmp/read"
+        works "training stops in $mode" pretrain --run "$tmp/read" --init "$tmp/hf" $adapted $here --steps 2 --schedule-steps 6 --mode $mode $*
+        (export LD_PRELOAD="$shim" SHIM_AT="$at:$nth:fail"; exec "$bin" pretrain --resume "$tmp/read" --steps 6 --quiet) >"$tmp/out" 2>"$tmp/err"
+        same 1 $? "  a read fails: it ends with 1"
+        result "$(grep -q "^siTrain pretrain: read $tmp/hf/model.safetensors at byte [0-9]*: Input/output error (block [0-9]*)" "$tmp/err" &&
+            [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "  and a sentence"
+        held "$at:$((nth < 12 ? nth : 12))" pretrain --resume "$tmp/read" --steps 6 --io-timeout 0.5 --quiet
+        result $? "  a read does not end"
+        wait $pid
+        same 1 $? "  it ends with 1"
+        result "$(grep -q "^siTrain pretrain: $tmp/hf/model.safetensors: read of [0-9]* bytes at offset [0-9]* has had no answer for 0.5 s, nor has any of the [1-4] reads in flight (--io-timeout): they are given up (block [0-9]*)" "$tmp/err" &&
+            [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "  and a sentence"
+        rm -f "$tmp/held"
+        works "  the run goes on" pretrain --resume "$tmp/read" --steps 6 --quiet
+        same "$first" "$(exported "$tmp/read")" "  to the same bits"
+    done
+fi
+
 # files of each format, one or several, with a run in each precision
 for of in fp32 fp16 bf16; do
     for dtype in bf16 fp32; do

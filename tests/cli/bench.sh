@@ -43,7 +43,11 @@ ran = [e for e in p["engines"] if "note" not in e]
 assert row(ran, "name", "openblas fp32")["library"].startswith("openblas"), ran
 for e in ran:
     seconds = sum(2 * s["m"] * s["n"] * s["k"] * s["times_a_step"] / s[e["name"]] for s in p["shapes"])
-    assert close(seconds, e["step_seconds"]) and e["peak_flops_per_second"] == max(s[e["name"]] for s in p["shapes"]), e
+    unit = next((u for u in p["units"] if u["precision"] == e["precision"]), p["units"][0])["flops_per_second"]
+    assert close(seconds, e["step_seconds"]) and unit > 0 and close(e["share"], e["step_flops_per_second"] / unit), e
+unit = p["units"][-1]["flops_per_second"]
+assert p["units"][0]["precision"] == "fp32" and len(p["units"]) <= 2, p["units"]
+assert all(close(s["share"], max(s[e["name"]] for e in ran) / unit) for s in p["shapes"]), p["shapes"]
 
 assert [x["kind"] for x in r["memory"]] == ["read", "write", "copy", "triad", "in place"]
 assert all(x["one_thread"] > 0 and x["all_threads"] > 0 for x in r["memory"])
@@ -55,6 +59,7 @@ assert [x["pattern"] for x in d["patterns"]][:2] == ["read", "write"] and all(x[
 s, f = r["steps"], r["steps"]["figures"]
 run = lambda name: row(s["runs"], "run", name)
 for name in "mem", "computing", "both":
+    assert close(run(name)["share_of_unit"], run(name)["flops_per_second"] / unit), run(name)
     assert len(run(name)["steps"]) == 2 and close(run(name)["tokens_per_second"], tokens / run(name)["seconds"]), run(name)
 assert close(f["F"], run("computing")["forward"]) and f["U"] >= f["u0"] > 0 and f["W"] > 0, f
 least = row(s["bounds"], "bound", "u0 + max(F, U - u0) + max(B + w0, W)")

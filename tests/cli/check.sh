@@ -39,6 +39,7 @@ made whole 8 --mode su+o --devices 2 --compress 10% --error-feedback
 want=$(exported "$tmp/whole")
 # a pair of files whose class nothing names, as in runs of older versions: nothing is damaged
 cp -a "$tmp/whole" "$tmp/pair"
+sqlite3 "$tmp/pair/run.db" "DELETE FROM runs WHERE key = 'tokenizer.files'"
 rm "$tmp/pair/tokenizer/tokenizer.json" "$tmp/pair/tokenizer/tokenizer_config.json" "$tmp/pair/tokenizer/special_tokens_map.json"
 sed -i "s/<|endoftext|>/<|end|>/" "$tmp/pair/tokenizer/vocab.json"
 run check "$tmp/pair"
@@ -56,8 +57,23 @@ works "so is an export" export "$tmp/run" "$tmp/hf"
 works "by its checksums" check "$tmp/hf"
 refuses 2 "neither a run" check "$tmp/tok"
 refuses 2 "neither a run" check "$tmp/nowhere"
+mkdir "$tmp/uri"
+cp -a "$tmp/run" "$tmp/uri/file:run"
+(cd "$tmp/uri" && "$bin" report file:run) >"$tmp/out" 2>"$tmp/err"
+result "$(grep -q "^file:run: " "$tmp/out"; echo $?)" "a name that SQLite would take for a URI"
+rm -rf "$tmp/uri"
 
 # files
+for file in tokenizer.json tokenizer_config.json vocab.json merges.txt; do
+    cp "$tmp/run/tokenizer/$file" "$tmp/kept"
+    echo >>"$tmp/run/tokenizer/$file"
+    damaged_before=$(sums "$tmp/run")
+    run check "$tmp/run"
+    result "$([ "$got" = 1 ] && grep -q "tokenizer/$file was changed since the run was made" "$tmp/err" && [ "$damaged_before" = "$(sums "$tmp/run")" ]; echo $?)" "check names $file"
+    run export "$tmp/run" "$tmp/none"
+    result "$([ "$got" = 1 ] && [ ! -e "$tmp/none" ] && grep -q "tokenizer/$file was changed" "$tmp/err"; echo $?)" "export refuses it"
+    cp "$tmp/kept" "$tmp/run/tokenizer/$file"
+done
 damaged "tokens" "$tmp/run" "$tmp/run/data.bin" 2000 "data.bin was changed since it was first used: the MiB at byte 0"
 run pretrain --resume "$tmp/run" --steps 6
 result "$([ "$got" = 1 ] && grep -q 'data.bin was changed' "$tmp/err"; echo $?)" "training does not read them"
@@ -66,6 +82,11 @@ damaged "tokens to evaluate on" "$tmp/run" "$tmp/run/eval.bin" 1030 "eval.bin wa
 mended "$tmp/run" "$tmp/run/eval.bin" 1030
 damaged "the best model's header" "$tmp/run" "$tmp/run/best/model.safetensors" 40 "best/model.safetensors"
 mended "$tmp/run" "$tmp/run/best/model.safetensors" 40
+mv "$tmp/run/best/config.json" "$tmp/kept"
+refuses 1 "best has no config.json" check "$tmp/run" --quiet
+sed 's/"n_embd": [0-9]*/"n_embd": 4096/' "$tmp/kept" >"$tmp/run/best/config.json"
+refuses 1 "put a copy of that model there" check "$tmp/run" --quiet
+mv "$tmp/kept" "$tmp/run/best/config.json"
 damaged "an export's tensor" "$tmp/run" "$tmp/hf/model.safetensors" 9000 "hf/model.safetensors is corrupt"
 run check "$tmp/hf"
 result "$([ "$got" = 1 ] && grep -q 'tensor transformer' "$tmp/err"; echo $?)" "the export's own check says so too"

@@ -54,6 +54,24 @@ cp -a "$tmp/c" "$tmp/d"
 works "a copy with all its devices in it needs no word" pretrain --resume "$tmp/d" --steps 7 --quiet
 rm -rf "$tmp/a" "$tmp/copy" "$tmp/c" "$tmp/d" "$tmp/drive2"
 
+# a copy that is told the original's own drive: by a name that no lock shows, or after the original went on
+train "$tmp/a" --steps 2 --device "$tmp/drive"
+cp -a "$tmp/a" "$tmp/copy"
+"$bin" pretrain --resume "$tmp/a" --steps 300000 --quiet >"$tmp/out.a" 2>&1 </dev/null &
+pid=$!
+until [ "$(sqlite3 "$tmp/a/run.db" 'SELECT count(*) FROM steps' 2>/dev/null || echo 0)" -gt 3 ] || ! kill -0 $pid 2>/dev/null; do
+    sleep 0.05
+done
+run pretrain --resume "$tmp/copy" --steps 5 --device "$tmp/drive" --quiet
+refused "while the original trains" "$tmp/copy is a copy of $tmp/a, which is being trained (process $pid on "
+kill -INT $pid
+wait $pid
+result "$([ $? = 130 ]; echo $?)" "the original is stopped"
+run pretrain --resume "$tmp/copy" --steps 5 --device "$tmp/drive" --quiet
+refused "and later" "the devices hold other states than run.db of $tmp/copy names"
+works "the original is whole" check "$tmp/a"
+rm -rf "$tmp/a" "$tmp/copy"
+
 # while the drive is away
 train "$tmp/a" --steps 2 --device "$tmp/drive"
 cp -a "$tmp/a" "$tmp/copy"

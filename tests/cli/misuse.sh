@@ -24,6 +24,8 @@ refuses_pretrain() { # CODE TEXT ARGUMENTS...: and no folder is left
 refuses_pretrain 2 "--bacth" $small --data "$tmp/text.bin" --bacth 2
 refuses_pretrain 2 "--batch" $sizes --data "$tmp/text.bin" --batch 0
 refuses_pretrain 2 "needs compressed gradients" $small --data "$tmp/text.bin" --error-feedback
+refuses_pretrain 2 "--fpga is for --csd xrt" $small --data "$tmp/text.bin" --fpga 0000:31:00.1
+refuses_pretrain 2 "--xclbin is for --csd xrt" $small --data "$tmp/text.bin" --xclbin "$tmp/none"
 refuses_pretrain 2 "not mem: in mem nothing waits" $sizes --data "$tmp/text.bin" --mode mem --speculate
 refuses_pretrain 2 "not su: su updates naively" $sizes --data "$tmp/text.bin" --mode su --speculate
 refuses_pretrain 2 "there is no option --trace" $small --data "$tmp/text.bin" --trace
@@ -82,6 +84,7 @@ refuses 2 "--compress is 0 in this run" pretrain --resume "$tmp/run" --mode su+o
 refuses 2 "--error-feedback is 0 in this run" pretrain --resume "$tmp/run" --error-feedback --steps 4
 run import "$tmp/hf" "$tmp/imported"
 refuses 2 "has no data yet" pretrain --resume "$tmp/imported" --lr 0.5
+refuses 2 "--reference is for conversations and preferences" eval "$tmp/hf" --data "$tmp/text.bin" --reference none
 refuses 2 "was given an empty one" generate "$tmp/hf" --prompt ""
 refuses 2 "--lr is" pretrain --resume "$tmp/run" --lr 0.5 --steps 4
 refuses 2 "--devices is" pretrain --resume "$tmp/run" --devices 3 --steps 4

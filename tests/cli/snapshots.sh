@@ -127,6 +127,7 @@ begin() { # a run with two whole snapshots
 }
 go_on() { run pretrain --resume "$tmp/run" --steps 4; }
 if [ -n "$shim" ]; then
+    spread=2
     for mode in su+o mem; do
         want=$(alone 4 --mode $mode)
         begin $mode
@@ -143,12 +144,13 @@ if [ -n "$shim" ]; then
             go_on
             same_hash=$(exported "$tmp/run")
             [ "$same_hash" = "$want" ] && [ "$(of "$tmp/run" step)" = "3 4" ] && [ -z "$(find "$tmp/run/snapshots" -name '*.new-*')" ] || wrong="$wrong $at"
-            at=$((at + 1 + at / 3))
+            at=$((at + 1 + at / $spread))
         done
         result "$([ $kills -gt 9 ]; echo $?)" "$mode: killed at $kills calls"
         result "$([ $least -ge $((kept - 1)) ]; echo $?)" "$mode: at least $least whole snapshots were there after each"
         same "none" "none$wrong" "$mode: each time the run went on to the same bits, with its snapshots and nothing else"
         rm -rf "$tmp/begun"
+        spread=1
     done
 else
     skip "kills" "the shim cannot be loaded here"
@@ -167,5 +169,23 @@ if command -v mkfs.xfs >"$tmp/null" && truncate -s 400M "$tmp/image" && mkfs.xfs
 else
     skip "files that share blocks" "no XFS can be made and mounted here"
 fi
+
+# ---- several ranks
+shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+by_ranks
+ranks() { mpirun $more -n 2 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null; }
+rm -rf "$tmp"/run* "$tmp/alone"
+ranks pretrain --run "$tmp/run" $shape --steps 4 --schedule-steps 9 --snapshot-every 2 --snapshots 2
+result $? "ranks: a run with snapshots"
+id=$(id_of "$tmp/run")
+same "step-00000002 step-00000002.rank1 step-00000004 step-00000004.rank1" "$(cd "$tmp/run/snapshots/run-$id" && echo *)" "ranks: each has its portion, next to the others'"
+works "ranks: all are whole" snapshots "$tmp/run" --check --quiet
+ranks pretrain --run "$tmp/alone" $shape --steps 2 --schedule-steps 9
+same "$(exported "$tmp/alone")" "$(of_step "$tmp/run" 2)" "ranks: step 2 is that of a run of so many steps"
+mkdir "$tmp/x"
+mv "$tmp/run/snapshots/run-$id/step-00000002" "$tmp/x/step-00000002"
+ranks pretrain --resume "$tmp/run" --steps 5 --schedule-steps 9
+result $? "ranks: the run goes on without one of them"
+same "step-00000004 step-00000004.rank1 step-00000005 step-00000005.rank1" "$(cd "$tmp/run/snapshots/run-$id" && echo *)" "ranks: all keep the same ones"
 
 done_testing

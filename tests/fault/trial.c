@@ -2,7 +2,11 @@
 #include "tests/fault/trial.h"
 
 #include "tests/disk_fault.h"
+#include "data/base/round.h"
+#include "kernels/elementwise.h"
+#include "offload/devices/base_files.h"
 #include "tests/files.h"
+#include "tests/routes.h"
 #include "tests/smartssd.h"
 #include "tests/tempdir.h"
 
@@ -12,6 +16,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +27,55 @@
 static const size_t sizes[BLOCKS] = { 5011, 3000, 3000, 77 };
 
 int trial_all;
+
+/* ---- a base in place ---- */
+
+enum { ADAPTED = 2, ADAPTED_BLOCKS = 2 * ADAPTED + 2 };
+static const size_t adapted[ADAPTED_BLOCKS] = { 5011, 3000, 3000, 1500, 1499, 77 };
+static size_t       held[ADAPTED_BLOCKS], base_bytes[ADAPTED_BLOCKS];
+
+static struct base_piece base_piece_of(void *ctx, size_t block, size_t first)
+{
+    struct base_piece at = { .dt = DT_BF16, .n = adapted[block] - first };
+
+    (void)ctx;
+    for (size_t b = 0; b < block; b++)
+        at.off += base_bytes[b];
+    at.off += first * sizeof(bf16);
+    return at;
+}
+
+/* The file of the base, in bf16. All trials read the same one, which has no name. */
+static const struct base_files *base_open(const struct run_config *cfg)
+{
+    static struct base_file  file = { .path = "the base", .fd = -1 };
+    static struct base_files files = { .file = &file, .n = 1, .piece = base_piece_of };
+    static float             x[5011];
+    static bf16              y[5011];
+
+    if (file.fd >= 0)
+        return &files;
+    file.fd = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
+    for (size_t b = 0; b < ADAPTED_BLOCKS; b++) {
+        held[b] = run_in_place(cfg, b) ? 0 : adapted[b];
+        base_bytes[b] = run_in_place(cfg, b) ? adapted[b] * sizeof *y : 0;
+        toy_init.read(NULL, b, 0, adapted[b], x, NULL);
+        convert(y, DT_BF16, x, DT_F32, adapted[b]);
+        assert_int_equal(write(file.fd, y, base_bytes[b]), base_bytes[b]);
+    }
+    assert_int_equal(fstat(file.fd, &file.was), 0);
+    return &files;
+}
+
+static void base_take(struct run_config *cfg)
+{
+    cfg->block_params = adapted;
+    cfg->route = route_adapters(ADAPTED);
+    cfg->base_end = ADAPTED_BLOCKS;
+    cfg->base = base_open(cfg);
+    cfg->held = held;
+    cfg->base_bytes = base_bytes;
+}
 
 /* ---- a run ---- */
 
@@ -40,6 +94,8 @@ void trial_begin(struct trial *t, const struct plan *p)
     *t = (struct trial){ .dir = trial_folder(!strcmp(p->disk, "uring")) };
     snprintf(t->db, sizeof t->db, "%s/run.db", t->dir);
     t->cfg = toy_config(t->dir, p->mode, sizes, BLOCKS);
+    if (p->in_place)
+        base_take(&t->cfg);
     t->cfg.compress = p->compress;
     t->cfg.error_feedback = p->feedback;
     t->cfg.residual_in_ram = p->in_ram;
@@ -96,7 +152,8 @@ int trial_train(struct trial *t)
     if (!rc)
         rc = run_position(&t->cfg, &step, &applied, &t->err);
     for (; !rc && step < STEPS; step++)
-        rc = toy_step(&t->cfg, s, step, 0, 0, &t->loss[step], &t->err);
+        rc = t->cfg.base ? toy_order_step(&t->cfg, s, step, 0, &t->loss[step], &t->err)
+                         : toy_step(&t->cfg, s, step, 0, 0, &t->loss[step], &t->err);
     if (!rc)
         rc = stream_drain(s, &t->err);
     stream_close(s);

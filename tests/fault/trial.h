@@ -13,6 +13,7 @@ struct plan {
     double        compress;
     int           feedback, in_ram, speculate, pieces;
     int           cards; // on the software SmartSSD
+    int           in_place; // frozen blocks in a file of their own, and adapters
 };
 
 struct trial {

@@ -9,6 +9,7 @@
  *     SHIM_AT=CALL:TEXT:N:kill      the process is killed before its Nth call of CALL (`name`: any
  *     SHIM_AT=CALL:TEXT:N:PATH      that changes names; `any`) whose path contains TEXT; or PATH is
  *                           made and the process waits until it is gone; PATH.over then: not again
+ *     SHIM_AT=pread:TEXT:N:fail     the Nth read of such a file fails with EIO; it may be held, too
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
  *                           exchange (renameat2 with RENAME_EXCHANGE); TEXT: where the path
  *                           contains it
@@ -224,6 +225,20 @@ static int fails_at(const char *call, const char *path, int fd)
     return 0;
 }
 
+/* Whether a read is to fail; it may be held first. Reads are neither delayed nor in `any`. */
+static int read_fails_at(int fd)
+{
+    char name[PATH_MAX];
+
+    if (!shim.at || strcmp(shim.call, "pread") || !is_at("pread", 0, name_of(fd, name)))
+        return 0;
+    errno = EIO;
+    if (!strcmp(shim.path, "fail"))
+        return 1;
+    hold();
+    return 0;
+}
+
 /* ---- the calls ---- */
 
 #define NEXT(name) \
@@ -274,6 +289,12 @@ static int fails_at(const char *call, const char *path, int fd)
         before_fd("pwrite", fd); \
         return real(fd, buf, n, off); \
     }
+#define PREAD(name) \
+    ssize_t name(int fd, void *buf, size_t n, off_t off) \
+    { \
+        NEXT(name); \
+        return read_fails_at(fd) ? -1 : real(fd, buf, n, off); \
+    }
 #define TRUNCATE(name) \
     int name(int fd, off_t size) \
     { \
@@ -288,6 +309,8 @@ OPENAT(openat)
 OPENAT(openat64)
 FCNTL(fcntl)
 FCNTL(fcntl64)
+PREAD(pread)
+PREAD(pread64)
 PWRITE(pwrite)
 PWRITE(pwrite64)
 TRUNCATE(ftruncate)
