@@ -66,6 +66,18 @@ static int copy_states(struct making *m, struct err *err)
     return rc;
 }
 
+/* Drops the pages of a file that was flushed: who compares it reads it from the drive. */
+static void forget_pages(const char *path)
+{
+    uint64_t size;
+    int      fd;
+
+    if (file_open_read(path, &fd, &size, NULL))
+        return;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
 /* Copies those files of RUN/sub whose names `takes` wants. Links are not copied. */
 static int copy_folder(struct making *m, const char *sub, int (*takes)(const char *name),
                        struct err *err)
@@ -89,6 +101,8 @@ static int copy_folder(struct making *m, const char *sub, int (*takes)(const cha
         rc = note_file(m, name, err);
         char *path = rc ? NULL : file_path(err, "%s/%s", m->to.dir, name);
         rc = path ? file_copy(w.path, path, UINT64_MAX, err) : -ENOMEM;
+        if (!rc)
+            forget_pages(path);
         free(path);
     }
     rc = file_walk_end(&w, rc, err);
@@ -237,6 +251,7 @@ static int flush_log(const char *db, struct err *err)
         rc = err_set(err, -errno, "flush %s: %s", db, strerror(errno));
     if (!rc)
         close(fd);
+    forget_pages(db);
     return rc;
 }
 

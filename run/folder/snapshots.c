@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "offload/upkeep/verify.h"
+#include "run/folder/exports.h"
 #include "run/folder/settings.h"
 
 #include <fcntl.h>
@@ -388,16 +389,31 @@ static void note(void *ctx, int damage, const char *sentence)
         err_set(&v->first, -EBADMSG, "%s", sentence);
 }
 
+static void note_damage(void *ctx, const char *sentence) { note(ctx, 1, sentence); }
+
+/* The model in best/. It may be another one than run.db says, if RUN's is. */
+static void look_at_best(struct session *snapshot, struct verdict *found)
+{
+    struct exported best;
+
+    if (exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
+        best.state == EXPORTS_DAMAGED)
+        note(found, 1, best.why.text);
+}
+
 int snapshot_verify(struct session *snapshot, struct err *err)
 {
-    struct verdict found = { 0 };
-    struct watch   w = work_begin(snapshot->events, "checking %s", snapshot->dir);
-    struct verify  v = { .say = note, .ctx = &found, .watch = &w };
-    int            rc = verify_run(&v, &snapshot->run, err);
+    struct verdict      found = { 0 };
+    struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
+    struct verify       v = { .say = note, .ctx = &found, .watch = &w };
+    struct runlog_check db;
+    int                 rc = verify_run(&v, &snapshot->run, err);
 
     work_end(snapshot->events);
+    rc = rc ? rc : runlog_check(snapshot->log, 0, note_damage, &found, &db, err);
     if (rc)
         return rc;
+    look_at_best(snapshot, &found);
     if (found.damaged)
         return err_set(err, -EBADMSG, "%s", found.first.text);
     return v.half_done ? err_set(err, -EBADMSG, "%s is in the middle of a step", snapshot->dir) : 0;

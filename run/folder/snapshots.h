@@ -61,8 +61,8 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
 /* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
- * removes it. This reads all states of an open snapshot, and compares them with their checksums.
- * -EBADMSG: damaged. */
+ * removes it. This reads all states of an open snapshot, its run.db and its best model, and
+ * compares them with their checksums. -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
 
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.

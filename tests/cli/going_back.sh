@@ -117,6 +117,7 @@ works "the run is whole" check "$tmp/kept"
 { echo text,label; for i in 1 2 3 4 5 6 7 8; do echo "the sea $i,yes"; echo "a ship $i,no"; done; } >"$tmp/rows.csv"
 run export "$tmp/kept" "$tmp/hf" --last
 tune="--init $tmp/hf --train-file $tmp/rows.csv --eval-file $tmp/rows.csv --batch 4 --max-seq 8 --csd-mem 192K --threads 1 --steps 8 --durability none --quiet"
+rm -rf "$tmp/tuned" "$tmp/again"
 works "a fine-tuning" finetune --run "$tmp/tuned" $tune --snapshot-every 2 --snapshots 20
 cp -r "$tmp/tuned" "$tmp/again"
 works "goes back" finetune --resume "$tmp/again" --from 4 --quiet

@@ -63,6 +63,9 @@ first=$tmp/run/snapshots/run-$(id_of "$tmp/run")/step-00000002
 works "its snapshot has it" check "$first" --quiet
 rm -rf "$tmp/exported"
 works "and it can be exported" export "$tmp/run" "$tmp/exported" --step 2 --best
+turn "$first/best/model.safetensors" 2000
+run snapshots "$tmp/run" --check --quiet
+same "1 1" "$got $(grep -c "best/model.safetensors" "$tmp/err")" "a byte of its best model is noticed by --check"
 
 # ---- which are kept, and whose they are
 rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
