@@ -121,19 +121,23 @@ static int take_over(struct runlog *log, struct runlog *from, const char *table,
     return rc;
 }
 
-/* Remove the rows of earlier branches that are the run's own again, and branches that have no rows
- * any more. */
+/* Remove the rows of earlier branches that are the run's own again, or those of branch n, and
+ * branches that have no rows any more. */
 static int forget_taken_up(struct runlog *log, uint64_t n, struct err *err)
 {
     int rc = db_exec(&log->db, moving, err,
                      "DELETE FROM left_steps WHERE branch < %lld AND EXISTS (SELECT 1 FROM steps s"
                      " WHERE s.step = left_steps.step AND s.loss IS left_steps.loss AND s.lr IS"
                      " left_steps.lr AND s.grad_norm IS left_steps.grad_norm);"
+                     "DELETE FROM left_steps WHERE branch < %lld AND EXISTS (SELECT 1 FROM"
+                     " left_steps s WHERE s.branch = %lld AND s.step = left_steps.step AND"
+                     " s.loss IS left_steps.loss AND s.lr IS left_steps.lr AND s.grad_norm IS"
+                     " left_steps.grad_norm);"
                      "DELETE FROM branches WHERE branch < %lld AND NOT EXISTS (SELECT 1 FROM"
                      " left_steps WHERE left_steps.branch = branches.branch);"
                      "UPDATE branches SET first_step = coalesce((SELECT min(step) FROM left_steps"
                      " WHERE left_steps.branch = branches.branch), first_step)",
-                     (long long)n, (long long)n);
+                     (long long)n, (long long)n, (long long)n, (long long)n);
 
     for (size_t i = 1; i < TABLES && !rc; i++)
         if (has_table(log, tables[i]))
