@@ -548,22 +548,38 @@ static int clean_folder(void *ctx, const char *folder, struct err *err)
     return 0;
 }
 
+void snapshots_clean(struct session *s) { each_place(s, clean_folder, s, NULL); }
+
+/* Removes the oldest, of those in the run's history or of all others, while too many are whole. */
+static int remove_some(struct session *s, const struct snapshots *list, int others, size_t *whole,
+                       struct err *err)
+{
+    struct err why;
+    int        rc = 0;
+
+    for (size_t i = 0; i < list->n && *whole > s->o.snapshots && !rc; i++) {
+        const struct snapshot *at = &list->at[i];
+
+        if (!at->ours || snapshot_is_now(at, s) == others)
+            continue;
+        *whole -= (size_t)at->whole;
+        if (snapshot_remove(at->path, &why))
+            rc = session_notice(s, why.text, err);
+    }
+    return rc;
+}
+
 int snapshots_rotate(struct session *s, struct err *err)
 {
     struct snapshots list;
-    struct err       why;
     size_t           whole = 0;
     int              rc = snapshots_list(&list, s, err);
 
     for (size_t i = 0; i < list.n; i++)
         whole += list.at[i].whole && list.at[i].ours;
-    for (size_t i = 0; i < list.n && whole > s->o.snapshots && !rc; i++) {
-        if (!list.at[i].ours)
-            continue;
-        whole -= (size_t)list.at[i].whole;
-        if (snapshot_remove(list.at[i].path, &why))
-            rc = session_notice(s, why.text, err);
-    }
+    rc = rc ? rc : remove_some(s, &list, 1, &whole, err);
+    rc = rc ? rc : remove_some(s, &list, 0, &whole, err);
     snapshots_free(&list);
-    return rc ? rc : each_place(s, clean_folder, s, err);
+    snapshots_clean(s);
+    return rc;
 }

@@ -57,7 +57,7 @@ const struct snapshot *snapshots_newest(const struct snapshots *list);
  * sentence names the steps that there are. */
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
 
-/* True if the run is where this snapshot is: at this step, and in the same branch. */
+/* True if the snapshot is of the branch that the run is in: its last step is the run's. */
 int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
 /* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
@@ -71,6 +71,9 @@ int snapshot_remove(const char *path, struct err *err);
 /* The same of one whose name another one has taken. If somebody reads it, a later rotation removes
  * it. name: that name; path: where it is now. */
 int snapshot_replaced(const char *path, const char *name, struct err *err);
-/* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left, and what
- * killed processes have left of others. A failure is a notice. */
+/* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left: first those
+ * of branches that the run has left. A failure is a notice. */
 int snapshots_rotate(struct session *s, struct err *err);
+/* Remove what killed processes have left of snapshots that they made or removed. rotate does, too.
+ */
+void snapshots_clean(struct session *s);

@@ -92,8 +92,10 @@ int snapshotting_step(struct session *s, struct stream *stream, uint64_t step,
     uint64_t all = due > 0, none = 0;
     if (due < 0 || (rc = together_add(s->ranks.comm, &all, &none, err)))
         return due < 0 ? due : rc;
-    if (!all) // what a killed process left
-        return when == SNAPSHOTTING_BETWEEN ? 0 : snapshots_rotate(s, err);
+    if (!all && when == SNAPSHOTTING_BEGINS)
+        snapshots_clean(s);
+    if (!all) // a process may have been killed before it removed the oldest
+        return when == SNAPSHOTTING_ENDS ? snapshots_rotate(s, err) : 0;
     events_kill_costs(s->events, "--resume goes on from the last commit");
     if (stream && (rc = stream_drain(stream, err)))
         return rc;

@@ -87,6 +87,12 @@ mv "$tmp/run" "$tmp/renamed"
 works "a renamed run goes on" pretrain --resume "$tmp/renamed" --steps 7 --schedule-steps 7 --snapshots 2
 same "6 7" "$(of "$tmp/renamed" step)" "and its old snapshots are still its own"
 
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1
+python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("UPDATE steps SET seconds = seconds + 1 WHERE step = 2"); c.commit()' "$tmp/run/run.db" # as if step 3 was trained once more
+run pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+same "2 4 5" "$(of "$tmp/run" step)" "one of a branch that the run has left goes before older ones"
+
 # ---- a directory that fails
 rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
 mkdir "$tmp/a" "$tmp/b"
