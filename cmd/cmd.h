@@ -10,7 +10,7 @@
 // in the order of --help
 #define COMMANDS(ROW)                                                                              \
     ROW(pretrain) ROW(finetune) ROW(eval) ROW(generate) ROW(prepare) ROW(import) ROW(export)       \
-    ROW(plan) ROW(report) ROW(watch) ROW(check) ROW(reshard) ROW(snapshots)    \
+    ROW(plan) ROW(report) ROW(watch) ROW(check) ROW(reshard) ROW(snapshots) ROW(restore)    \
     ROW(devices) ROW(bench)
 
 #define COMMAND_DECLARED(name) extern const struct opt_command name##_command;

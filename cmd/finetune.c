@@ -31,6 +31,10 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "Run to continue from its last commit" },
+    { "from", OPT_UINT, AT(from), .arg = "STEP",
+      .help = "With --resume: the snapshot to go back to, by the number of steps that were done. "
+              "Options such as --lr, --batch and --seed may change then. What was done beyond it "
+              "stays as a branch in reports, and a snapshot of the present state is kept." },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
       .help = "Hugging Face folder or run to start from, or folder of an adapter to go on with. "
               "The head is kept if its number of classes fits.", .kept = OPT_SOURCE },
@@ -387,12 +391,13 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     const struct finetune_opts *o = line->options;
     int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
-    if (!rc && o->resume)
-        rc = base_folder_named(s, o->base, err);
     if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
                         o->resume);
+    rc = rc ? rc : train_go_back(s, dir, o->from, line, comm, err);
+    if (!rc && o->resume)
+        rc = base_folder_named(s, o->base, err);
     return rc || !o->resume ? rc : resume_options(s, line, err);
 }
 
@@ -427,7 +432,7 @@ static int run(struct opt_line *line, struct err *err)
     char                    dir[SESSION_PATH];
     int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
-    if (rc)
+    if (rc || (rc = train_check_from(line, o->resume, err)))
         return rc;
     rc = o->resume            ? check_resume(line, err)
          : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)

@@ -10,6 +10,7 @@
 
 struct finetune_opts {
     const char       *config, *run, *resume, *data, *init, *base, *tokenizer;
+    uint64_t          from;
     struct tune_opts  tune;
     struct task_names columns;
     struct chat_opts  chat;

@@ -17,6 +17,7 @@
 
 struct pretrain_opts {
     const char        *config, *run, *resume, *tokenizer;
+    uint64_t           from;
     struct corpus_opts corpus, all; // all: with the files of folders of token files
     struct model_opts model;
     struct train_opts train;
@@ -29,6 +30,10 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "Run to continue from its last commit" },
+    { "from", OPT_UINT, AT(from), .arg = "STEP",
+      .help = "With --resume: the snapshot to go back to, by the number of steps that were done. "
+              "Options such as --lr, --batch and --seed may change then. What was done beyond it "
+              "stays as a branch in reports, and a snapshot of the present state is kept." },
     { "data", OPT_FILES, AT(corpus.data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Training data: token file (llm.c's or nanoGPT's), read in place; or text, rows with "
               "a text, a folder of these, or - (standard input), tokenised into RUN. Each --data "
@@ -146,15 +151,16 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     struct pretrain_opts *o = line->options;
     int rc = train_open(s, dir, o->resume != NULL, line, comm, err);
 
-    s->o.time_limit = o->train.time_limit; // it is this process's, and not stored
-    if (!rc && o->resume)
-        rc = base_folder_named(s, o->model.base, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
     else if (!rc && arch_classifies(&s->config))
         rc = err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
                         "--data DIR trains it", dir, dir);
+    rc = rc ? rc : train_go_back(s, dir, o->from, line, comm, err);
+    s->o.time_limit = o->train.time_limit; // it is this process's, and not stored
+    if (!rc && o->resume)
+        rc = base_folder_named(s, o->model.base, err);
     return rc || !o->resume ? rc : resume(s, line, err);
 }
 
@@ -168,7 +174,7 @@ static int run(struct opt_line *line, struct err *err)
     struct token_folders *folders = NULL;
     int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
-    if (rc)
+    if (rc || (rc = train_check_from(line, o->resume, err)))
         return rc;
     if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
@@ -190,7 +196,7 @@ const struct opt_command pretrain_command = {
     .text = "Ctrl-C finishes the step and commits it. An interrupted evaluation is repeated on "
             "resume. --resume continues from the last commit, with results identical, bit for "
             "bit, to a run that never stopped. With --resume, options that change the arithmetic "
-            "are refused.",
+            "are refused, unless the run goes back to a snapshot (--from).",
     .parts = parts, .size = sizeof(struct pretrain_opts), .by_ranks = 1, .run = run,
     .first = "run resume data eval-data tokenizer init model steps batch seq "
              "grad-accum lr mode devices host-mem",

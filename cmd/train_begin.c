@@ -5,6 +5,8 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "plan/memory.h"
+#include "run/loop/going_back.h"
+#include "run/loop/lost.h"
 #include "run/ranks/job_run.h"
 
 #include <sys/stat.h>
@@ -37,13 +39,39 @@ int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, con
     return 0;
 }
 
+int train_check_from(const struct opt_line *line, const char *resume, struct err *err)
+{
+    if (opt_given(line, "from") && !resume)
+        return err_misuse(err, "--from STEP goes back to a snapshot of a run: give --resume RUN "
+                          "too, or leave it out");
+    if (opt_given(line, "from") && opt_given(line, "device"))
+        return err_misuse(err, "--device and --from are two changes of a run: give one of them, "
+                          "and the other one with the next --resume");
+    return 0;
+}
+
 int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,
                struct comm *comm, struct err *err)
 {
     int rc = resumes ? job_run_finish(dir, comm, err) : 0;
 
-    rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
-                                say_events_of_job(), err);
+    enum session_how how = opt_given(line, "from")     ? SESSION_BACK
+                           : opt_given(line, "device") ? SESSION_NAMED
+                                                       : SESSION_WRITE;
+
+    rc = rc ? rc : session_open(s, dir, how, say_events_of_job(), err);
+    return rc ? rc : job_run_join(s, comm, err);
+}
+
+int train_go_back(struct session *s, const char *dir, uint64_t from, const struct opt_line *line,
+                  struct comm *comm, struct err *err)
+{
+    if (!opt_given(line, "from"))
+        return 0;
+    int rc = lost_explain(s, going_back(s, from, line, err), err);
+
+    session_close(s);
+    rc = rc ? rc : session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
     return rc ? rc : job_run_join(s, comm, err);
 }
 

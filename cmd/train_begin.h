@@ -10,9 +10,17 @@
 int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,
                 struct train_opts *o, struct err *err);
 
+/* Refuses --from without --resume, or with --device. */
+int train_check_from(const struct opt_line *line, const char *resume, struct err *err);
+
 /* Opens the run in this rank's folder for training. resumes: it may be left from a kill. */
 int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,
                struct comm *comm, struct err *err);
+
+/* With --from on the line: takes the open run back to its snapshot of that step, and opens it
+ * again. */
+int train_go_back(struct session *s, const char *dir, uint64_t from, const struct opt_line *line,
+                  struct comm *comm, struct err *err);
 
 /* Leaves out the head of a classifier, whose body is trained as a language model; a notice says
  * so. init: where the model comes from. */

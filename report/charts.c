@@ -322,14 +322,47 @@ static int draw_along(FILE *out, struct curve *c, const struct along *a)
     return draw(out, a->label, "step", a, c, 1);
 }
 
+/* Fills the curve of a branch that the run has left: a thin line. 0: it does not have the field. */
+static int curve_left(struct curve *c, const json_t *report, const json_t *branch,
+                      const struct along *a)
+{
+    const json_t *p;
+    size_t        i;
+
+    json_array_foreach(json_object_get(report, "branch_curves"), i, p) {
+        if (json_num(p, "branch") < json_num(branch, "branch") ||
+            json_num(p, "branch") > json_num(branch, "branch") || c->n >= PIECES)
+            continue;
+        c->x[c->n] = (json_num(p, "first") + json_num(p, "last")) / 2 + 1;
+        c->y[c->n++] = json_figure(p, a->field);
+    }
+    return c->n && json_object_get(json_array_get(json_object_get(report, "branch_curves"), 0),
+                                   a->field);
+}
+
 int chart_along(FILE *out, const json_t *report, const struct along *a)
 {
-    struct curve *c = calloc(1, sizeof *c);
+    enum { MOST = 8 }; // branches, the newest
+    const json_t *branches = json_object_get(report, "branches");
+    size_t        all = json_array_size(branches), first = all > MOST ? all - MOST : 0, n = 1;
+    struct curve *c = calloc(1 + all - first, sizeof *c);
+    char          names[MOST][FIGURE];
     int           drawn = 0;
 
+    for (size_t i = first; c && i < all; i++) {
+        const json_t *branch = json_array_get(branches, i);
+
+        if (!curve_left(&c[n], report, branch, a))
+            continue;
+        snprintf(names[n - 1], FIGURE, "left: branch %.0f", json_num(branch, "branch"));
+        c[n].name = names[n - 1];
+        c[n++].colour = "left other";
+    }
     if (c) {
         curve_along(c, report, a);
-        drawn = draw_along(out, c, a);
+        c->colour = a->colour;
+        c->name = n > 1 ? "the run" : a->label;
+        drawn = draw(out, a->label, "step", a, c, n);
     }
     free(c);
     return drawn;

@@ -318,16 +318,25 @@ static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
     return rc;
 }
 
-/* Adds the snapshots that were taken. Runs of older versions have no such table. */
+/* 1: run.db has this table, which runs of older versions lack. */
+static int has_table(struct runlog *log, const char *table, struct err *err)
+{
+    json_t *found = NULL;
+    int     rc = report_rows(&found, log, err, "SELECT 1 FROM sqlite_schema WHERE type = 'table'"
+                             " AND name = '%s'", table);
+
+    rc = rc ? rc : json_array_size(found) > 0;
+    json_decref(found);
+    return rc;
+}
+
+/* Adds the snapshots that were taken. */
 static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
 {
     json_t *found = NULL;
-    int     rc = report_rows(&found, log, err,
-                             "SELECT 1 FROM sqlite_master WHERE name = 'snapshots'");
-    int     any = !rc && json_array_size(found) > 0;
+    int     rc = has_table(log, "snapshots", err);
 
-    json_decref(found);
-    if (!any)
+    if (rc <= 0)
         return rc;
     rc = report_rows(&found, log, err, "SELECT count(*) AS taken, max(step) AS last_step,"
                      " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes,"
@@ -335,6 +344,37 @@ static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
     if (!rc && json_array_size(found) &&
         json_object_set(report, "snapshots", json_array_get(found, 0)))
         rc = no_memory(err);
+    json_decref(found);
+    return rc;
+}
+
+/* Adds the branches that the run has left, and their losses in pieces, at most 400 of each. */
+static int add_branches(json_t *report, struct runlog *log, struct err *err)
+{
+    json_t *found = NULL;
+    int     rc = has_table(log, "branches", err);
+
+    if (rc <= 0)
+        return rc;
+    rc = report_rows(&found, log, err,
+                     "SELECT branch, first_step, steps - 1 AS last_step, to_step, left AS time,"
+                     " replace(options, char(10), '; ') AS text, (SELECT loss FROM left_steps l"
+                     " WHERE l.branch = branches.branch ORDER BY step DESC LIMIT 1) AS loss"
+                     " FROM branches ORDER BY branch");
+    if (!rc && json_array_size(found))
+        json_object_set(report, "branches", found);
+    json_decref(found);
+    if (rc)
+        return rc;
+    rc = report_rows(&found, log, err,
+                     "WITH bounds AS (SELECT branch, min(step) AS begin, max(step) - min(step) + 1"
+                     " AS n FROM left_steps GROUP BY branch)"
+                     " SELECT branch, min(step) AS first, max(step) AS last,"
+                     " avg(iif(abs(loss) < 9e999, loss, NULL)) AS loss, avg(lr) AS lr"
+                     " FROM left_steps JOIN bounds USING (branch)"
+                     " GROUP BY branch, (step - begin) * min(400, n) / n ORDER BY branch, first");
+    if (!rc && json_array_size(found))
+        json_object_set(report, "branch_curves", found);
     json_decref(found);
     return rc;
 }
@@ -360,6 +400,7 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
     rc = rc ? rc : add_snapshots(report, log, err);
+    rc = rc ? rc : add_branches(report, log, err);
     rc = rc ? rc : add_computable(report, log, err);
     if (!rc)
         add_wear(report);

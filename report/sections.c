@@ -384,6 +384,15 @@ const struct section sections_of_one[] = {
       .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1,
                     .smooth = "loss_smooth", .points = "loss" },
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
+    { "Branches that were left", "Where the run went back to a snapshot (--from), what it had done "
+      "beyond it, and the options with which it went on. The plots above have a thin line for each "
+      "branch.", SECTION_WIDE, .rows = "branches",
+      .columns = { { "#branch", "branch", .as = figure_whole },
+                   { "#from step", "first_step", .as = figure_step },
+                   { "#to step", "last_step", .as = figure_step },
+                   { "#loss there", "loss", .as = figure_exact },
+                   { "#back to", "to_step", .as = figure_whole },
+                   { "~time", "time", .as = NULL }, { "went on with", "text", .as = NULL } } },
     { "Rewards along the run", "Means of each piece of the run, over the pairs of its steps.",
       SECTION_PAGE,
       .curves = { { "rewards_margins", "margin", "write", svg_plain, .height = 180 },

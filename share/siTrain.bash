@@ -2,17 +2,18 @@
 _siTrain() {
     local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" options="" words="" files=""
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "pretrain finetune eval generate prepare import export plan report watch check reshard snapshots devices bench --help --version --man --completion" -- "$word"))
+        COMPREPLY=($(compgen -W "pretrain finetune eval generate prepare import export plan report watch check reshard snapshots restore devices bench --help --version --man --completion" -- "$word"))
         return
     fi
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --export-every --export-limit --snapshot-every --snapshot-dir --snapshots --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
+        options="--help --config --run --resume --from --data --mix --eval-data --eval-split --text-column --data-format --tokenizer --init --base --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --export-every --export-limit --snapshot-every --snapshot-dir --snapshots --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
         --resume) files=1 ;;
+        --from) words=" " ;;
         --data) files=1 ;;
         --mix) files=1 ;;
         --eval-data) files=1 ;;
@@ -99,11 +100,12 @@ _siTrain() {
         --base-dtype) words="same bf16 int8 nf4" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --base --tokenizer --data --mix --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --export-every --export-limit --snapshot-every --snapshot-dir --snapshots --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
+        options="--help --config --run --resume --from --init --base --tokenizer --data --mix --task --train-file --eval-file --eval-split --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --export-every --export-limit --snapshot-every --snapshot-dir --snapshots --early-stopping --time-limit --tensorboard --quiet --lora-rank --lora-alpha --lora-dropout --lora-targets --lora-rs --base-dtype --base-in-place"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
         --resume) files=1 ;;
+        --from) words=" " ;;
         --init) files=1 ;;
         --base) files=1 ;;
         --tokenizer) files=1 ;;
@@ -520,6 +522,11 @@ _siTrain() {
     snapshots)
         options="--help --check --json --quiet"
         case "$before" in
+        esac ;;
+    restore)
+        options="--help --device --force-device"
+        case "$before" in
+        --device) files=1 ;;
         esac ;;
     devices)
         options="--help --dir"

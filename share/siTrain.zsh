@@ -16,6 +16,7 @@ _siTrain() {
             'check:read all of a run or an export, and report damage'
             'reshard:move a run to other drives, or to another number of devices or ranks'
             'snapshots:list the snapshots of a run'
+            'restore:make lost devices of a run again, from its newest snapshot'
             'devices:list this machine'\''s processor, memory, engines, disks, CSDs, cards and NVMe drives'
             'bench:measure this machine, then the program against it'
         )
@@ -33,6 +34,7 @@ _siTrain() {
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
+            '--from=[With --resume\: the snapshot to go back to, by the number of steps that were done. Options such as --lr, --batch and --seed may change then. What was done beyond it stays as a branch in reports, and a snapshot of the present state is kept.]:STEP: ' \
             '*--data=[Training data\: token file (llm.c'\''s or nanoGPT'\''s), read in place; or text, rows with a text, a folder of these, or - (standard input), tokenised into RUN. Each --data is a source.]:FILE|DIR:_files' \
             '--mix=[Weights of the sources, one for each --data, such as 0.7,0.3 (default\: all rows of all sources once in an epoch)]:WEIGHT,..:_files' \
             '*--eval-data=[Evaluation data, as --data]:FILE|DIR:_files' \
@@ -131,6 +133,7 @@ _siTrain() {
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the new run]:RUN:_files' \
             '--resume=[Run to continue from its last commit]:RUN:_files' \
+            '--from=[With --resume\: the snapshot to go back to, by the number of steps that were done. Options such as --lr, --batch and --seed may change then. What was done beyond it stays as a branch in reports, and a snapshot of the present state is kept.]:STEP: ' \
             '--init=[Hugging Face folder or run to start from, or folder of an adapter to go on with. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
@@ -610,6 +613,12 @@ _siTrain() {
             '--check[Read all states of each snapshot, and compare them with their checksums]' \
             '--json[Print JSON]' \
             '--quiet[Print no progress]' \
+            '--help[what it takes]' ;;
+    restore)
+        _arguments \
+            ':RUN:_files' \
+            '*--device=[New place of device I, counted from 0\: folder, new file or block device (default\: where it was)]:I=PATH:_files' \
+            '--force-device[Use block devices even if they carry a signature or another run]' \
             '--help[what it takes]' ;;
     devices)
         _arguments \

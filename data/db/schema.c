@@ -3,6 +3,9 @@
  * Format 11 is that of snapshots (run/folder/snapshots.h), which have the tables of their run:
  * programs of format 9 would train them.
  *
+ * Format 10 is that of a run that goes back to a snapshot, until it is there: its journal names
+ * states that are being written over. Then the run has the format from before again.
+ *
  * Format 9 has the tables of format 4, too. Only runs with a base in place have it
  * (--base-in-place): programs of format 8 would look for its blocks on devices.
  *

@@ -50,6 +50,7 @@ enum opt_kept {
     OPT_SOURCE,  // a source of the new run: kept as given.NAME if it was given
     // all others are kept as option.NAME:
     OPT_FIXED,   // decides what is computed: fixed from the first step on
+    OPT_BRANCH,  // the same; but a run that goes back to a snapshot may change it
     OPT_LAYOUT,  // decides the layout on the devices: fixed when the run is made
     OPT_CHANGES, // a resume may change it
     OPT_PASSING, // as OPT_CHANGES, but not shown in the printed options of a run

@@ -322,7 +322,8 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 {
     const struct run_config *cfg = &d->cfg;
     struct device           *at = &d->device[i];
-    int                      create = how == DEVICES_CREATE, found = 0;
+    int create = how == DEVICES_CREATE || (how == DEVICES_REMAKE && devices_gone(cfg, i));
+    int found = 0;
     // making a run tests already that an accelerator has enough memory
     int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->usable);
     int                      acts = create || how == DEVICES_TRAIN;

@@ -27,8 +27,8 @@ struct devices {
 };
 
 /* CREATE makes new devices; TRAIN reads, writes and updates; MEND writes again what should be
- * there; READ only reads. */
-enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_MEND, DEVICES_READ };
+ * there; REMAKE is MEND that first makes those that are gone; READ only reads. */
+enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_MEND, DEVICES_REMAKE, DEVICES_READ };
 
 /* Optional arguments of devices_open; each may be zero. */
 struct devices_more {

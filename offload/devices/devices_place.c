@@ -93,6 +93,26 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
     return old ? 0 : -ENOMEM;
 }
 
+int devices_gone(const struct run_config *cfg, size_t i)
+{
+    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    char       *path, page[SUPERBLOCK_BYTES];
+    int         gone = given && !file_may_be(given);
+
+    if (gone || devices_path(&path, cfg, i, 0, NULL))
+        return gone;
+    gone = !file_may_be(path);
+    if (!gone && file_is_block(path)) {
+        int fd = file_open_device(path, O_RDONLY);
+
+        gone = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
+               !superblock_present(page);
+        file_close(fd);
+    }
+    free(path);
+    return gone;
+}
+
 int devices_inside(const struct run_config *cfg, const char *path)
 {
     char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);

@@ -20,6 +20,10 @@ void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
  * create: the file need not exist, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
+/* 1: device i is not there: its file, or its drive; or its drive carries no run's states. 0: there
+ * is something, or this user may not look. */
+int  devices_gone(const struct run_config *cfg, size_t i);
+
 /* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
  * folder then includes it. False if nothing is found. */
 int  devices_inside(const struct run_config *cfg, const char *path);

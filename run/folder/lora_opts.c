@@ -19,7 +19,7 @@ const struct opt_row lora_rows[] = {
       .help = "Scale of adapters: their output is multiplied by alpha / rank (default: twice the "
               "rank)", .kept = OPT_FIXED },
     { "lora-dropout", OPT_RATIO, AT(dropout), "0", .max = 0.99,
-      .help = "Dropout rate of the adapters' input, 0 to 99%", .kept = OPT_FIXED },
+      .help = "Dropout rate of the adapters' input, 0 to 99%", .kept = OPT_BRANCH },
     { "lora-targets", OPT_STRING, AT(targets), .words = target_words, .arg = "NAME,..",
       .help = "Matrices that get adapters, by PEFT's names, such as q_proj,v_proj; or groups of "
               "them\n"

@@ -72,6 +72,23 @@ static int refuse_snapshot(const struct session *s, struct err *err)
     return -EROFS;
 }
 
+/* A run that was killed on its way back to a snapshot has neither its own states nor yet the
+ * snapshot's. What is left of a damaged run.db is read even so. */
+static int refuse_half_way(const struct session *s, enum session_how how, struct err *err)
+{
+    char  line[SESSION_LINE];
+    char *to = how == SESSION_PAST ? NULL : settings_get(s->log, "going_back");
+
+    if (!to)
+        return 0;
+    to[strcspn(to, " ")] = '\0';
+    int rc = err_misuse(err, "%s is on its way back to the snapshot after step %s, and was stopped "
+                        "before it was there; go on with: %s --from %s", s->dir, to,
+                        session_resume_line(line, s), to);
+    free(to);
+    return rc;
+}
+
 /* Open run.db. --durability is stored in the database that it configures, so run.db is opened
  * twice. */
 static int open_log(struct session *s, enum session_how how, struct err *err)
@@ -149,7 +166,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     rc = rc ? rc : hold_snapshot(s, err);
     if (!rc && (rc = runlog_get(s->log, "id", s->id, sizeof s->id, err)) == -ENOENT)
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
-    if (rc || (rc = session_load(s, err)) ||
+    if (rc || (how > SESSION_BACK && (rc = refuse_half_way(s, how, err))) ||
+        (rc = session_load(s, err)) ||
         (rc = load_text(s, "layout", s->layout, sizeof s->layout, err)) ||
         (rc = load_text(s, "owner", s->owner, sizeof s->owner, err)) ||
         (rc = load_text(s, "owner.next", s->owner_next, sizeof s->owner_next, err)) ||
@@ -160,7 +178,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
-    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)) ||
+    int named = how == SESSION_NAMED || how == SESSION_RESTORE;
+    if ((rc = moved_check(&s->moved, &s->run, named, err)) ||
         (rc = runlog_unread(s->log, err)))
         return rc;
     // leftovers of killed processes

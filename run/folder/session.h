@@ -53,9 +53,10 @@ struct session {
  * written; if run.lock is readable, a lock keeps writers out. EITHER tries WRITE, then READ if
  * writing is not possible (session_cannot_write). PAST opens a run with a damaged log (run.db-wal)
  * at its last intact commit (runlog_open_past). LIVE reads the settings of a run that another
- * process trains; its states cannot be read. */
-enum session_how { SESSION_WRITE, SESSION_NAMED, SESSION_READ, SESSION_EITHER, SESSION_PAST,
-                   SESSION_LIVE };
+ * process trains; its states cannot be read. BACK is WRITE, for going_back.h: only it opens a run
+ * that was killed on its way back to a snapshot. RESTORE is BACK and NAMED: for lost.h. */
+enum session_how { SESSION_RESTORE, SESSION_BACK, SESSION_WRITE, SESSION_NAMED, SESSION_READ,
+                   SESSION_EITHER, SESSION_PAST, SESSION_LIVE };
 
 /* Open RUN and load its settings. Must be closed by session_close, also after a failure. If
  * something is damaged, the sentence says what is intact (except with PAST). events: used until the
@@ -117,6 +118,14 @@ int session_notice(struct session *s, const char *text, struct err *err);
  * changes s->o. Another one is misuse if its value differs. `first`: the run has not
  * been trained yet, so only options that define its layout are fixed. */
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err);
+
+/* Of a run that goes back to a snapshot, whose database is `from`: take from there the options that
+ * decide what is computed, then apply those given on the line (NULL: none). They are misuse if a
+ * branch may not change them (OPT_BRANCH). *changed, malloced: what differs from the snapshot, one
+ * option a line: "lr: 0.001 instead of 0.0003". Only s->o changes. A new number of steps is left to
+ * the resume that follows. */
+int session_branch_options(char **changed, struct session *s, struct runlog *from,
+                           const struct opt_line *line, struct err *err);
 
 /* Store all of s->o. With `places`, in the caller's transaction, store only the location of the
  * devices: s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem,

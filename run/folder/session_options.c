@@ -136,8 +136,10 @@ static int overlay_option(void *ctx, const struct opt_row *row, int given, const
                         "reshard %s --devices %s moves it", old ? old : "not set", c->s->dir, new);
     else
         rc = err_misuse(c->err, "--%s is %s in this run and a resume keeps it: leave the option "
-                        "out, or make a new run with --%s %s", name, old && *old ? old : "not set",
-                        name, new);
+                        "out, or make a new run with --%s %s%s", name,
+                        old && *old ? old : "not set", name, new,
+                        row->kept == OPT_BRANCH ? ", or go back to a snapshot with --from STEP"
+                                                : "");
 out:
     if (!new)
         rc = err_set(c->err, -ENOMEM, "%s: out of memory", c->s->dir);
@@ -145,6 +147,89 @@ out:
     free(new);
     return rc;
 }
+
+/* ---- a branch ---- */
+
+static int is_length(const struct opt_row *row)
+{
+    return !strcmp(row->name, "steps") || !strcmp(row->name, "schedule-steps");
+}
+
+/* True if a run takes this option from the snapshot to which it goes back. */
+static int is_branchs(const struct opt_row *row)
+{
+    return row->kept == OPT_FIXED || row->kept == OPT_BRANCH || is_length(row);
+}
+
+struct branching { struct session *s; struct runlog *from; FILE *changed; struct err *err; };
+
+/* Options that the rows of this run have decided. */
+static int is_rows(const struct session *s, const char *name)
+{
+    return (!strcmp(name, "dropout") && (s->rows != SESSION_WHOLE || s->config.n_labels)) ||
+           (s->rows == SESSION_PAIRS &&
+            (!strcmp(name, "batch") || !strcmp(name, "label-smoothing")));
+}
+
+static int branch_option(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    struct branching *b = ctx;
+    struct opt_line   line = train_opts_line(&b->s->o);
+    int               rc = 0;
+
+    if (!given || !is_branchs(row))
+        return 0;
+    char *was = settings_get(b->from, "option.%s", row->name), *now = stored_text(row, text);
+    const char *had = was && *was ? was : "the default";
+    if (!now)
+        rc = err_set(b->err, -ENOMEM, "%s: out of memory", b->s->dir);
+    else if (was && !strcmp(was, now))
+        ;
+    else if (row->kept == OPT_FIXED || is_rows(b->s, row->name))
+        rc = err_misuse(b->err, "--%s is %s in this run, and --from does not change it, either: "
+                        "leave the option out, or make a new run with --%s %s", row->name, had,
+                        row->name, now);
+    else if (!(rc = opt_set(&line, row->name, now, b->err)) && !is_length(row))
+        fprintf(b->changed, "%s: %s instead of %s\n", row->name, now, had);
+    free(was);
+    free(now);
+    return rc;
+}
+
+int session_branch_options(char **changed, struct session *s, struct runlog *from,
+                           const struct opt_line *line, struct err *err)
+{
+    struct opt_line       own = train_opts_line(&s->o);
+    struct branching      b = { s, from, NULL, err };
+    const struct opt_row *row;
+    size_t                size;
+    int                   rc = 0;
+
+    for (size_t i = 0; (row = train_opts_row(i)) && !rc; i++) {
+        char *text = is_branchs(row) ? settings_get(from, "option.%s", row->name) : NULL;
+
+        if (text && *text)
+            rc = opt_set(&own, row->name, text, err);
+        free(text);
+    }
+    *changed = NULL;
+    if (!rc && !(b.changed = open_memstream(changed, &size)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    if (rc)
+        return rc;
+    uint64_t steps = s->o.steps, horizon = s->o.schedule_steps;
+    rc = line ? opt_each(line, branch_option, &b) : 0;
+    if (fclose(b.changed) && !rc)
+        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    if (!rc && **changed)
+        (*changed)[strlen(*changed) - 1] = '\0'; // the last line break
+    rc = rc ? rc : train_opts_check(&s->o, err);
+    s->o.steps = steps; // the resume that follows changes these
+    s->o.schedule_steps = horizon;
+    return rc;
+}
+
+/* ---- devices that moved ---- */
 
 struct finding { struct session *s; struct devices *d; };
 

@@ -82,3 +82,14 @@ int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     free(text);
     return rc;
 }
+
+int settings_take(struct runlog *log, struct runlog *from, const char *key, struct err *err)
+{
+    char *value;
+    int   rc = settings_find(&value, from, err, "%s", key);
+
+    if (!rc)
+        rc = value ? runlog_set(log, key, value, err) : runlog_unset(log, key, err);
+    free(value);
+    return rc;
+}

@@ -21,6 +21,9 @@
  *     base.bytes        bytes of these files for this rank's portion of each block in place
  *     schedule.step schedule.was    the last change of the schedule's horizon by a resume: the
  *                       first step (from 0) of the new horizon, and the old horizon
+ *     going_back        the snapshot to which the run goes back, until it is there: its steps, its
+ *                       number, its path (going_back.h)
+ *     going_back.format the format of run.db before (branches.h)
  *     finished          nothing is left to train: steps: all steps are done; early: training ended
  *                       by --early-stopping. Absent while there is
  *     data.path         the token file (absolute, or data.bin in RUN)
@@ -125,3 +128,7 @@ int settings_scan(struct runlog *log, const char *conversion, void *out, const c
  * contain a line break. */
 int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Give a setting the value that it has in `from`, another run's or a snapshot's; without one there,
+ * remove it. */
+int settings_take(struct runlog *log, struct runlog *from, const char *key, struct err *err);

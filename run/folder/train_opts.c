@@ -50,67 +50,67 @@ const struct opt_row train_rows[] = {
       .help = "Length of the learning rate schedule, in steps (default: --steps). With --resume: "
               "the new length, which applies from the next step on.", .kept = OPT_CHANGES },
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
-      .help = "Number of rows in a micro-batch", .kept = OPT_FIXED },
+      .help = "Number of rows in a micro-batch", .kept = OPT_BRANCH },
     { "seq", OPT_UINT, AT(seq), .max = 1048576,
       .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
               "for Llama, Qwen and Gemma). In finetune, --seq means --max-seq.",
       .kept = OPT_FIXED },
     { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576,
-      .help = "Number of micro-batches per step, summed over all processes", .kept = OPT_FIXED },
+      .help = "Number of micro-batches per step, summed over all processes", .kept = OPT_BRANCH },
     { "groups", OPT_UINT, AT(groups), "0", .max = 1048576,
       .help = "Number of gradient groups (0: one per process). Results depend on the number of "
               "groups, not on how many processes share them.", .kept = OPT_FIXED },
     { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30,
-      .help = "Peak learning rate", .kept = OPT_FIXED },
+      .help = "Peak learning rate", .kept = OPT_BRANCH },
     { "min-lr", OPT_DOUBLE, AT(min_lr), "0", .max = 1e30,
-      .help = "Learning rate at the schedule's end", .kept = OPT_FIXED },
+      .help = "Learning rate at the schedule's end", .kept = OPT_BRANCH },
     { "warmup", OPT_WARMUP, AT(warmup), "0",
-      .help = "Length of the linear warm-up: steps, or % of the schedule", .kept = OPT_FIXED },
+      .help = "Length of the linear warm-up: steps, or % of the schedule", .kept = OPT_BRANCH },
     { "schedule", OPT_WORD, AT(schedule), "cosine", schedule_name,
       .help = "Learning rate after the warm-up\n"
               "cosine, linear: falls to --min-lr over the rest of the schedule\n"
               "constant: stays at --lr\n"
               "wsd: stays at --lr, and falls linearly to --min-lr in the last --decay-steps",
-      .kept = OPT_FIXED },
+      .kept = OPT_BRANCH },
     { "decay-steps", OPT_WARMUP, AT(decay_steps), "0",
       .help = "Length of the decay at the end of --schedule wsd: steps, or a part of the schedule "
-              "(default: 10%)", .kept = OPT_FIXED },
+              "(default: 10%)", .kept = OPT_BRANCH },
     { "optimizer", OPT_WORD, AT(optimizer), "adamw", optim_name,
       .help = "Optimizer, as PyTorch defines it", .kept = OPT_LAYOUT },
     { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA,
       .help = "Decay rate of the first moment, 0 to 0.9999999. For sgd: the momentum.",
-      .kept = OPT_FIXED },
+      .kept = OPT_BRANCH },
     { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = MOST_BETA,
-      .help = "Decay rate of the second moment, 0 to 0.9999999", .kept = OPT_FIXED },
+      .help = "Decay rate of the second moment, 0 to 0.9999999", .kept = OPT_BRANCH },
     { "eps", OPT_DOUBLE, AT(eps), "1e-8", .min = 1e-30, .max = 1e30,
-      .help = "Term added to the root of the second moment", .kept = OPT_FIXED },
+      .help = "Term added to the root of the second moment", .kept = OPT_BRANCH },
     { "weight-decay", OPT_DOUBLE, AT(weight_decay), "0.01", .max = 1e30,
       .help = "Weight decay. Decoupled in adamw; added to the gradient in the other optimizers.",
-      .kept = OPT_FIXED },
+      .kept = OPT_BRANCH },
     { "decay", OPT_WORD, AT(decay), "matrices", decay_words,
       .help = "Parameters that weight decay applies to\n"
               "matrices: weight matrices and embeddings\n"
-              "all: all parameters, with biases and norms", .kept = OPT_FIXED },
+              "all: all parameters, with biases and norms", .kept = OPT_BRANCH },
     { "clip", OPT_DOUBLE, AT(clip), "1",
-      .help = "Largest gradient norm (0: no clipping)", .kept = OPT_FIXED },
+      .help = "Largest gradient norm (0: no clipping)", .kept = OPT_BRANCH },
     { "seed", OPT_UINT, AT(seed), "1",
-      .help = "Seed of initial parameters, data order, masking and dropout", .kept = OPT_FIXED },
+      .help = "Seed of initial parameters, data order, masking and dropout", .kept = OPT_BRANCH },
     { "order", OPT_WORD, AT(order), "shuffled", order_words,
-      .help = "Order of the training rows", .kept = OPT_FIXED },
+      .help = "Order of the training rows", .kept = OPT_BRANCH },
     { "mask-prob", OPT_RATIO, AT(mask.prob), "15%", .min = 0.001, .max = 0.999,
-      .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9%", .kept = OPT_FIXED },
+      .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9%", .kept = OPT_BRANCH },
     { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
       .help = "Id of the mask token (default: the tokenizer's)", .kept = OPT_FIXED },
     { "dropout", OPT_RATIO, AT(dropout), .max = 0.99,
       .help = "Dropout rate of embeddings, attention and residual branches, 0 to 99% (default: "
-              "0; in finetune, config.json's)", .kept = OPT_FIXED },
+              "0; in finetune, config.json's)", .kept = OPT_BRANCH },
     { "label-smoothing", OPT_RATIO, AT(label_smoothing), "0", .max = 0.999,
       .help = "Fraction of each target's weight that is spread over all words or classes. With "
               "--task dpo: fraction of pairs whose answers are taken to be the wrong way round, "
-              "below 0.5.", .kept = OPT_FIXED },
+              "below 0.5.", .kept = OPT_BRANCH },
     { "neftune-alpha", OPT_DOUBLE, AT(neftune_alpha), "0", .max = 1e6,
       .help = "Size of the noise that training adds to the words' embeddings (NEFTune; 0: none). "
-              "Usual values: 5 to 15.", .kept = OPT_FIXED },
+              "Usual values: 5 to 15.", .kept = OPT_BRANCH },
     { "dtype", OPT_WORD, AT(dtype), "bf16", opt_dtype_word,
       .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
               "Sums are fp32.", .kept = OPT_LAYOUT },
@@ -195,8 +195,8 @@ const struct opt_row train_rows[] = {
               "auto: kept, recomputed or offloaded part by part, as makes measured steps "
               "shortest\n"
               "ssdtrain: kept or offloaded by SSDTrain's rule", .kept = OPT_CHANGES },
-    OPT_BLAS_ROW(AT(blas), OPT_FIXED),
-    OPT_THREADS_ROW(AT(threads), OPT_FIXED),
+    OPT_BLAS_ROW(AT(blas), OPT_BRANCH),
+    OPT_THREADS_ROW(AT(threads), OPT_BRANCH),
     OPT_DISK_ROW(AT(disk), OPT_CHANGES),
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
       .help = "Seconds without a sign of life from a device, or from the files of --base-in-place, "

@@ -315,13 +315,28 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     return rc;
 }
 
+/* Give the complete folder f its place, with a checksum in run.db before. */
+static int put_best(struct session *s, struct file_new *f, struct err *err)
+{
+    char        here[FILE_IDENTITY];
+    struct best now;
+    struct stat asked;
+    uint32_t    sum = 0;
+    int         rc = best_load(&now, s, err);
+
+    file_identity(f->temp, here);
+    rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
+    rc = rc ? rc : sum_of(&sum, f->temp, err);
+    rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
+    return rc ? rc : take_place(f, s->dir, &asked, err);
+}
+
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
-    char            best[BEST_PATH], here[FILE_IDENTITY];
+    char            best[BEST_PATH];
     struct best     now;
     struct stat     asked;
     struct file_new f;
-    uint32_t        sum = 0;
     int             rc = best_load(&now, s, err);
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
@@ -331,11 +346,7 @@ static int write_best(struct session *s, const struct params_source *source, str
         return rc;
     rc = s->config.lora.rank ? model_out_adapter(s, source, f.temp, "writing the best adapter", err)
                              : model_out(s, source, f.temp, "writing the best model", err);
-    file_identity(f.temp, here);
-    rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
-    rc = rc ? rc : sum_of(&sum, f.temp, err);
-    rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
-    rc = rc ? rc : take_place(&f, s->dir, &asked, err);
+    rc = rc ? rc : put_best(s, &f, err);
     file_new_abort(&f);
     return rc;
 }
@@ -359,4 +370,57 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
     }
     int left = best_clean(s, rc ? NULL : err);
     return rc ? rc : left;
+}
+
+/* ---- the best model of a snapshot ---- */
+
+static int copy_files(const char *from, const char *to, struct err *err)
+{
+    struct file_walk w;
+    int              rc = file_walk_begin(&w, from, err);
+
+    while (!rc && file_walk_next(&w)) {
+        char *file = file_path(err, "%s/%s", to, w.name);
+
+        rc = file ? file_copy(w.path, file, UINT64_MAX, err) : -ENOMEM;
+        free(file);
+    }
+    return file_walk_end(&w, rc, err);
+}
+
+int best_take(struct session *s, struct session *snapshot, struct err *err)
+{
+    char            best[BEST_PATH], from[BEST_PATH];
+    struct best     now, then;
+    struct stat     asked;
+    struct file_new f;
+    uint32_t        sum = 0;
+    int             rc = best_load(&now, s, err);
+
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    snprintf(from, sizeof from, "%s/%s", snapshot->dir, base_name);
+    rc = rc ? rc : best_load(&then, snapshot, err);
+    if (rc || !then.any || (then.sum && !sum_of(&sum, best, NULL) && sum == then.sum))
+        return rc;
+    rc = best_clean(s, err);
+    rc = rc ? rc : ours_check(&now, s, &asked, err);
+    rc = rc ? rc : file_new_folder(&f, best, err);
+    if (rc)
+        return rc;
+    rc = copy_files(from, f.temp, err);
+    rc = rc ? rc : put_best(s, &f, err);
+    file_new_abort(&f);
+    int left = best_clean(s, rc ? NULL : err);
+    return rc ? rc : left;
+}
+
+int best_take_record(struct session *s, struct session *snapshot, struct err *err)
+{
+    static const char *const keys[] = { "best.step",    "best.name",       "best.value",
+                                        "best.seconds", "best.seconds_mm", "best.sum" };
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !rc; i++)
+        rc = settings_take(s->log, snapshot->log, keys[i], err);
+    return rc;
 }

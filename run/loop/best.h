@@ -43,5 +43,11 @@ struct peft;
 int best_folder(struct hf **out, struct peft **adapter, const struct params_source *base,
                 const struct best *b, const struct session *s, struct err *err);
 
+/* Make the best model of a snapshot RUN/best again, if the run has another one. run.db then knows
+ * it as the one that is about to be the best; best_take_record, in the caller's transaction,
+ * records it. If the snapshot has none, the run has none, and its next one replaces RUN/best. */
+int best_take(struct session *s, struct session *snapshot, struct err *err);
+int best_take_record(struct session *s, struct session *snapshot, struct err *err);
+
 /* Record RUN/best in run.db, in the caller's transaction. */
 int best_store(struct best *b, struct session *s, const struct source_values *v, struct err *err);

@@ -19,6 +19,7 @@
 #include "run/loop/checkpoints.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
+#include "run/loop/lost.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/snapshotting.h"
@@ -564,7 +565,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (!missing && next < s->o.steps && s->o.early_stopping) // it may have been over before
         rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, &(uint64_t){ 0 }, err);
     if (rc < 0 || rc == JOB_EARLY || (next == s->o.steps && !missing))
-        return rc < 0 ? rc : nothing_left(&t, end, err);
+        return rc < 0 ? rc : lost_explain(s, nothing_left(&t, end, err), err);
     events_kill_costs(s->events, "--resume goes on from the last commit");
     rc = training_open(&t, err);
     rc = rc ? rc : open_reference(&t, err);
@@ -578,5 +579,5 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
                     session_resume_line(line, s));
     }
     training_close(&t);
-    return session_explain(s, rc, err);
+    return lost_explain(s, session_explain(s, rc, err), err);
 }

@@ -39,7 +39,7 @@ static int decides(const struct opt_row *row)
     for (size_t i = 0; i < sizeof also / sizeof *also; i++)
         if (!strcmp(row->name, also[i]))
             return 1;
-    return row->kept == OPT_FIXED;
+    return row->kept == OPT_FIXED || row->kept == OPT_BRANCH;
 }
 
 static int add_option(void *ctx, const struct opt_row *row, int given, const char *text)

@@ -1,0 +1,25 @@
+/* lost.h: `siTrain restore`: devices of a run that are gone, such as a drive that has failed. They
+ * are made again, in their places or in others, with the run's layout. Their states come from a
+ * snapshot (going_back.h). In mode mem, files in RUN stand for devices: the images, and frozen. */
+#pragma once
+
+#include "run/folder/session.h"
+
+/* How many devices are gone: their files, or in mode mem both images or RUN/frozen. A drive counts
+ * as gone if it is not there, or carries no states. -errno. */
+int lost_count(const struct session *s, size_t *n, struct err *err);
+
+/* Device I is to be at PATH from now on: "I=PATH", of which the first is gone. s is open as
+ * SESSION_RESTORE. Only s->o and s->run change. */
+int lost_place(struct session *s, const char *text, struct err *err);
+
+/* Before anything changes: refuse places where a device cannot be made again. */
+int lost_check(const struct session *s, struct err *err);
+
+/* Make the devices that are gone, and record where all are. Files get their superblock and their
+ * length; drives are refused as for a new run. In mode mem, RUN/frozen comes from the snapshot. */
+int lost_make(struct session *s, const struct session *snapshot, struct err *err);
+
+/* If rc is the failure of a run of which a device is gone, append to the sentence how `siTrain
+ * restore` makes it again. Returns rc. */
+int lost_explain(struct session *s, int rc, struct err *err);

@@ -1,0 +1,150 @@
+#!/bin/sh
+# going_back.sh: --resume RUN --from STEP: a run goes back to a snapshot, with the same options or others; kills on the way; the branch
+# that it leaves; and how that is undone. Prints TAP.
+. tests/tap.sh
+find_shim
+smallest
+small="$data $shape --lr 1e-2"
+ask() { sqlite3 "$1/run.db" "$2"; }
+steps_of() { ask "$1" "SELECT step + 1, printf('%.17g %.17g %.17g', loss, lr, grad_norm) FROM steps ORDER BY step"; }
+evals_of() { ask "$1" "SELECT step, name, printf('%.17g', value) FROM evals ORDER BY step, name"; }
+# alike RUN OTHER NAME: the same parameters, steps and evaluations
+alike() {
+    same "$(exported "$1") $(steps_of "$1") $(evals_of "$1")" "$(exported "$2") $(steps_of "$2") $(evals_of "$2")" "$3"
+}
+
+# all modes: to the bits of a run that never went further; then with another lr, and back to where it was
+for mode in su+o mem base su "su+o+c --compress 20% --error-feedback --devices 2"; do
+    name=${mode%% *}
+    train="$small --mode $mode --commit-every 3 --eval-data $tmp/text.bin --eval-every 3 --snapshot-every 6 --snapshots 20"
+    rm -rf "$tmp/whole" "$tmp/other" "$tmp/run"
+    works "$name: a run" pretrain --run "$tmp/whole" $train --steps 18
+    cp -r "$tmp/whole" "$tmp/run"
+    works "$name: goes back to step 6" pretrain --resume "$tmp/run" --from 6 --quiet
+    result "$(grep -q "went back to step 6, from step 18; steps 7 to 18 are branch 1 now" "$tmp/err"; echo $?)" "$name: says so"
+    alike "$tmp/run" "$tmp/whole" "$name: and is the run that never went further"
+    works "$name: is whole" check "$tmp/run"
+    rm -rf "$tmp/run"
+    cp -r "$tmp/whole" "$tmp/run"
+    works "$name: with another learning rate" pretrain --resume "$tmp/run" --from 6 --lr 2e-2 --steps 15 --quiet
+    result "$([ "$(steps_of "$tmp/run" | head -n 6)" = "$(steps_of "$tmp/whole" | head -n 6)" ] && [ "$(steps_of "$tmp/run")" != "$(steps_of "$tmp/whole" | head -n 15)" ]; echo $?)" \
+        "$name: gives other steps from there on"
+    same "1|6|18|6|lr: 0.02 instead of 0.01" "$(ask "$tmp/run" "SELECT branch, first_step, steps, to_step, options FROM branches")" "$name: a branch is left"
+    same "$(steps_of "$tmp/whole" | tail -n 12)" "$(ask "$tmp/run" "SELECT step + 1, printf('%.17g %.17g %.17g', loss, lr, grad_norm) FROM left_steps WHERE branch = 1 ORDER BY step")" \
+        "$name: which has its steps"
+    exported "$tmp/run" >"$tmp/second"
+    works "$name: that is undone" pretrain --resume "$tmp/run" --from 18 --steps 18 --quiet
+    alike "$tmp/run" "$tmp/whole" "$name: to the run that there was"
+    same "2|6|15|18|" "$(ask "$tmp/run" "SELECT branch, first_step, steps, to_step, options FROM branches")" "$name: now the other one is left"
+    works "$name: and taken up" pretrain --resume "$tmp/run" --from 15 --steps 15 --quiet
+    same "$(cat "$tmp/second")" "$(exported "$tmp/run")" "$name: to its bits"
+    works "$name: is whole again" check "$tmp/run"
+done
+
+# the branch in reports
+works "a report" report "$tmp/run"
+result "$(grep -A2 "^Branches that were left" "$tmp/out" | grep -q "lr: 0.02 instead of 0.01\|^  *branch"; echo $?)" "has the branch that was left"
+run report "$tmp/run" --json
+result "$(python3 -c 'import json, sys; r = json.load(sys.stdin); assert [b["first_step"] for b in r["branches"]] == [6] and all(p["first"] >= 6 for p in r["branch_curves"])' <"$tmp/out"; echo $?)" "as JSON, too"
+run report "$tmp/run" --html "$tmp/page.html"
+result "$(grep -q 'class="curve left other"' "$tmp/page.html" && grep -q "left: branch" "$tmp/page.html"; echo $?)" "and as a thin line in a page"
+
+# adapters on frozen blocks, packed or not
+run export "$tmp/run" "$tmp/base" --last
+for mode in "su+o --devices 2" "mem --base-dtype nf4" "su+o --base-dtype nf4"; do
+    rm -rf "$tmp/tuned" "$tmp/again"
+    works "adapters, $mode" pretrain --run "$tmp/tuned" $data --init "$tmp/base" --seq 8 --batch 1 --lora-rank 2 --lora-dropout 10% --lr 1e-2 --csd-mem 128K --threads 1 \
+        --durability none --quiet --mode $mode --steps 6 --snapshot-every 3
+    cp -r "$tmp/tuned" "$tmp/again"
+    works "adapters, $mode: go back" pretrain --resume "$tmp/again" --from 3 --quiet
+    alike "$tmp/again" "$tmp/tuned" "adapters, $mode: to the same bits"
+    run pretrain --resume "$tmp/again" --from 3 --lora-dropout 0 --quiet
+    result "$([ "$got" = 0 ] && [ "$(exported "$tmp/again")" != "$(exported "$tmp/tuned")" ]; echo $?)" "adapters, $mode: with another dropout to others"
+    works "adapters, $mode: whole" check "$tmp/again"
+done
+
+# kills at calls of the way back: nothing but the same command opens the run, which then is what it would be
+if [ -n "$shim" ]; then
+    for mode in "su+o --disk sync" "mem --keep-best --eval-data $tmp/text.bin --eval-every 2"; do
+        name=${mode%% *}
+        rm -rf "$tmp/whole" "$tmp/from"
+        run pretrain --run "$tmp/from" $small --mode $mode --commit-every 2 --steps 12 --snapshot-every 4 --snapshots 20
+        run pretrain --resume "$tmp/from" --steps 14 --snapshot-every 0 --quiet
+        cp -r "$tmp/from" "$tmp/whole"
+        run pretrain --resume "$tmp/whole" --from 4 --lr 5e-3 --steps 8 --quiet
+        wanted="$(exported "$tmp/whole") $(steps_of "$tmp/whole")"
+        bad= n=0 half=0 refused=0
+        # in what is written to run.db, to the states, and to anything: before, on the way and behind it
+        for at in $(seq -f pwrite:/run/run.db-wal:%g 3 11 110) $(seq -f pwrite:/run/dev0/:%g 1 3 12) pwrite:/run/image:1 pwrite:/run/image:2 $(seq -f any:/run/:%g 1 320 1400); do
+            rm -rf "$tmp/run"
+            cp -r "$tmp/from" "$tmp/run"
+            LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" pretrain --resume "$tmp/run" --from 4 --lr 5e-3 --steps 8 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+            [ $? = 137 ] && n=$((n + 1))
+            if [ "$(ask "$tmp/run" "SELECT count(*) FROM runs WHERE key = 'going_back'")" = 1 ]; then
+                half=$((half + 1))
+                run pretrain --resume "$tmp/run" --steps 8 --quiet
+                [ "$got" = 2 ] && grep -q "is on its way back to the snapshot after step 4, .* --from 4" "$tmp/err" && refused=$((refused + 1))
+                run export "$tmp/run" "$tmp/none"
+                [ "$got" = 2 ] && grep -q "is on its way back" "$tmp/err" || bad="$bad export-$at"
+                run pretrain --resume "$tmp/run" --from 8 --quiet
+                [ "$got" = 2 ] && grep -q "is on its way back" "$tmp/err" || bad="$bad other-$at"
+            fi
+            run pretrain --resume "$tmp/run" --from 4 --lr 5e-3 --steps 8 --quiet
+            [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$wanted" ] || bad="$bad $at"
+            run check "$tmp/run"
+            [ "$got" = 0 ] || bad="$bad check-$at"
+        done
+        result "$([ -z "$bad" ] && [ $n -gt 10 ] && [ $half -gt 3 ] && [ $half = $refused ]; echo $?)" "$name: killed $n times, $half times half way$bad"
+    done
+else
+    skip "kills" "no shim here"
+fi
+
+# the best model
+best="$small --eval-data $tmp/text.bin --eval-every 2 --keep-best --snapshot-every 4 --snapshots 20"
+works "a run that keeps its best" pretrain --run "$tmp/kept" $best --steps 4
+sum=$(sha256sum <"$tmp/kept/best/model.safetensors")
+works "and has a better one later" pretrain --resume "$tmp/kept" --steps 12 --schedule-steps 4 --quiet
+echo mine >"$tmp/kept/best/notes"
+run pretrain --resume "$tmp/kept" --from 4 --lr 1e-9 --steps 5 --schedule-steps 5 --eval-every 100 --quiet
+step=$(ask "$tmp/kept" "SELECT value FROM runs WHERE key = 'best.step'")
+result "$([ "$got" = 0 ] && [ "$step" -lt 5 ]; echo $?)" "goes back to the best model of that time"
+[ "$step" = 4 ] || same "$sum" "$(sha256sum <"$tmp/kept/best/model.safetensors")" "which is in RUN/best again"
+same "mine" "$(cat "$tmp/kept/best/notes")" "with somebody's file in it"
+works "the run is whole" check "$tmp/kept"
+
+# a fine-tuning
+{ echo text,label; for i in 1 2 3 4 5 6 7 8; do echo "the sea $i,yes"; echo "a ship $i,no"; done; } >"$tmp/rows.csv"
+run export "$tmp/kept" "$tmp/hf" --last
+tune="--init $tmp/hf --train-file $tmp/rows.csv --eval-file $tmp/rows.csv --batch 4 --max-seq 8 --csd-mem 192K --threads 1 --steps 8 --durability none --quiet"
+rm -rf "$tmp/tuned" "$tmp/again"
+works "a fine-tuning" finetune --run "$tmp/tuned" $tune --snapshot-every 2 --snapshots 20
+cp -r "$tmp/tuned" "$tmp/again"
+works "goes back" finetune --resume "$tmp/again" --from 4 --quiet
+alike "$tmp/again" "$tmp/tuned" "to the same bits"
+works "with other batches and another seed" finetune --resume "$tmp/again" --from 4 --batch 2 --seed 9 --quiet
+same "batch: 2 instead of 4,seed: 9 instead of 1" "$(ask "$tmp/again" "SELECT replace(options, char(10), ',') FROM branches ORDER BY branch DESC LIMIT 1")" "a branch says so"
+refuses 2 "siTrain finetune --resume" pretrain --resume "$tmp/again" --from 4
+refuses 2 "--dropout is " finetune --resume "$tmp/again" --from 4 --dropout 10%
+
+# what is refused
+refuses 2 "has no snapshot after step 3" pretrain --resume "$tmp/kept" --from 3 --quiet
+refuses 2 "--seq is 8 in this run, and --from does not change it, either" pretrain --resume "$tmp/kept" --from 4 --seq 4
+refuses 2 "or go back to a snapshot with --from STEP" pretrain --resume "$tmp/kept" --lr 1
+refuses 2 "--from STEP goes back to a snapshot of a run" pretrain --run "$tmp/none" $small --from 4
+refuses 2 "--min-lr 1 is above --lr" pretrain --resume "$tmp/kept" --from 4 --min-lr 1
+snapshot=$(ls -d "$tmp"/kept/snapshots/*/step-00000004)
+python3 -c '
+import sys
+with open(sys.argv[1], "r+b") as f:
+    data = bytearray(f.read())
+    for at in range(4096, len(data), 4096):
+        if any(data[at:at + 4096]):
+            data[at] ^= 1
+    f.seek(0)
+    f.write(data)' "$snapshot/dev0/states"
+before=$(steps_of "$tmp/kept") hash=$(exported "$tmp/kept")
+run pretrain --resume "$tmp/kept" --from 4 --quiet
+result "$([ "$got" = 1 ] && grep -q "/step-00000004/.*: damaged" "$tmp/err"; echo $?)" "a damaged snapshot is refused"
+same "$before $hash" "$(steps_of "$tmp/kept") $(exported "$tmp/kept")" "before anything changes"
+done_testing
