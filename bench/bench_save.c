@@ -32,12 +32,14 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
                        enum machine_kind kind, size_t width, size_t tokens, struct err *err)
 {
     size_t heads = width / HEAD_SIZE ? width / HEAD_SIZE : 1;
-    size_t row = tokens % SHORT_ROW ? tokens : SHORT_ROW;
+    size_t row = SHORT_ROW;
     struct part_times     all, attention;
     struct machine_layer *p = &m->layer[m->n_layers];
 
     while (width % heads) // 64 columns per head may not divide the width
         heads--;
+    while (tokens % row) // long rows would leave little but attention, which is subtracted
+        row--;
     if (m->n_layers == MACHINE_POINTS)
         return 0;
     struct model_options o = layers_options(b, dt, kind, width, heads);

@@ -11,6 +11,7 @@
 #include "data/tensors/safetensors.h"
 #include "model/file/finite.h"
 #include "model/file/peft.h"
+#include "data/text/tokenizer.h"
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/base_folder.h"
@@ -362,6 +363,20 @@ static int check_run(struct check *c, struct err *err)
     return rc;
 }
 
+/* Opens the tokenizer of a folder, which may have none. */
+static int check_folder_tokenizer(struct check *c, struct err *err)
+{
+    struct tokenizer *t = NULL;
+    int rc = tokenizer_is_there(c->o->what) ? tokenizer_open(&t, c->o->what, err) : 0;
+
+    if (rc == -ENOTSUP)
+        check_remark("%s", err->text);
+    else if (!rc && t)
+        check_line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
+    tokenizer_close(t);
+    return rc == -ENOTSUP ? 0 : rc;
+}
+
 static int check_folder(struct check *c, struct err *err)
 {
     struct hf          *hf = NULL;
@@ -392,7 +407,8 @@ static int check_folder(struct check *c, struct err *err)
     }
     safetensors_close(st);
     hf_close(hf);
-    return part_over(c, rc, err);
+    rc = part_over(c, rc, err);
+    return rc ? rc : part_over(c, check_folder_tokenizer(c, err), err);
 }
 
 /* Compares a rank's folder with the first: are both of the same run? */

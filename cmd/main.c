@@ -8,9 +8,11 @@
 #include "data/base/version.h"
 #include "data/db/db_wait.h"
 #include "kernels/product/matmul.h"
+#include "run/folder/machine_rows.h"
 
 #include <fcntl.h>
 #include <limits.h>
+#include <omp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -195,6 +197,18 @@ static int has_stack(void)
     return 0;
 }
 
+/* Whether OMP_NUM_THREADS is a number of threads that can be: libgomp would not say a sentence. */
+static int has_threads(void)
+{
+    int n = omp_get_max_threads();
+
+    if (n <= OPT_THREADS_MOST)
+        return 1;
+    fprintf(stderr, "siTrain: OMP_NUM_THREADS asks for %d threads: expected %d at most\n", n,
+            OPT_THREADS_MOST);
+    return 0;
+}
+
 /* Opens closed standard streams. Otherwise the next opened file would get the number of one, and a
  * printed line would go into a run's database. The replacement refuses what the stream is for. */
 static void take_closed_streams(void)
@@ -250,6 +264,8 @@ int main(int argc, char **argv)
 
     if (!has_stack())
         return 1;
+    if (!has_threads())
+        return 2;
     if (argc < 2) {
         print_help(stderr);
         return 2;

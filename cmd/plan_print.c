@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "offload/estimate/traffic.h"
+#include "offload/upkeep/snapshot.h"
 #include "plan/mem_choice.h"
 #include "plan/training_plan.h"
 #include "plan/wear.h"
@@ -147,6 +148,33 @@ static int written_line(const struct session *s, const json_t *found, struct err
     return 0;
 }
 
+/* Prints the room of snapshots, and what they write. One more than are kept is there while it is
+ * taken. */
+static int snapshots_line(const struct session *s, const json_t *found, struct err *err)
+{
+    const struct train_opts *o = &s->o;
+    double                   step = json_num(json_object_get(found, "step"), "seconds"), each;
+    char                     size[SIZE], all[SIZE];
+    uint64_t                 bytes;
+
+    if (!o->snapshot_every)
+        return 0;
+    int rc = snapshot_bytes(&s->run, &bytes, err);
+    if (rc)
+        return rc;
+    each = (double)bytes + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
+    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s; training waits while one is taken",
+           opt_size_text(size, sizeof size, each), o->snapshots + 1,
+           o->snapshot_dir.n ? "--snapshot-dir" : "RUN/snapshots",
+           opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1)));
+    if (step > 0)
+        printf("\n  %s written a day, unless the file system shares blocks",
+               opt_size_text(size, sizeof size,
+                             wear_day(each / (double)o->snapshot_every, step)));
+    putchar('\n');
+    return 0;
+}
+
 static void mem_line(const struct mem_choice *mem, const json_t *found)
 {
     const json_t *timed = json_object_get(found, "mem");
@@ -175,6 +203,7 @@ int plan_answer_print(const struct session *s, const struct budget *b, const str
     memory_line(b);
     int rc = disk_line(s, err);
     rc = rc ? rc : written_line(s, found, err);
+    rc = rc ? rc : snapshots_line(s, found, err);
     if (!rc)
         mem_line(mem, found);
     return rc;

@@ -4,6 +4,7 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
+#include "run/folder/machine_rows.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
 #include "run/folder/train_opts.h"
@@ -44,7 +45,7 @@ static const struct opt_row rows[] = {
               "cut into some at line ends, of 4 KiB or more" },
     { "eval-out", OPT_STRING, AT(eval_out), .arg = "PATH",
       .help = "Token file of the part that --eval-split chooses" },
-    { "threads", OPT_UINT, AT(threads), .max = 4096,
+    { "threads", OPT_UINT, AT(threads), .max = OPT_THREADS_MOST,
       .help = "Number of threads (default: 0, all cores that the process may use; at most 32). The "
               "tokens do not depend on it" },
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,

@@ -5,6 +5,7 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "run/folder/snapshots.h"
+#include "run/ranks/job_run.h"
 
 struct snapshots_opts { const char *run; int check, json, quiet; };
 
@@ -20,13 +21,16 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* Reads one snapshot. Damage is a sentence on stderr. */
+/* Reads one snapshot, of all ranks. Damage is a sentence on stderr. */
 static int check(struct snapshot *at, struct err *err)
 {
     struct session s;
     int            rc = session_open(&s, at->path, SESSION_READ, &say_events, err);
 
+    rc = rc ? rc : job_run_see(&s, at->path, SESSION_READ, err);
     rc = rc ? rc : snapshot_verify(&s, err);
+    for (size_t i = 1; i < s.ranks.size && !rc; i++)
+        rc = snapshot_verify(&s.others[i - 1], err);
     session_close(&s);
     if (!rc || err->stopped || rc == -ENOMEM)
         return rc;

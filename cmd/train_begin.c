@@ -7,13 +7,27 @@
 #include "plan/memory.h"
 #include "run/ranks/job_run.h"
 
+#include <sys/stat.h>
+
+/* A folder that is missing now is a wrong name. Later, as where a drive is away, it is a notice. */
+static int snapshot_dirs_check(const struct opt_strings *dirs, struct err *err)
+{
+    struct stat st;
+
+    for (size_t i = 0; i < dirs->n; i++)
+        if (stat(dirs->item[i], &st) || !S_ISDIR(st.st_mode))
+            return err_misuse(err, "--snapshot-dir %s: an existing folder is expected",
+                              dirs->item[i]);
+    return 0;
+}
+
 int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,
                 struct train_opts *o, struct err *err)
 {
     if (!run == !resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    int rc = job_open(comm, err);
-
+    int rc = snapshot_dirs_check(&o->snapshot_dir, err);
+    rc = rc ? rc : job_open(comm, err);
     if (rc)
         return rc;
     o->quiet |= !job_speaks();

@@ -70,9 +70,15 @@ void pass_offload_begin(struct trainer *t, struct pass *p)
 
 /* ---- gradients ---- */
 
+/* True if this pass computes a gradient of the block. */
+static int trains(const struct trainer *t, const struct pass *p, size_t block)
+{
+    return !p->evaluates && t->trains[block];
+}
+
 int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err)
 {
-    return pass_trains(t, p, block) ? stream_send_grad(t->stream, block, &p->norm, err) : 0;
+    return trains(t, p, block) ? stream_send_grad(t->stream, block, &p->norm, err) : 0;
 }
 
 int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, float **grad,
@@ -83,7 +89,7 @@ int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, flo
     int      begins, rc;
 
     *grad = NULL;
-    if (!pass_trains(t, p, block))
+    if (!trains(t, p, block))
         return 0;
     rc = stream_grad(t->stream, block, group, grad, &begins, err);
     if (rc || !begins)

@@ -47,12 +47,7 @@ void pass_release(struct trainer *t, const struct pass *p, enum runlog_phase pha
  * none. Call it before forward. */
 void pass_offload_begin(struct trainer *t, struct pass *p);
 
-/* pass_trains: true if this pass computes a gradient of the block. pass_send: the gradient is
- * complete; it is sent if pass_trains. */
-static inline int pass_trains(const struct trainer *t, const struct pass *p, size_t block)
-{
-    return !p->evaluates && t->trains[block];
-}
+/* The gradient of the block is complete: it is sent, if this pass computes one. */
 int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err);
 
 /* The gradient of a block to which a micro-batch adds: the gradient of its group. *grad is NULL

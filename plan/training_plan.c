@@ -12,7 +12,6 @@ struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
     struct model_config      g = s->config;
-    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
     size_t                   ranks = size_max(s->ranks.size, 1);
 
     if (!training_varies(s)) // a fine-tuned model drops as its config.json says
@@ -34,12 +33,7 @@ struct trainer_options training_options(const struct session *s)
                    .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed },
                    .smoothing = s->rows == SESSION_PAIRS ? 0 : (float)o->label_smoothing,
                    .neftune = (float)o->neftune_alpha },
-        .schedule = { .kind = (enum schedule_kind)o->schedule,
-                      .lr = o->lr,
-                      .min_lr = o->min_lr,
-                      .warmup = opt_warmup_steps(o->warmup, horizon),
-                      .horizon = horizon,
-                      .decay = train_opts_decay(o, horizon) },
+        .schedule = train_opts_schedule(o),
         .clip = o->clip,
         .optim = (enum optim_kind)o->optimizer,
         .beta1 = o->beta1,

@@ -143,6 +143,7 @@ static const struct named { const char *phase, *words, *colour; } phases[] = {
     { "update_params", "update: writes parameters", "write" },
     { "commit", "commit", "commit" },
     { "eval", "evaluation", "other" },
+    { "snapshot", "taking a snapshot", "other" },
     { "setup", "set-up", "other" },
     { "redo", "updates done again", "wait" },
     { "param_read", "reads of parameters", "read" },

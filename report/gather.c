@@ -318,6 +318,27 @@ static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
     return rc;
 }
 
+/* Adds the snapshots that were taken. Runs of older versions have no such table. */
+static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
+{
+    json_t *found = NULL;
+    int     rc = report_rows(&found, log, err,
+                             "SELECT 1 FROM sqlite_master WHERE name = 'snapshots'");
+    int     any = !rc && json_array_size(found) > 0;
+
+    json_decref(found);
+    if (!any)
+        return rc;
+    rc = report_rows(&found, log, err, "SELECT count(*) AS taken, max(step) AS last_step,"
+                     " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes,"
+                     " sum(seconds) AS seconds FROM snapshots HAVING count(*) > 0");
+    if (!rc && json_array_size(found) &&
+        json_object_set(report, "snapshots", json_array_get(found, 0)))
+        rc = no_memory(err);
+    json_decref(found);
+    return rc;
+}
+
 int report_gather(json_t **out, struct runlog *log, const char *dir, struct err *err)
 {
     static const char *const figures[] = { "compress", "endurance" };
@@ -338,6 +359,7 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
         rc = add_answer(report, log, q, err);
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
+    rc = rc ? rc : add_snapshots(report, log, err);
     rc = rc ? rc : add_computable(report, log, err);
     if (!rc)
         add_wear(report);

@@ -84,6 +84,22 @@ static void say_loss(json_t *list, const json_t *s)
         json_num(s, "last") + 1, json_figure(s, "first_loss"), json_num(s, "first") + 1, numbers);
 }
 
+static void say_snapshots(json_t *list, const json_t *s)
+{
+    double shared = json_num(s, "shared_bytes");
+    char   text[96] = "";
+
+    if (!s)
+        return;
+    if (shared > 0)
+        snprintf(text, sizeof text, ", %s shared with the run",
+                 FIGURE_TEXT(figure_bytes, shared));
+    say(list, "Snapshots", "%.0f|the last after step %.0f; %s copied%s; training waited for %s",
+        json_num(s, "taken"), json_num(s, "last_step"),
+        FIGURE_TEXT(figure_bytes, json_num(s, "bytes") - shared), text,
+        FIGURE_TEXT(figure_seconds, json_num(s, "seconds")));
+}
+
 static json_t *list_lead(const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
@@ -111,6 +127,7 @@ static json_t *list_lead(const json_t *report)
         say(list, "Peak resident memory", "%s", FIGURE_TEXT(figure_peak, report));
     say(list, "Steps", "%.0f|%.0f skipped, %.0f clipped, %.0f tokens", json_num(s, "steps"),
         json_num(s, "skipped"), json_num(s, "clipped"), json_num(s, "tokens"));
+    say_snapshots(list, json_object_get(report, "snapshots"));
     return list;
 }
 

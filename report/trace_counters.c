@@ -77,6 +77,6 @@ int trace_counters(struct trace_out *o, const struct trace *t, struct runlog *lo
     return rc ? rc : runlog_ask(log, step_row, o, err,
         "SELECT step, max(done), loss, tokens / nullif(seconds, 0), peak_rss"
         " FROM steps JOIN shown USING (step) WHERE device < 0"
-        " AND phase NOT IN ('commit', 'eval', 'wait_eval', 'wait_drain')"
+        " AND phase NOT IN ('commit', 'eval', 'snapshot', 'wait_eval', 'wait_drain')"
         " GROUP BY step HAVING max(done) > 0 ORDER BY step");
 }

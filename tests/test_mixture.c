@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "data/text/mixture.h"
+#include "data/text/tokens_writer.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>

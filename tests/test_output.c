@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "data/text/tokens.h"
+#include "data/text/tokens_writer.h"
 #include "run/folder/output.h"
 #include "run/folder/run_files.h"
 #include "tests/tempdir.h"

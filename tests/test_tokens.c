@@ -9,6 +9,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/text/tokens.h"
+#include "data/text/tokens_writer.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"
 

@@ -14,7 +14,9 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -415,7 +417,8 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
         rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64,
                         from, size, most);
     rc = rc ? rc : file_new_open(&f, to, err);
-    for (uint64_t off = 0, n; off < size && !rc; off += n) {
+    int shared = !rc && !ioctl(f.fd, FICLONE, fd); // their blocks, where the file system does that
+    for (uint64_t off = 0, n; off < size && !rc && !shared; off += n) {
         n = size - off < COPY_BYTES ? size - off : COPY_BYTES;
         rc = file_pread(fd, buf, n, off, from, err);
         rc = rc ? rc : file_pwrite(f.fd, buf, n, off, to, err);

@@ -1,6 +1,7 @@
 /* run_lock.c: takes, reads and writes run.lock. Its lines are the holder ("" for nobody), the
  * machine's start, the numbers of run_lock.h, and for a holder when it began, which file it has
- * locked, and whether the file system may keep the lock to itself.
+ * locked, whether the file system may keep the lock to itself, and where its number and its
+ * beginning count: its namespaces of processes and of time, and the machine's start.
  *
  * A lock is on a file, not on its name. So the holder checks that the name still leads to that
  * file: when it takes the lock, and again before each transaction. */
@@ -32,13 +33,19 @@ static void text_read(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = '\0';
 }
 
+static void boot_read(char boot[RUN_LOCK_BOOT])
+{
+    int now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    text_read(now, boot, RUN_LOCK_BOOT);
+    file_close(now);
+}
+
 static void numbers_read(struct run_lock *l, int fd)
 {
-    char        text[TEXT], boot[RUN_LOCK_BOOT] = "";
-    int         now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    char text[TEXT], boot[RUN_LOCK_BOOT] = "";
 
-    text_read(now, l->boot, RUN_LOCK_BOOT);
-    file_close(now);
+    boot_read(l->boot);
     text_read(fd, text, sizeof text);
     const char *line = strchr(text, '\n');
     l->known = line &&
@@ -49,32 +56,105 @@ static void numbers_read(struct run_lock *l, int fd)
         l->commits = l->begun = l->taken = 0;
 }
 
-/* A lock that is taken by another path to the same file may not be seen by this one. */
-static int keeps_locks(int fd)
+/* A lock that is taken by another path to the same file may not be seen by this one: by FUSE, or by
+ * an overlay and its upper layer. */
+enum apart { SHARED, LAYER, APART };
+static const char *const apart_names[] = { "shared", "layer", "apart" };
+
+static enum apart keeps_locks(int fd)
 {
     struct statfs fs;
 
-    return !fstatfs(fd, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
+    if (fd < 0 || fstatfs(fd, &fs))
+        return SHARED;
+    return fs.f_type == FUSE_SUPER_MAGIC        ? APART
+           : fs.f_type == OVERLAYFS_SUPER_MAGIC ? LAYER
+                                                : SHARED;
+}
+
+/* What a process's number and its beginning depend on. A namespace that cannot be read is 0, and
+ * boot is then "". */
+struct counting { uint64_t processes, times; char boot[RUN_LOCK_BOOT]; };
+
+static uint64_t namespace(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) ? 0 : st.st_ino;
+}
+
+static struct counting counting_here(void)
+{
+    struct counting c = { namespace("/proc/self/ns/pid"), namespace("/proc/self/ns/time"), "" };
+
+    boot_read(c.boot);
+    return c;
+}
+
+/* Does process `pid` of the text live? 1, 0, or UNKNOWN of another container's processes, and of
+ * those that /proc does not show. */
+enum { UNKNOWN = -1 };
+
+static int lives(const char *line, long pid, uint64_t start, const char *host)
+{
+    struct counting there = { 0 }, here = counting_here();
+    char            name[64];
+
+    if (sscanf(line, "\nstart %*u file %*[^\n,], %*[a-z] in %" SCNu64 " %" SCNu64
+               " %36[0-9a-f-]", &there.processes, &there.times, there.boot) < 2) {
+        machine_host(name, sizeof name); // an older siTrain wrote it
+        return pid != (long)getpid() && !strcmp(host, name) && machine_begun(pid) == start;
+    }
+    if (strlen(there.boot) == RUN_LOCK_BOOT - 1 && *here.boot && strcmp(there.boot, here.boot))
+        return 0; // it ended with the machine, or is another machine's
+    if (!there.processes || there.processes != here.processes)
+        return UNKNOWN;
+    if (pid == (long)getpid() || (kill((pid_t)pid, 0) && errno == ESRCH))
+        return 0;
+    uint64_t begun = machine_begun(pid);
+    snprintf(name, sizeof name, "/proc/%ld/stat", pid);
+    if (begun && there.times == here.times)
+        return begun == start;
+    return begun || access(name, R_OK) ? UNKNOWN : 0; // 0: it ended, and nobody waited for it
+}
+
+/* Whether the file of that name may be the locked one. A file that an overlay copied up from a
+ * lower layer has another inode there than in the upper one, and the same time of birth. */
+static int may_be_file(const char *path, const char *locked, enum apart apart)
+{
+    char here[FILE_IDENTITY];
+
+    if (file_is(path, locked) || !file_has_births(path, locked))
+        return 1;
+    file_identity(path, here);
+    return apart == LAYER &&
+           !strcmp(here + strcspn(here, " "), locked + strcspn(locked, " "));
 }
 
 /* Does a living process of this machine have this very file, though its lock is not seen? One that
  * ends has no lock any more, and is still there for a moment. Where it cannot be told whether the
- * file is the same, or a copy, it counts as the same. */
+ * file is the same, or a copy, it counts as the same. By FUSE, a process of which nothing can be
+ * known counts as living. By an overlay it does not: a container that is started again has the same
+ * overlay, which shows all its locks. */
 static int is_hidden(const struct run_lock *l, int fd)
 {
-    char     text[TEXT], host[64] = "", here[64], file[FILE_IDENTITY], apart = 0;
-    uint64_t start = 0;
-    long     pid = 0;
+    char       text[TEXT], host[64] = "", file[FILE_IDENTITY], how[8] = "";
+    uint64_t   start = 0;
+    long       pid = 0;
+    enum apart apart = keeps_locks(fd);
 
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
-    if (!line || sscanf(text, "process %ld on %63s", &pid, host) != 2 ||
-        sscanf(line, "\nstart %" SCNu64 " file %47[^\n,], %c", &start, file, &apart) != 3)
+    if (sscanf(text, "process %ld on %63s", &pid, host) != 2)
         return 0;
-    machine_host(here, sizeof here);
-    return pid != (long)getpid() && !strcmp(host, here) && (apart == 'a' || keeps_locks(fd)) &&
-           (file_is(l->path, file) || !file_has_births(l->path, file)) &&
-           machine_begun(pid) == start;
+    if (!line ||
+        sscanf(line, "\nstart %" SCNu64 " file %47[^\n,], %7[a-z]", &start, file, how) != 3)
+        return apart == APART; // it may show an older size of the file for a moment
+    apart = !strcmp(how, "apart") ? APART : !strcmp(how, "layer") && !apart ? LAYER : apart;
+    if (!apart || !may_be_file(l->path, file, apart))
+        return 0;
+    int alive = lives(line, pid, start, host);
+    return alive == UNKNOWN ? apart == APART : alive;
 }
 
 /* -EBUSY if the lock that this process has does not keep another one from the run. */
@@ -90,8 +170,9 @@ static int hidden_check(const struct run_lock *l, int fd, struct err *err)
         text_read(fd, who, sizeof who);
         who[strcspn(who, "\n")] = '\0';
         return err_set(err, -EBUSY, "%s: the run is in use by %s, whose lock is not seen by this "
-                       "path, since a FUSE file system keeps locks to itself: wait for that "
-                       "process to end or stop it; if this is a copy of its run, remove %s",
+                       "path, since a FUSE file system or an overlay keeps locks to itself: wait "
+                       "for that process to end or stop it; if it has ended (it may be another "
+                       "container's), or if this is a copy of its run, remove %s",
                        l->db_path, who, l->path);
     }
     return 0;
@@ -99,6 +180,7 @@ static int hidden_check(const struct run_lock *l, int fd, struct err *err)
 
 int run_lock_note(struct run_lock *l)
 {
+    const struct counting here = counting_here();
     char host[64], text[TEXT] = "\n";
 
     machine_host(host, sizeof host);
@@ -109,8 +191,9 @@ int run_lock_note(struct run_lock *l)
         n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\ncommits %" PRIu64 " begun %"
                       PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
     if (l->writes && *l->file)
-        n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s\n",
-                      l->start, l->file, l->apart ? "apart" : "shared");
+        n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s in %" PRIu64
+                      " %" PRIu64 " %s\n", l->start, l->file, apart_names[l->apart],
+                      here.processes, here.times, here.boot);
     errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;
@@ -167,6 +250,10 @@ static int is_form(const char *text)
     line = 0;
     sscanf(text, "\nstart %*u file %*u %*d.%*u, %*6[a-z]%n", &line);
     text += line;
+    int where = 0;
+    sscanf(text, " in %*u %*u%n %*36[0-9a-f-]%n", &where, &where);
+    text += where;
+    text += *text == ' '; // behind it the machine's start may be unknown
     return (rest || line) && !strcmp(text, "\n");
 }
 

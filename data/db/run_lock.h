@@ -21,7 +21,7 @@ struct run_lock {
     char    *path, *db_path; // owned
     int      fd;     // -1 if not open
     int      writes; // held exclusively
-    int      apart;  // the file system may not show the lock on another path to the file
+    int      apart;  // whether the file system may not show the lock on another path to the file
     uint64_t start;  // of this process, in ticks since the machine's
     char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown

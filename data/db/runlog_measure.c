@@ -24,6 +24,7 @@ const char *const runlog_phase_names[PHASES] = {
     [PHASE_PARAM_READ] = "param_read", [PHASE_ACT_WRITE] = "act_write",
     [PHASE_ACT_READ] = "act_read", [PHASE_COMMIT] = "commit", [PHASE_EVAL] = "eval",
     [PHASE_REDO] = "redo", [PHASE_GATHER] = "gather", [PHASE_EXCHANGE] = "exchange",
+    [PHASE_SNAPSHOT] = "snapshot",
     [PHASE_WAIT_PARAMS] = "wait_params",
     [PHASE_WAIT_UPDATE] = "wait_update", [PHASE_WAIT_COMMIT] = "wait_commit",
     [PHASE_WAIT_GRADIENT] = "wait_gradient", [PHASE_WAIT_RESIDUAL] = "wait_residual",

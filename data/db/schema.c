@@ -1,5 +1,8 @@
 /* schema.c: creates the measuring tables, and recognises a run's database.
  *
+ * Format 11 is that of snapshots (run/folder/snapshots.h), which have the tables of their run:
+ * programs of format 9 would train them.
+ *
  * Format 9 has the tables of format 4, too. Only runs with a base in place have it
  * (--base-in-place): programs of format 8 would look for its blocks on devices.
  *
@@ -19,7 +22,7 @@
  * Formats 2 and 3 are those of programs before the first release. Their runs are refused. */
 #include "data/db/schema.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_IN_PLACE }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_SNAPSHOT }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                             // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"

@@ -1,4 +1,4 @@
-/* tokens.c: reads, checks and writes files of token ids.
+/* tokens.c: reads and checks files of token ids.
  *
  * Files are read with pread, never mapped: a mapping would count against the promised memory.
  * Nothing is allocated after tokens_open and tokens_expect. */
@@ -7,16 +7,15 @@
 #include "data/base/crc32c.h"
 #include "data/base/file_kind.h"
 #include "data/base/round.h"
+#include "data/text/llmc_file.h"
 
 #include <assert.h>
 #include <strings.h>
 #include <unistd.h>
 
-#define LLMC_HEADER_BYTES 1024u
-#define MIB               ((size_t)1 << 20)
-#define PIECE_IDS         4096u
-
-#define PART ((size_t)1 << 16)
+#define MIB       ((size_t)1 << 20)
+#define PIECE_IDS 4096u
+#define PART      ((size_t)1 << 16)
 
 /* The largest vocabulary of bytes: its ids may look like UTF-16. In a larger vocabulary not all
  * words have one byte. */
@@ -27,28 +26,12 @@ struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 
 /* ---- recognising a file ---- */
 
-/* The numbers at the beginning of llm.c's files, little-endian like the processor. llm.c ignores
- * what follows them in the header; there our files say that they are ours. */
-struct llmc_header { int32_t magic, version, count; };
-static const char mark[8] = "siTrain";
-
-/* Files of more ids than an int32 can count have COUNT_BEHIND as their count, and behind the mark
- * the count as a uint64. */
-enum { COUNT_BEHIND = -1, COUNT_AT = 24 };
-
-/* The formats that llm.c writes, for GPT-2 and for Llama 3, the narrower first. */
-static const struct llmc_format {
-    int32_t  magic, version;
-    unsigned width; // bytes of an id
-} formats[] = { { LLMC_MAGIC_U16, 1, 2 }, { LLMC_MAGIC_U32, 7, 4 } };
-enum { FORMATS = sizeof formats / sizeof *formats };
-
 /* The format of a header, whatever its version, or NULL. */
 static const struct llmc_format *format_of(const struct llmc_header *h)
 {
-    for (size_t i = 0; i < FORMATS; i++)
-        if (h->magic == formats[i].magic)
-            return &formats[i];
+    for (size_t i = 0; i < LLMC_FORMATS; i++)
+        if (h->magic == llmc_formats[i].magic)
+            return &llmc_formats[i];
     return NULL;
 }
 
@@ -64,10 +47,10 @@ int tokens_ours(const void *head, size_t n)
 {
     struct llmc_header h;
 
-    if (n < sizeof h + sizeof mark)
+    if (n < sizeof h + sizeof llmc_mark)
         return 0;
     memcpy(&h, head, sizeof h);
-    return format_of(&h) && !memcmp((const char *)head + sizeof h, mark, sizeof mark);
+    return format_of(&h) && !memcmp((const char *)head + sizeof h, llmc_mark, sizeof llmc_mark);
 }
 
 const char *tokens_format_name(size_t format)
@@ -182,16 +165,16 @@ static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h,
                           "%d only version %d (uint%u ids) is known", t->path, h->version, h->magic,
                           f->version, 8 * f->width);
     t->count = (uint64_t)h->count;
-    unsigned char more[COUNT_AT + sizeof t->count];
-    int           rc = h->count == COUNT_BEHIND
+    unsigned char more[LLMC_COUNT_AT + sizeof t->count];
+    int           rc = h->count == LLMC_COUNT_BEHIND
                            ? file_pread(t->fd, more, sizeof more, 0, t->path, err) : 0;
 
     if (rc)
         return rc;
-    int ours = h->count == COUNT_BEHIND && tokens_ours(more, sizeof more);
+    int ours = h->count == LLMC_COUNT_BEHIND && tokens_ours(more, sizeof more);
 
     if (ours)
-        memcpy(&t->count, more + COUNT_AT, sizeof t->count);
+        memcpy(&t->count, more + LLMC_COUNT_AT, sizeof t->count);
     if ((h->count < 0 && !ours) || t->size < LLMC_HEADER_BYTES || t->size % f->width ||
         (t->size - LLMC_HEADER_BYTES) / f->width != t->count)
         return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %" PRId64
@@ -396,182 +379,4 @@ int tokens_row(struct tokens *t, uint64_t row, size_t seq, size_t vocab, int32_t
     if (!rc)
         memcpy(y, x + 1, (seq - 1) * sizeof *x);
     return rc;
-}
-
-/* ---- writing ---- */
-
-/* The narrowest format for the vocabulary. */
-static void writer_begin(struct tokens_writer *w, size_t vocab)
-{
-    size_t i = 0;
-
-    assert(vocab <= INT32_MAX);
-    while (vocab > (uint64_t)1 << 8 * formats[i].width)
-        i++;
-    *w = (struct tokens_writer){ .vocab = vocab, .format = &formats[i] };
-}
-
-int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err)
-{
-    writer_begin(w, vocab);
-    return append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
-}
-
-int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
-{
-    const char *path = w->ids.f.path;
-    uint16_t    narrow[PIECE_IDS];
-    int         rc = 0, wide = w->format->width == sizeof *ids;
-
-    w->count += n;
-    for (size_t part; n > 0 && !rc; ids += part, n -= part) {
-        part = size_min(n, PIECE_IDS);
-        for (size_t i = 0; i < part; i++) {
-            if (ids[i] < 0 || (size_t)ids[i] >= w->vocab)
-                return err_misuse(err, "%s: id %d is not below the tokenizer's %zu", path, ids[i],
-                                  w->vocab);
-            narrow[i] = (uint16_t)ids[i];
-        }
-        rc = append_add(&w->ids, wide ? (const void *)ids : narrow, part * w->format->width, err);
-    }
-    return rc;
-}
-
-int tokens_writer_flush(struct tokens_writer *w, struct err *err)
-{
-    int rc = append_flush(&w->ids, err);
-
-    return rc || !fdatasync(w->ids.f.fd)
-               ? rc : err_set(err, -errno, "fsync %s: %s", w->ids.f.temp, strerror(errno));
-}
-
-/* The ids are durable before the header, so that a kill between costs nothing but the last save. */
-int tokens_writer_commit(struct tokens_writer *w, struct err *err)
-{
-    int     fits = w->count <= INT32_MAX;
-    int32_t header[LLMC_HEADER_BYTES / 4] = { w->format->magic, w->format->version,
-                                              fits ? (int32_t)w->count : COUNT_BEHIND };
-    int     rc = tokens_writer_flush(w, err);
-
-    memcpy((char *)header + sizeof(struct llmc_header), mark, sizeof mark);
-    if (!fits)
-        memcpy((char *)header + COUNT_AT, &w->count, sizeof w->count);
-    rc = rc ? rc : file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
-    return rc ? rc : file_new_commit(&w->ids.f, err);
-}
-
-/* ---- an unfinished file ---- */
-
-/* States take turns in two places of the header, so that one is whole after a kill. The header has
- * no magic number until the file is complete. */
-enum { SAVED_AT = 512 };
-struct saved {
-    uint64_t      number; // of the save, from 1
-    unsigned char state[TOKENS_STATE];
-    uint32_t      sum; // CRC32C of the above
-};
-
-static uint32_t saved_sum(const struct saved *s)
-{
-    return crc32c(0, s, offsetof(struct saved, sum));
-}
-
-int tokens_writer_save(struct tokens_writer *w, const void *state, struct err *err)
-{
-    const char  *path = w->ids.f.temp;
-    struct saved s;
-    int          rc = tokens_writer_flush(w, err);
-
-    memset(&s, 0, sizeof s);
-    s.number = w->saves + 1;
-    memcpy(s.state, state, sizeof s.state);
-    s.sum = saved_sum(&s);
-    rc = rc ? rc : file_pwrite(w->ids.f.fd, &s, sizeof s, s.number % 2 * SAVED_AT, path, err);
-    if (!rc && fdatasync(w->ids.f.fd))
-        rc = err_set(err, -errno, "fsync %s: %s", path, strerror(errno));
-    w->saves += !rc;
-    return rc;
-}
-
-struct finding { struct saved last; int (*fits)(void *ctx, const void *state); void *ctx; };
-
-/* Whether the file has a state, and that fits (file_new_find calls this). */
-static int find_fits(void *ctx, int fd)
-{
-    struct finding *f = ctx;
-
-    f->last.number = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        struct saved s;
-
-        if (pread(fd, &s, sizeof s, i * SAVED_AT) == (ssize_t)sizeof s && s.number % 2 == i &&
-            s.number > f->last.number && s.sum == saved_sum(&s))
-            f->last = s;
-    }
-    return f->last.number && f->fits(f->ctx, f->last.state);
-}
-
-int tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
-                       int (*fits)(void *ctx, const void *state), void *ctx, struct err *err)
-{
-    struct finding  f = { .fits = fits, .ctx = ctx };
-    struct file_new left;
-
-    writer_begin(w, vocab);
-    int rc = file_new_find(&left, path, find_fits, &f, err);
-
-    if (rc <= 0)
-        return rc;
-    w->saves = f.last.number;
-    rc = append_go(&w->ids, &left, LLMC_HEADER_BYTES, err);
-    if (rc)
-        tokens_writer_keep(w);
-    return rc ? rc : 1;
-}
-
-static int is_so_long(void *ctx, int fd)
-{
-    const struct tokens_writer *w = ctx;
-    struct stat                 st;
-
-    return !fstat(fd, &st) &&
-           (uint64_t)st.st_size == LLMC_HEADER_BYTES + w->count * w->format->width;
-}
-
-int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, struct err *err)
-{
-    struct tokens_writer w;
-    struct file_new      left;
-
-    writer_begin(&w, vocab);
-    w.count = count;
-    int rc = file_new_find(&left, path, is_so_long, &w, err);
-
-    if (rc <= 0)
-        return rc;
-    rc = append_go(&w.ids, &left, (uint64_t)LLMC_HEADER_BYTES + count * w.format->width, err);
-    rc = rc ? rc : tokens_writer_commit(&w, err);
-    append_close(&w.ids);
-    return rc ? rc : 1;
-}
-
-int tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err)
-{
-    struct stat st;
-    uint64_t    size = LLMC_HEADER_BYTES + count * w->format->width;
-
-    w->ids.used = 0;
-    w->ids.off = size;
-    w->count = count;
-    if (fstat(w->ids.f.fd, &st) || (count && (uint64_t)st.st_size < size))
-        return err_set(err, -EIO, "%s is shorter than the %" PRIu64 " tokens that were saved in it",
-                       w->ids.f.temp, count);
-    return ftruncate(w->ids.f.fd, (off_t)size)
-               ? err_set(err, -errno, "truncate %s: %s", w->ids.f.temp, strerror(errno)) : 0;
-}
-
-void tokens_writer_keep(struct tokens_writer *w)
-{
-    file_new_keep(&w->ids.f);
-    append_close(&w->ids);
 }

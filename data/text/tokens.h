@@ -60,40 +60,6 @@ int    tokens_verify(struct tokens *t, size_t i, struct err *err);
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
                 struct err *err);
 
-/* Writes a llm.c file under a temporary name in the same folder, and renames it on commit. Ids
- * are uint16 for a vocabulary of at most 65,536, or uint32 for a larger one (at most INT32_MAX).
- * After tokens_writer_open, the caller calls append_close(&w->ids), which removes a file that
- * was not committed. append_close accepts the zero state. */
-struct tokens_writer {
-    struct append             ids;
-    uint64_t                  count;
-    size_t                    vocab;
-    const struct llmc_format *format;
-    uint64_t                  saves;
-};
-int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err);
-/* Appends n ids. An id that is not below the vocabulary is refused. */
-int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
-/* Makes all ids durable. */
-int tokens_writer_flush(struct tokens_writer *w, struct err *err);
-/* Completes the file: fsync, rename, fsync of the folder. */
-int tokens_writer_commit(struct tokens_writer *w, struct err *err);
-
-/* An unfinished file may be gone on with after a kill. tokens_writer_save makes all ids durable,
- * and then the caller's state next to them, state[0..TOKENS_STATE). tokens_writer_find opens a file
- * that a dead process of this user left for `path`, if `fits` accepts its last state; it returns 1,
- * or 0 if there is none. tokens_writer_cut then takes the ids behind the first `count` away.
- * tokens_writer_keep closes the unfinished file and leaves it where it is.
- * tokens_writer_finish completes a file of a dead process whose `count` ids were all flushed,
- * whatever its header says; it returns 1, or 0 if there is none. */
-enum { TOKENS_STATE = 256 };
-int  tokens_writer_save(struct tokens_writer *w, const void *state, struct err *err);
-int  tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
-                        int (*fits)(void *ctx, const void *state), void *ctx, struct err *err);
-int  tokens_writer_cut(struct tokens_writer *w, uint64_t count, struct err *err);
-void tokens_writer_keep(struct tokens_writer *w);
-int  tokens_writer_finish(const char *path, size_t vocab, uint64_t count, struct err *err);
-
 /* Row `row` of the rows of seq tokens that follow one another from the file's beginning, into
  * x[0..seq), and the targets, each the token behind, into y[0..seq). */
 int tokens_row(struct tokens *t, uint64_t row, size_t seq, size_t vocab, int32_t *x, int32_t *y,

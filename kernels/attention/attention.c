@@ -33,7 +33,10 @@
 #include "kernels/elementwise.h"
 #include "kernels/transpose.h"
 
-enum { GROUP = 4 }; // query tiles that forward takes through the keys together
+enum {
+    GROUP = 8, // query tiles of a unit of forward, which share loaded keys
+    CHUNK = 4, // key tiles that are loaded at a time: a query tile's sums stay in L1 for so many
+};
 
 static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a tile");
 
@@ -51,11 +54,12 @@ struct query_tile {
 
 struct forward_tiles { // for one thread
     struct query_tile q[GROUP];
-    word  *k, *v, *v_fold, *v_cols; // (TILE, width) the key tile; k also for q's rows
-    word  *p;              // (TILE, TILE) probabilities as operands
-    float *s;              // (TILE, TILE) scores, then probabilities
-    float *corr;           // (TILE)
-    float *drop;           // (TILE, TILE) factors of s, if there is dropout
+    word  *k, *v;        // (CHUNK TILE, width): the chunk's key tiles; values as left operands
+    word  *rows, *fold;  // (TILE, width): tiles on the way to q and v
+    word  *p;            // probabilities of a panel as operands
+    float *s;            // scores of a panel, then probabilities
+    float *corr;         // (TILE)
+    float *drop;         // (TILE, TILE) factors of s, if there is dropout
 };
 
 static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
@@ -68,68 +72,75 @@ static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
         t->q[g].max = words(&c, TILE);
         t->q[g].sum = words(&c, TILE);
     }
-    t->k      = words(&c, TILE * width);
-    t->v      = words(&c, TILE * width);
-    t->v_fold = words(&c, TILE * width);
-    t->v_cols = words(&c, TILE * width);
-    t->p      = words(&c, TILE * TILE);
-    t->s      = words(&c, TILE * TILE);
-    t->corr   = words(&c, TILE);
-    t->drop   = words(&c, TILE * TILE);
+    t->k    = words(&c, CHUNK * TILE * width);
+    t->v    = words(&c, CHUNK * TILE * width);
+    t->rows = words(&c, TILE * width);
+    t->fold = words(&c, TILE * width);
+    t->p    = words(&c, TILE * TILE);
+    t->s    = words(&c, TILE * TILE);
+    t->corr = words(&c, TILE);
+    t->drop = words(&c, TILE * TILE);
     return c.used;
 }
 
-/* Scores of keys j0.. and queries i0..; lse and delta are backward's. */
-static struct tile tile_of(const struct head *hd, float *drop, size_t i0, size_t j0)
+/* A tile of queries, n rows from i0 on, and one of keys from j0 on, which they attend to. nq: n
+ * padded to the form's strip. fresh: the first keys of these queries. */
+struct pair { size_t i0, j0, nq; int diagonal, fresh; };
+
+static struct pair pair_of(const struct head *hd, size_t i0, size_t j0)
 {
-    struct tile t = { .scale = hd->scale, .diagonal = hd->causal && i0 == j0,
-                      .drop = hd->drop ? drop : NULL };
+    return (struct pair){ i0, j0, round_up(size_min(hd->T - i0, TILE), hd->form->strip),
+                          hd->causal && i0 == j0, j0 == tile_keys_first(hd, i0) };
+}
+
+/* The panel at query `first` and key `key` of a pair; it has no keys if the diagonal masks all. */
+static struct panel panel_of(const struct head *hd, const struct pair *p, struct panel like,
+                             size_t first, size_t key)
+{
+    size_t queries = size_min(like.queries, p->nq - first),
+           end = p->diagonal ? round_up(first + queries, hd->form->strip) : TILE;
+
+    return (struct panel){ first, queries, key, end > key ? size_min(like.keys, end - key) : 0,
+                           like.ld };
+}
+
+/* The panel's scores as softmax takes them. */
+static struct tile tile_of(const struct head *hd, const struct pair *p, const struct panel *at,
+                           const float *drop)
+{
+    return (struct tile){ .at = *at, .scale = hd->scale, .diagonal = p->diagonal,
+                          .drop = hd->drop ? drop + at->key * TILE + at->first : NULL };
+}
+
+/* Adds a tile of keys, loaded at `in` of t's k and v, to the sums of a tile of queries. */
+static void forward_pair(const struct forward_tiles *t, const struct query_tile *q,
+                         const struct head *hd, struct pair p, size_t in)
+{
+    const struct panel like = hd->form->forward;
+    struct operand     v = tile_columns_at(hd, t->v + in);
 
     if (hd->drop)
-        dropout_tile(drop, hd->row + i0, j0, hd->drop);
-    return t;
-}
+        dropout_tile(t->drop, hd->row + p.i0, p.j0, hd->drop);
+    for (size_t first = 0; first < p.nq; first += like.queries) {
+        struct panel   at = panel_of(hd, &p, like, first, 0);
+        struct tile    tile = tile_of(hd, &p, &at, t->drop);
+        struct running running = { q->max + first, q->sum + first, t->corr };
 
-// Multiplies each row of x (rows, TILE) by `by`.
-SIMD_CLONES static void columns_scale(float *restrict x, const float *restrict by, size_t rows)
-{
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < TILE; j++)
-            x[i * TILE + j] *= by[j];
-}
-
-/* Stores x (width, TILE) as rows [i0, i0 + n) of a tensor of this head. It is transposed in
- * `scratch`. */
-static void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
-                               const struct head *hd, size_t i0)
-{
-    words_transpose(scratch, hd->width, (const word *)x, TILE, hd->width, TILE);
-    tile_store(dtype_at(out, hd->dt, i0 * stride), hd->dt, stride, (const float *)scratch,
-               hd->width, size_min(hd->T - i0, TILE), hd->hs);
-}
-
-/* Adds a loaded tile of keys j0.. to the sums of queries i0... */
-static void forward_pair(const struct forward_tiles *t, const struct query_tile *q,
-                         const struct head *hd, struct operand v, size_t i0, size_t j0)
-{
-    struct tile    tile = tile_of(hd, t->drop, i0, j0);
-    struct running running = { q->max, q->sum, t->corr };
-    size_t         nq = round_up(size_min(hd->T - i0, TILE), hd->form->strip);
-
-    tile_scores(t->s, hd, t->k, q->qt, nq, tile.diagonal);
-    tile_mask(t->s, hd, i0, j0);
-    const word *p = hd->form->softmax(t->p, (float (*)[TILE])t->s, &running, &tile);
-    columns_scale(q->o, t->corr, hd->width);
-    tile_queries_add(q->o, hd, v, p, nq, tile.diagonal);
+        tile_scores(t->s, hd, t->k + in, q->qt, &at, p.diagonal);
+        tile_mask(t->s, hd, p.i0 + first, p.j0, &at);
+        const word *weights = hd->form->softmax(t->p, t->s, &running, &tile);
+        if (!p.fresh)
+            tile_scale(q->o + first, t->corr, hd->width, at.queries);
+        tile_queries_add(q->o, hd, v, weights, &at, p.diagonal, p.fresh);
+    }
 }
 
 static void query_begin(const struct forward_tiles *t, const struct query_tile *q,
                         const struct head *hd, size_t i0)
 {
-    tile_load(t->k, hd, hd->q, hd->stride, i0);
-    words_transpose(q->qt, TILE, t->k, hd->width / hd->form->depth, TILE,
+    tile_load(t->rows, hd, hd->q, hd->stride, i0);
+    words_transpose(q->qt, TILE, t->rows, hd->width / hd->form->depth, TILE,
                     hd->width / hd->form->depth);
-    memset(q->o, 0, sizeof(float) * TILE * hd->width);
     for (size_t i = 0; i < TILE; i++) {
         q->max[i] = -FLT_MAX; // finite, because a window's first tile may have no key for a query
         q->sum[i] = 0.0f;
@@ -146,8 +157,18 @@ static void query_end(void *out, float *lse, const struct forward_tiles *t,
         by[i] = i < n ? 1.0f / q->sum[i] : 0.0f;
     for (size_t i = 0; i < n; i++)
         lse[i0 + i] = q->max[i] * hd->form->unit + logf(q->sum[i]);
-    columns_scale(q->o, by, hd->width);
-    tile_store_columns(out, hd->C, t->k, q->o, hd, i0);
+    tile_scale(q->o, by, hd->width, TILE);
+    tile_store_columns(out, hd->C, t->rows, q->o, hd, i0);
+}
+
+/* Loads the tile of keys j0.. to `at` in the chunk. */
+static void forward_load(const struct forward_tiles *t, const struct head *hd, size_t j0, size_t at)
+{
+    word *v = t->v + at, *rows = hd->form->fold ? t->rows : v;
+
+    tile_load(t->k + at, hd, hd->k, hd->stride, j0);
+    tile_load(rows, hd, hd->v, hd->stride, j0);
+    tile_columns(v, t->fold, hd, rows);
 }
 
 /* Computes queries [first, end), GROUP tiles at most. out and lse begin at row 0 of this head. */
@@ -155,20 +176,25 @@ static void forward_group(void *out, float *lse, const struct head *hd, size_t f
                           void *scratch)
 {
     struct forward_tiles t;
+    size_t               keys_end = tile_keys_end(hd, end), chunk = tile_keys_first(hd, first);
 
     forward_layout(&t, scratch, hd->width);
     if (hd->form->begin)
         hd->form->begin();
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_begin(&t, &t.q[(i0 - first) / TILE], hd, i0);
-    for (size_t j0 = tile_keys_first(hd, first); j0 < tile_keys_end(hd, end); j0 += TILE) {
-        tile_load(t.k, hd, hd->k, hd->stride, j0);
-        tile_load(t.v, hd, hd->v, hd->stride, j0);
-        struct operand columns = tile_columns(t.v_cols, t.v_fold, hd, t.v);
-        for (size_t i0 = hd->causal && j0 > first ? j0 : first;
-             i0 < end && tile_keys_first(hd, i0) <= j0; i0 += TILE)
-            if (tile_is_seen(hd, i0, end, j0))
-                forward_pair(&t, &t.q[(i0 - first) / TILE], hd, columns, i0, j0);
+    for (; chunk < keys_end; chunk += CHUNK * TILE) {
+        size_t to = size_min(chunk + CHUNK * TILE, keys_end), per_row = hd->width / hd->form->depth;
+
+        for (size_t j0 = chunk; j0 < to; j0 += TILE)
+            forward_load(&t, hd, j0, (j0 - chunk) * per_row);
+        for (size_t i0 = first; i0 < end; i0 += TILE) {
+            size_t last = size_min(to, tile_keys_end(hd, size_min(i0 + TILE, end)));
+
+            for (size_t j0 = size_max(chunk, tile_keys_first(hd, i0)); j0 < last; j0 += TILE)
+                forward_pair(&t, &t.q[(i0 - first) / TILE], hd, pair_of(hd, i0, j0),
+                             (j0 - chunk) * per_row);
+        }
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_end(out, lse, &t, &t.q[(i0 - first) / TILE], hd, i0);
@@ -271,7 +297,7 @@ struct backward_tiles { // for one thread
     word  *q, *qt, *q_fold, *dout, *doutt, *dout_fold; // (TILE, width) of the query tile
     float *dq;             // (width, TILE): sums over key tiles, in order, transposed
     float *delta, *lse;    // (TILE): each row's dout . out; lse, 0 beyond T
-    float *p, *ds;         // (TILE, TILE) scores, then probabilities; their gradients
+    float *p, *ds;         // scores of a panel, then probabilities; their gradients
     struct gradients_to to;
     float *drop;           // (TILE, TILE) factors of p, if there is dropout
 };
@@ -304,32 +330,6 @@ static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, si
     return c.used;
 }
 
-// x . y in STRIP lanes, which are added in order.
-SIMD_INLINE float dot_as(const void *x, const void *y, enum dtype dt, size_t n)
-{
-    float  lanes[STRIP] = { 0 }, sum = 0.0f;
-    size_t j = 0;
-
-    for (; j + STRIP <= n; j += STRIP)
-        for (size_t l = 0; l < STRIP; l++)
-            lanes[l] = __builtin_fmaf(dtype_get(x, dt, j + l), dtype_get(y, dt, j + l), lanes[l]);
-    for (size_t l = 0; j < n; j++, l++)
-        lanes[l] = __builtin_fmaf(dtype_get(x, dt, j), dtype_get(y, dt, j), lanes[l]);
-    for (size_t l = 0; l < STRIP; l++)
-        sum += lanes[l];
-    return sum;
-}
-
-SIMD_CLONES static void rows_dot(float *delta, const void *x, const void *y, enum dtype dt,
-                                 size_t stride, size_t rows, size_t n)
-{
-    for (size_t i = 0; i < rows; i++) {
-        const void *a = dtype_at(x, dt, i * stride), *b = dtype_at(y, dt, i * stride);
-
-        delta[i] = dt == DT_BF16 ? dot_as(a, b, DT_BF16, n) : dot_as(a, b, DT_F32, n);
-    }
-}
-
 /* The head's keys j0.. as the left operand of tile_queries_add. */
 static struct operand key_columns(const struct backward_tiles *t, const struct head *hd, size_t j0)
 {
@@ -338,24 +338,42 @@ static struct operand key_columns(const struct backward_tiles *t, const struct h
     return tile_columns_at(hd, columns + j0 * hd->width / hd->form->depth);
 }
 
-/* Adds the gradients of the loaded tile of queries i0.. with the head's keys j0... */
-static void backward_pair(const struct backward_tiles *t, const struct head *hd, const word *q,
-                          const word *dout, size_t i0, size_t j0)
+/* Turns a panel's scores into operands, as softmax_backward does. */
+static struct gradients backward_panel(const struct backward_tiles *t, const struct head *hd,
+                                       const struct pair *p, const struct panel *at)
 {
-    struct tile tile = tile_of(hd, t->drop, i0, j0);
-    size_t      nq = round_up(size_min(hd->T - i0, TILE), hd->form->strip), at = j0 * hd->width,
-           in = at / hd->form->depth;
+    struct tile tile = tile_of(hd, p, at, t->drop);
+    size_t      in = p->j0 * hd->width / hd->form->depth;
 
-    tile.lse = t->lse;
-    tile.delta = t->delta;
-    tile_scores(t->p, hd, t->k + in, t->qt, nq, tile.diagonal);
-    tile_mask(t->p, hd, i0, j0);
-    tile_scores(t->ds, hd, t->v + in, t->doutt, nq, tile.diagonal);
-    struct gradients g = hd->form->softmax_backward(&t->to, (float (*)[TILE])t->p,
-                                                    (float (*)[TILE])t->ds, &tile);
-    tile_queries_add(t->dq, hd, key_columns(t, hd, j0), g.ds_folded, nq, tile.diagonal);
-    tile_keys_add(t->dv + at, hd, g.p, dout, nq, tile.diagonal);
-    tile_keys_add(t->dk + at, hd, g.ds, q, nq, tile.diagonal);
+    tile.lse = t->lse + at->first;
+    tile.delta = t->delta + at->first;
+    tile_scores(t->p, hd, t->k + in, t->qt, at, p->diagonal);
+    tile_mask(t->p, hd, p->i0 + at->first, p->j0 + at->key, at);
+    tile_scores(t->ds, hd, t->v + in, t->doutt, at, p->diagonal);
+    return hd->form->softmax_backward(&t->to, t->p, t->ds, &tile);
+}
+
+/* Adds the gradients of the loaded tile of queries with one of the head's keys. q, dout: folded. */
+static void backward_pair(const struct backward_tiles *t, const struct head *hd, const word *q,
+                          const word *dout, struct pair p)
+{
+    const struct panel like = hd->form->backward;
+    struct gradients   g = { 0 };
+    size_t             to = p.j0 * hd->width;
+    int                fresh = hd->causal ? p.diagonal : !hd->begin && p.i0 == 0;
+
+    if (hd->drop)
+        dropout_tile(t->drop, hd->row + p.i0, p.j0, hd->drop);
+    for (size_t first = 0; first < p.nq; first += like.queries) {
+        struct panel at;
+
+        for (size_t key = 0; (at = panel_of(hd, &p, like, first, key)).keys > 0; key += like.keys)
+            g = backward_panel(t, hd, &p, &at);
+        tile_queries_add(t->dq, hd, key_columns(t, hd, p.j0), g.ds_folded, &at, p.diagonal,
+                         p.fresh);
+    }
+    tile_keys_add(t->dv + to, hd, g.p, dout, p.nq, p.diagonal, fresh);
+    tile_keys_add(t->dk + to, hd, g.ds, q, p.nq, p.diagonal, fresh);
 }
 
 /* Loads the head's keys and values as tiles. */
@@ -382,16 +400,13 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     tile_load(t->dout, hd, dout, hd->C, i0);
     words_transpose(t->qt, TILE, t->q, ld, TILE, ld);
     words_transpose(t->doutt, TILE, t->dout, ld, TILE, ld);
-    const word *q_fold = tile_fold(t->q_fold, hd, t->q);
-    const word *dout_fold = tile_fold(t->dout_fold, hd, t->dout);
-    memset(t->dq, 0, sizeof(float) * TILE * hd->width);
-    memset(t->delta, 0, sizeof(float) * TILE);
     memset(t->lse, 0, sizeof(float) * TILE);
     memcpy(t->lse, lse + i0, sizeof(float) * n);
-    rows_dot(t->delta, dtype_at(dout, hd->dt, i0 * hd->C), dtype_at(out, hd->dt, i0 * hd->C),
-             hd->dt, hd->C, n, hd->hs);
+    tile_dot(t->delta, t->p, hd, dtype_at(dout, hd->dt, i0 * hd->C),
+             dtype_at(out, hd->dt, i0 * hd->C), n);
+    const word *q = tile_fold(t->q_fold, hd, t->q), *d = tile_fold(t->dout_fold, hd, t->dout);
     for (size_t j0 = tile_keys_first(hd, i0); j0 < tile_keys_end(hd, i0 + n); j0 += TILE)
-        backward_pair(t, hd, q_fold, dout_fold, i0, j0);
+        backward_pair(t, hd, q, d, pair_of(hd, i0, j0));
     tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
 }
 
@@ -422,8 +437,10 @@ static void backward_head(const struct backward *w, const struct backward_tiles 
     size_t      at = out_at(&hd, w->a, b, h), all = round_up(hd.T, TILE) * hd.width;
     void       *dq = dtype_at(w->dqkv, hd.dt, q_at(&hd, w->a, b, h));
 
-    memset(t->dk, 0, sizeof(float) * all);
-    memset(t->dv, 0, sizeof(float) * all);
+    if (hd.begin && !hd.causal) { // otherwise the first queries that see a key write its sums
+        memset(t->dk, 0, sizeof(float) * all);
+        memset(t->dv, 0, sizeof(float) * all);
+    }
     for (size_t i0 = 0; i0 < hd.T; i0 += TILE)
         backward_query_tile(t, &hd, dq, dtype_at(w->dout, hd.dt, at),
                             dtype_at(w->a->out, hd.dt, at), w->a->lse + hd.row, i0);

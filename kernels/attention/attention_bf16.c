@@ -30,8 +30,8 @@ block(const struct tile_product *p, float *c, const word *a, const word *b, cons
 
 AVX512BF16 static void multiply(const struct tile_product *p) { multiply_blocks(block, p); }
 
-void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
-                         size_t n, size_t width)
+AVX512BF16 void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride,
+                                    size_t have, size_t n, size_t width)
 {
     bf16       *out = (bf16 *)rows;
     const bf16 *in  = x;
@@ -43,9 +43,11 @@ void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride
         if (i + AHEAD < have)
             for (size_t j = 0; j < n; j += 32)
                 __builtin_prefetch(in + (i + AHEAD) * stride + j);
-        if (m > 0)
-            memcpy(out, in + i * stride, m * sizeof *out);
-        memset(out + m, 0, (width - m) * sizeof *out);
+        for (size_t j = 0; j < width; j += 16) {
+            __mmask16 some = (__mmask16)(j + 16 <= m ? 0xffff : j < m ? (1u << (m - j)) - 1 : 0);
+
+            _mm256_storeu_epi16(out + j, _mm256_maskz_loadu_epi16(some, in + i * stride + j));
+        }
     }
 }
 
@@ -64,7 +66,7 @@ AVX512BF16 void attention_bf16_fold(word *out, const word *rows, size_t width)
 
 /* ---- softmax, in units of log2 ---- */
 
-enum { LANES = 16, ACROSS = TILE / LANES }; // vectors of a row of scores
+enum { LANES = 16 };
 
 /* 2^t. Below -126, where it would be subnormal, it is 0. NaN stays NaN. 2^t = 2^n 2^f with n the
  * nearest integer, and 2^f by a polynomial (Remez, relative error < 5e-7 in floats). That is
@@ -84,16 +86,12 @@ AVX512BF16 __attribute__((always_inline)) static inline __m512 exp2_low(__m512 t
     return _mm512_maskz_scalef_ps(some, p, n);
 }
 
-/* The lanes (queries) of vector v that see key j of the diagonal tile. */
-static inline __mmask16 seen(int j, int v, int diagonal)
+/* The lanes (queries) that see key j of the diagonal tile, of the vector from query i on. */
+static inline __mmask16 seen(size_t j, size_t i)
 {
-    int first = j - v * LANES; // the first query that sees it
-
-    if (!diagonal || first <= 0)
+    if (j <= i)
         return 0xffff;
-    if (first >= LANES)
-        return 0;
-    return (__mmask16)(0xffffu << first & 0xffffu);
+    return (__mmask16)(j - i < LANES ? 0xffffu << (j - i) & 0xffffu : 0);
 }
 
 /* Words of pairs: lane by lane, `even` in the lower halves and `odd` in the upper ones. */
@@ -106,60 +104,68 @@ AVX512BF16 __attribute__((always_inline)) static inline __m512i pairs(__m512 eve
     return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-/* The maximum of vector v's scores. */
-AVX512BF16 static __m512 column_max(const float (*s)[TILE], int v, int diagonal)
+/* The maxima of 16 queries from `first` on: four chains, so that none waits for itself. */
+AVX512BF16 __attribute__((always_inline)) static inline __m512
+column_max(const float *s, size_t ld, size_t first, size_t keys, const int diagonal)
 {
-    __m512 max = _mm512_set1_ps(-INFINITY);
+    __m512 max[4];
 
-    for (int j = 0; j < TILE; j++)
-        max = _mm512_mask_max_ps(max, seen(j, v, diagonal), max,
-                                 _mm512_loadu_ps(s[j] + v * LANES));
-    return max;
+    for (size_t c = 0; c < 4; c++)
+        max[c] = _mm512_set1_ps(-INFINITY);
+    for (size_t j = 0; j < keys; j += 4)
+        for (size_t c = 0; c < 4; c++)
+            max[c] = _mm512_mask_max_ps(max[c], diagonal ? seen(j + c, first) : 0xffff, max[c],
+                                        _mm512_loadu_ps(s + (j + c) * ld));
+    return _mm512_max_ps(_mm512_max_ps(max[0], max[1]), _mm512_max_ps(max[2], max[3]));
 }
 
-/* Row j's probabilities in vector v. */
+/* The probabilities of key j and 16 queries from `first` on, whose scores are s. */
 AVX512BF16 __attribute__((always_inline)) static inline __m512
-probabilities(const float (*s)[TILE], int j, int v, __m512 scale, __m512 minus_max,
+probabilities(const float *s, size_t j, size_t first, __m512 scale, __m512 minus_max,
               const int diagonal)
 {
-    __m512 p = exp2_low(_mm512_fmadd_ps(_mm512_loadu_ps(s[j] + v * LANES), scale, minus_max));
+    __m512 p = exp2_low(_mm512_fmadd_ps(_mm512_loadu_ps(s), scale, minus_max));
 
-    return diagonal ? _mm512_maskz_mov_ps(seen(j, v, 1), p) : p;
+    return diagonal ? _mm512_maskz_mov_ps(seen(j, first), p) : p;
 }
 
 AVX512BF16 __attribute__((always_inline)) static inline void
-softmax_as(word *out, float (*s)[TILE], const struct running *r, const struct tile *t,
+softmax_as(word *out, const float *s, const struct running *r, const struct tile *t,
            const int diagonal, const int dropping)
 {
     const __m512 scale = _mm512_set1_ps(t->scale);
+    const size_t keys = t->at.keys, ld = t->at.ld;
 
-    for (int v = 0; v < ACROSS; v++) {
-        __m512 old = _mm512_loadu_ps(r->max + v * LANES), max, corr, sum;
+    for (size_t i = 0; i < t->at.queries; i += LANES) {
+        __m512 old = _mm512_loadu_ps(r->max + i), max, corr, sum;
+        size_t first = t->at.first + i;
 
-        max  = _mm512_max_ps(old, _mm512_mul_ps(column_max(s, v, diagonal), scale));
+        max  = _mm512_mul_ps(column_max(s + i, ld, first, keys, diagonal), scale);
+        max  = _mm512_max_ps(old, max);
         corr = exp2_low(_mm512_sub_ps(old, max));
-        sum  = _mm512_mul_ps(_mm512_loadu_ps(r->sum + v * LANES), corr);
-        _mm512_storeu_ps(r->max + v * LANES, max);
-        _mm512_storeu_ps(r->corr + v * LANES, corr);
+        sum  = _mm512_mul_ps(_mm512_loadu_ps(r->sum + i), corr);
+        _mm512_storeu_ps(r->max + i, max);
+        _mm512_storeu_ps(r->corr + i, corr);
         max = _mm512_sub_ps(_mm512_setzero_ps(), max);
-        for (int j = 0; j < TILE; j += 2) {
-            __m512 even = probabilities(s, j, v, scale, max, diagonal);
-            __m512 odd  = probabilities(s, j + 1, v, scale, max, diagonal);
+        for (size_t j = 0; j < keys; j += 2) {
+            const float *row = s + j * ld + i;
+            __m512 even = probabilities(row, j, first, scale, max, diagonal);
+            __m512 odd  = probabilities(row + ld, j + 1, first, scale, max, diagonal);
 
             sum = _mm512_add_ps(_mm512_add_ps(sum, even), odd);
             if (dropping) {
-                const float *factor = t->drop + j * TILE + v * LANES;
+                const float *factor = t->drop + j * TILE + i;
 
                 even = _mm512_mul_ps(even, _mm512_loadu_ps(factor));
                 odd  = _mm512_mul_ps(odd, _mm512_loadu_ps(factor + TILE));
             }
-            _mm512_storeu_si512(out + j / 2 * TILE + v * LANES, pairs(even, odd));
+            _mm512_storeu_si512(out + j / 2 * ld + i, pairs(even, odd));
         }
-        _mm512_storeu_ps(r->sum + v * LANES, sum);
+        _mm512_storeu_ps(r->sum + i, sum);
     }
 }
 
-AVX512BF16 const word *attention_bf16_softmax(word *out, float (*s)[TILE], const struct running *r,
+AVX512BF16 const word *attention_bf16_softmax(word *out, float *s, const struct running *r,
                                               const struct tile *t)
 {
     if (t->drop)
@@ -194,47 +200,47 @@ backward_at(const struct backward_queries *q, __m512 score, __m512 dp, const flo
 
 /* Two vectors are a register of a rounded row, two rows one of pairs. */
 AVX512BF16 __attribute__((always_inline)) static inline void
-backward_as(const struct gradients_to *to, const float (*p)[TILE], const float (*ds)[TILE],
-            const struct tile *t, const int diagonal, const int dropping)
+backward_as(const struct gradients_to *to, const float *p, const float *ds, const struct tile *t,
+            const int diagonal, const int dropping)
 {
     const float scales[2] = { t->scale, t->scale * LN_2 }; // for scores, and for their gradients
     const __m512 minus_log2_e = _mm512_set1_ps(-0x1.715476p+0f);
+    const size_t ld = t->at.ld, first = t->at.first, key = t->at.key;
 
-    for (int v = 0; v < ACROSS; v += 2) {
+    for (size_t i = 0; i < t->at.queries; i += 2 * LANES) {
         struct backward_queries q[2];
 
-        for (int w = 0; w < 2; w++) {
-            q[w].minus_lse = _mm512_mul_ps(_mm512_loadu_ps(t->lse + (v + w) * LANES), minus_log2_e);
-            q[w].delta = _mm512_loadu_ps(t->delta + (v + w) * LANES);
+        for (size_t w = 0; w < 2; w++) {
+            q[w].minus_lse = _mm512_mul_ps(_mm512_loadu_ps(t->lse + i + w * LANES), minus_log2_e);
+            q[w].delta = _mm512_loadu_ps(t->delta + i + w * LANES);
         }
-        for (int j = 0; j < TILE; j += 2) {
-            size_t at = (size_t)j * (TILE / 2) + (size_t)v * (LANES / 2);
+        for (size_t j = 0; j < t->at.keys; j += 2) {
+            size_t at = (key + j) * (TILE / 2) + (first + i) / 2;
             struct backward_vector b[2][2];
 
-            for (int r = 0; r < 2; r++) {
-                for (int w = 0; w < 2; w++) {
-                    int i = (v + w) * LANES;
+            for (size_t r = 0; r < 2; r++) {
+                for (size_t w = 0; w < 2; w++) {
+                    size_t col = i + w * LANES, from = (j + r) * ld + col;
 
-                    b[r][w] = backward_at(&q[w], _mm512_loadu_ps(p[j + r] + i),
-                                          _mm512_loadu_ps(ds[j + r] + i),
-                                          dropping ? t->drop + (j + r) * TILE + i : NULL,
-                                          seen(j + r, v + w, diagonal), scales);
+                    b[r][w] = backward_at(
+                        &q[w], _mm512_loadu_ps(p + from), _mm512_loadu_ps(ds + from),
+                        dropping ? t->drop + (j + r) * TILE + col : NULL,
+                        diagonal ? seen(key + j + r, first + col) : 0xffff, scales);
                 }
                 _mm512_storeu_si512(to->p + at + r * (TILE / 2),
                                     (__m512i)_mm512_cvtne2ps_pbh(b[r][1].p, b[r][0].p));
                 _mm512_storeu_si512(to->ds + at + r * (TILE / 2),
                                     (__m512i)_mm512_cvtne2ps_pbh(b[r][1].ds, b[r][0].ds));
             }
-            for (int w = 0; w < 2; w++)
-                _mm512_storeu_si512(to->ds_folded + j / 2 * TILE + (v + w) * LANES,
+            for (size_t w = 0; w < 2; w++)
+                _mm512_storeu_si512(to->ds_folded + (key + j) / 2 * ld + i + w * LANES,
                                     pairs(b[0][w].ds, b[1][w].ds));
         }
     }
 }
 
-AVX512BF16 struct gradients attention_bf16_softmax_backward(const struct gradients_to *to,
-                                                            float (*p)[TILE], float (*ds)[TILE],
-                                                            const struct tile *t)
+AVX512BF16 struct gradients attention_bf16_softmax_backward(const struct gradients_to *to, float *p,
+                                                            float *ds, const struct tile *t)
 {
     if (t->drop)
         backward_as(to, p, ds, t, t->diagonal, 1);
@@ -248,7 +254,8 @@ AVX512BF16 struct gradients attention_bf16_softmax_backward(const struct gradien
 static int runs(enum dtype dt) { return dt == DT_BF16 && simd_avx512_bf16(); }
 
 const struct attention_form attention_bf16 = {
-    .name = "bf16", .depth = 2, .strip = STRIP, .runs = runs, .load = attention_bf16_load,
-    .fold = attention_bf16_fold, .multiply = multiply, .softmax = attention_bf16_softmax,
-    .unit = LN_2, .softmax_backward = attention_bf16_softmax_backward,
+    .name = "bf16", .depth = 2, .strip = STRIP, .forward = WHOLE, .backward = WHOLE, .runs = runs,
+    .load = attention_bf16_load, .fold = attention_bf16_fold, .multiply = multiply,
+    .softmax = attention_bf16_softmax, .unit = LN_2,
+    .softmax_backward = attention_bf16_softmax_backward,
 };

@@ -145,13 +145,12 @@ SIMD_CLONES static void tile_drop(float *restrict x, const float *restrict facto
         x[i] *= factor[i];
 }
 
-static const word *softmax(word *out, float (*s)[TILE], const struct running *r,
-                           const struct tile *t)
+static const word *softmax(word *out, float *s, const struct running *r, const struct tile *t)
 {
     (void)out;
-    softmax_tile(s, r, t->scale, t->diagonal);
+    softmax_tile((float (*)[TILE])s, r, t->scale, t->diagonal);
     if (t->drop)
-        tile_drop(*s, t->drop);
+        tile_drop(s, t->drop);
     return (const word *)s;
 }
 
@@ -178,20 +177,21 @@ SIMD_CLONES static void backward_tile(float (*p)[TILE], float (*ds)[TILE], const
         backward_as(p, ds, t, 0);
 }
 
-static struct gradients softmax_backward(const struct gradients_to *to, float (*p)[TILE],
-                                         float (*ds)[TILE], const struct tile *t)
+static struct gradients softmax_backward(const struct gradients_to *to, float *p, float *ds,
+                                         const struct tile *t)
 {
     (void)to;
     if (t->drop)
-        tile_drop(*ds, t->drop);
-    backward_tile(p, ds, t);
+        tile_drop(ds, t->drop);
+    backward_tile((float (*)[TILE])p, (float (*)[TILE])ds, t);
     if (t->drop)
-        tile_drop(*p, t->drop); // for dv
+        tile_drop(p, t->drop); // for dv
     return (struct gradients){ (const word *)p, (const word *)ds, (const word *)ds };
 }
 
 static int runs(enum dtype dt) { return dt == DT_F32 || dt == DT_BF16; }
 
 const struct attention_form attention_f32 = {
-    .name = "fp32", .depth = 1, .strip = STRIP, .runs = runs, .load = load, .multiply = multiply,
-    .softmax = softmax, .unit = 1.0f, .softmax_backward = softmax_backward};
+    .name = "fp32", .depth = 1, .strip = STRIP, .forward = WHOLE, .backward = WHOLE, .runs = runs,
+    .load = load, .multiply = multiply, .softmax = softmax, .unit = 1.0f,
+    .softmax_backward = softmax_backward };

@@ -46,18 +46,24 @@ struct tile_product {
     int            fresh;
 };
 
-/* A tile of scores, (keys, queries). */
+/* A panel of a tile of scores: keys from `key` on and queries from `first` on, whose scores are
+ * computed together. ld: distance of its rows. */
+struct panel { size_t first, queries, key, keys, ld; };
+
+/* What softmax needs to know of a panel of scores. Pointers are to the values of its first query,
+ * and its first key. */
 struct tile {
+    struct panel at;
     float        scale;    // scale of scores, in the form's unit
     int          diagonal; // keys later than the query are masked
-    const float *drop;     // (TILE, TILE): dropout factors of the probabilities, or NULL
-    const float *lse, *delta; // (TILE): backward's, of each query
+    const float *drop;     // dropout factors of the probabilities, rows of TILE; or NULL
+    const float *lse, *delta; // backward's, of each query
 };
 
-struct running { float *max, *sum, *corr; }; // (TILE): of each query
+struct running { float *max, *sum, *corr; }; // of each query
 
-/* Operands of backward, (TILE, TILE / depth) words each. p: probabilities with dropout, to sum
- * over queries. ds: gradients, to sum over queries. ds_folded: gradients, to sum over keys.
+/* Operands of backward. p: probabilities with dropout, to sum over queries, (TILE, TILE / depth)
+ * words. ds: gradients, the same. ds_folded: gradients, to sum over keys, (TILE / depth, ld).
  * struct gradients_to has the memory for them. */
 struct gradients { const word *p, *ds, *ds_folded; };
 struct gradients_to { word *p, *ds, *ds_folded; };
@@ -66,6 +72,7 @@ struct attention_form {
     const char *name;
     size_t      depth;
     size_t      strip; // columns are padded to a multiple of this; the diagonal is cut at multiples
+    struct panel forward, backward; // the first panel of a tile; the others are as large
 
     int (*runs)(enum dtype dt); // true if this CPU can run the form on inputs of dt
 
@@ -81,14 +88,13 @@ struct attention_form {
     /* Turns scores s into probabilities relative to each query's running maximum, which may
      * grow. *corr is the factor for earlier sums. Returns the probabilities with dropout,
      * folded, in s itself or in `out`. */
-    const word *(*softmax)(word *out, float (*s)[TILE], const struct running *r,
-                           const struct tile *t);
+    const word *(*softmax)(word *out, float *s, const struct running *r, const struct tile *t);
     float unit; // unit of the running maximum and of scale: 1, or ln 2
 
     /* Turns scores p into probabilities by their queries' lse, and the gradients ds of
      * probabilities into gradients of scores. Returns both as operands. */
-    struct gradients (*softmax_backward)(const struct gradients_to *to, float (*p)[TILE],
-                                         float (*ds)[TILE], const struct tile *t);
+    struct gradients (*softmax_backward)(const struct gradients_to *to, float *p, float *ds,
+                                         const struct tile *t);
 
     int contiguous; // left operands must have contiguous rows: their col is 1
 
@@ -99,6 +105,9 @@ struct attention_form {
     void (*multiply)(const struct tile_product *p);
 };
 
+// A panel that is a whole tile.
+#define WHOLE { .queries = TILE, .keys = TILE, .ld = TILE }
+
 extern const struct attention_form attention_f32, attention_bf16, attention_amx;
 
 /* The fastest form for inputs of dt on this CPU. */
@@ -108,10 +117,10 @@ const struct attention_form *attention_form_of(enum dtype dt);
 void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
                          size_t n, size_t width);
 void attention_bf16_fold(word *out, const word *rows, size_t width);
-const word *attention_bf16_softmax(word *out, float (*s)[TILE], const struct running *r,
+const word *attention_bf16_softmax(word *out, float *s, const struct running *r,
                                    const struct tile *t);
-struct gradients attention_bf16_softmax_backward(const struct gradients_to *to, float (*p)[TILE],
-                                                 float (*ds)[TILE], const struct tile *t);
+struct gradients attention_bf16_softmax_backward(const struct gradients_to *to, float *p, float *ds,
+                                                 const struct tile *t);
 
 #define LN_2 0x1.62e43p-1f
 #define AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))

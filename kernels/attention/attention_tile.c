@@ -39,23 +39,80 @@ struct operand tile_columns(word *out, word *folded, const struct head *hd, cons
     return tile_columns_at(hd, out);
 }
 
-SIMD_CLONES void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld,
-                            size_t rows, size_t n)
+SIMD_CLONES static void row_narrow(bf16 *restrict out, const float *restrict x, size_t n)
 {
-    for (size_t i = 0; i < rows; i++, x += ld) {
+    for (size_t j = 0; j < n; j++)
+        out[j] = bf16_from_f32(x[j]);
+}
+
+void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld, size_t rows,
+                size_t n)
+{
+    for (size_t i = 0; i < rows; i++, x += ld)
         if (dt == DT_BF16)
-            for (size_t j = 0; j < n; j++)
-                ((bf16 *)out)[i * stride + j] = bf16_from_f32(x[j]);
+            row_narrow((bf16 *)out + i * stride, x, n);
         else
-            for (size_t j = 0; j < n; j++)
-                ((float *)out)[i * stride + j] = x[j];
-    }
+            memcpy((float *)out + i * stride, x, n * sizeof *x);
+}
+
+void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
+                               const struct head *hd, size_t i0)
+{
+    words_transpose(scratch, hd->width, (const word *)x, TILE, hd->width, TILE);
+    tile_store(dtype_at(out, hd->dt, i0 * stride), hd->dt, stride, (const float *)scratch,
+               hd->width, size_min(hd->T - i0, TILE), hd->hs);
 }
 
 void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++)
         memset(dtype_at(x, hd->dt, i * stride), 0, hd->hs * dtype_bytes(hd->dt));
+}
+
+/* ---- vectors of a tile ---- */
+
+SIMD_CLONES void tile_scale(float *restrict x, const float *restrict by, size_t rows, size_t n)
+{
+    int changed = 0;
+
+    for (size_t j = 0; j < n; j++)
+        changed |= by[j] != 1.0f;
+    for (size_t i = 0; changed && i < rows; i++)
+        for (size_t j = 0; j < n; j++)
+            x[i * TILE + j] *= by[j];
+}
+
+/* lanes (rows, STRIP): the products of rows of x and y, not yet added up. a, b: scratch for a row
+ * of each. */
+SIMD_CLONES static void rows_dot(float *restrict lanes, float *restrict a, float *restrict b,
+                                 const struct head *hd, const void *x, const void *y, size_t rows)
+{
+    const size_t stride = hd->C, n = hd->hs, padded = round_up(n, STRIP);
+
+    for (size_t i = 0; i < rows; i++, lanes += STRIP) {
+        float sum[STRIP] = { 0 };
+
+        row_widen(a, x, hd->dt, i * stride, n, padded);
+        row_widen(b, y, hd->dt, i * stride, n, padded);
+        for (size_t j = 0; j < padded; j += STRIP)
+            for (size_t l = 0; l < STRIP; l++)
+                sum[l] = __builtin_fmaf(a[j + l], b[j + l], sum[l]);
+        memcpy(lanes, sum, sizeof sum);
+    }
+}
+
+void tile_dot(float *delta, float *lanes, const struct head *hd, const void *x, const void *y,
+              size_t rows)
+{
+    float *turned = lanes + STRIP * TILE, *row = turned + STRIP * TILE;
+
+    rows_dot(lanes, row, row + (TILE - 2 * STRIP) * TILE / 2, hd, x, y, rows);
+    words_transpose((word *)turned, TILE, (const word *)lanes, STRIP, rows, STRIP);
+    for (size_t i = 0; i < TILE; i++)
+        delta[i] = 0.0f;
+    for (size_t l = 0; l < STRIP; l++, turned += TILE)
+        for (size_t i = 0; i < rows; i++)
+            delta[i] += turned[i];
 }
 
 /* ---- visible tiles ---- */
@@ -78,30 +135,31 @@ size_t tile_keys_end(const struct head *hd, size_t end)
     return hd->begin ? end : hd->T;
 }
 
-int tile_is_seen(const struct head *hd, size_t i0, size_t end, size_t j0)
-{
-    return !hd->begin || j0 < tile_keys_end(hd, size_min(i0 + TILE, end));
-}
-
 // Sets to -inf the scores of keys from `keys` on, and of keys `window` or more before their query.
-SIMD_CLONES static void mask(float (*s)[TILE], int window, int keys)
+SIMD_CLONES static void mask(float *s, const struct panel *p, int window, int keys)
 {
-    for (int j = 0; j < TILE; j++)
-        for (int i = 0; i < TILE; i++)
-            s[j][i] = ((i - j >= window) | (j >= keys)) ? -INFINITY : s[j][i];
+    const int    n = (int)p->queries, rows = (int)p->keys;
+    const size_t ld = p->ld;
+
+    for (int j = 0; j < rows; j++, s += ld)
+        for (int i = 0; i < n; i++)
+            s[i] = ((i - j >= window) | (j >= keys)) ? -INFINITY : s[i];
 }
 
 // Sets to -inf the scores of keys that belong to another text than their query.
-SIMD_CLONES static void mask_others(float (*s)[TILE], const int32_t *queries, const int32_t *keys)
+SIMD_CLONES static void mask_others(float *s, const struct panel *p, const int32_t *queries,
+                                    const int32_t *keys)
 {
-    for (int j = 0; j < TILE; j++)
-        for (int i = 0; i < TILE; i++)
-            s[j][i] = queries[i] != keys[j] ? -INFINITY : s[j][i];
+    const size_t n = p->queries, rows = p->keys, ld = p->ld;
+
+    for (size_t j = 0; j < rows; j++, s += ld)
+        for (size_t i = 0; i < n; i++)
+            s[i] = queries[i] != keys[j] ? -INFINITY : s[i];
 }
 
-static void mask_texts(float *s, const struct head *hd, size_t i0, size_t j0)
+static void mask_texts(float *s, const struct head *hd, size_t i0, size_t j0, const struct panel *p)
 {
-    size_t  last = size_min(size_max(i0, j0) + TILE, hd->T) - 1;
+    size_t  last = size_min(size_max(i0 + p->queries, j0 + p->keys), hd->T) - 1;
     int32_t queries[TILE], keys[TILE];
 
     if (hd->begin[size_min(i0, j0)] == hd->begin[last]) // all in one text
@@ -110,53 +168,56 @@ static void mask_texts(float *s, const struct head *hd, size_t i0, size_t j0)
         queries[i] = i0 + i < hd->T ? hd->begin[i0 + i] : -1;
         keys[i] = j0 + i < hd->T ? hd->begin[j0 + i] : -1;
     }
-    mask_others((float (*)[TILE])s, queries, keys);
+    mask_others(s, p, queries, keys);
 }
 
-void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
+void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0, const struct panel *p)
 {
-    int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
+    int passes = hd->window && i0 + p->queries > j0 + hd->window,
+        ends = !hd->causal && j0 + p->keys > hd->T;
 
-    if (passes || ends) // `first` < 0: the tile's first query sees only its last keys
-        mask((float (*)[TILE])s,
-             passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
-             ends ? (int)(hd->T - j0) : TILE);
+    if (passes || ends) // window < 0: the first query sees only the last keys
+        mask(s, p, passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
+             ends ? (int)((ptrdiff_t)hd->T - (ptrdiff_t)j0) : TILE);
     if (hd->begin)
-        mask_texts(s, hd, i0, j0);
+        mask_texts(s, hd, i0, j0, p);
 }
 
 /* ---- products ---- */
 
 void tile_scores(float *s, const struct head *hd, const word *keys, const word *queries_t,
-                 size_t nq, int diagonal)
+                 const struct panel *p, int diagonal)
 {
-    size_t k = hd->width / hd->form->depth, step = diagonal ? hd->form->strip : TILE,
-           end = diagonal ? nq : TILE;
+    size_t k = hd->width / hd->form->depth, strip = hd->form->strip,
+           step = diagonal ? size_min(strip, p->keys) : p->keys;
 
-    if (diagonal || nq < TILE)
-        memset(s, 0, sizeof(float) * TILE * TILE);
-    for (size_t j = 0; j < end; j += step) { // queries from `first` on see keys j..
-        size_t first = diagonal ? j : 0;
+    for (size_t j = 0; j < p->keys; j += step) { // queries from `from` on see keys j..
+        size_t from = diagonal ? size_max((p->key + j) / strip * strip, p->first) : p->first;
 
         hd->form->multiply(&(struct tile_product){
-            .c = s + j * TILE + first, .ldc = TILE, .a = { keys + j * k, k, 1 },
-            .b = queries_t + first, .ldb = TILE, .m = step, .n = nq - first, .k = k, .fresh = 1 });
+            .c = s + j * p->ld + from - p->first, .ldc = p->ld,
+            .a = { keys + (p->key + j) * k, k, 1 }, .b = queries_t + from, .ldb = TILE,
+            .m = step, .n = p->first + p->queries - from, .k = k, .fresh = 1 });
     }
 }
 
 void tile_queries_add(float *out, const struct head *hd, struct operand x, const word *weights,
-                      size_t nq, int diagonal)
+                      const struct panel *p, int diagonal, int fresh)
 {
-    size_t step = diagonal ? hd->form->strip : nq;
+    size_t strip = hd->form->strip, step = diagonal ? size_min(strip, p->queries) : p->queries;
 
-    for (size_t i = 0; i < nq; i += step) // queries i.. see keys up to their own
+    for (size_t i = 0; i < p->queries; i += step) { // queries i.. see keys up to their own
+        size_t at = p->first + i;
+
         hd->form->multiply(&(struct tile_product){
-            .c = out + i, .ldc = TILE, .a = x, .b = weights + i, .ldb = TILE, .m = hd->width,
-            .n = step, .k = (diagonal ? i + step : TILE) / hd->form->depth });
+            .c = out + at, .ldc = TILE, .a = x, .b = weights + i, .ldb = p->ld, .m = hd->width,
+            .n = step, .k = (diagonal ? round_up(at + step, strip) : TILE) / hd->form->depth,
+            .fresh = fresh });
+    }
 }
 
 void tile_keys_add(float *out, const struct head *hd, const word *weights, const word *x, size_t nq,
-                   int diagonal)
+                   int diagonal, int fresh)
 {
     size_t depth = hd->form->depth, step = diagonal ? hd->form->strip : TILE,
            end = diagonal ? nq : TILE;
@@ -168,6 +229,6 @@ void tile_keys_add(float *out, const struct head *hd, const word *weights, const
             .c = out + j * hd->width, .ldc = hd->width,
             .a = { weights + j * (TILE / depth) + first, TILE / depth, 1 },
             .b = x + first * hd->width, .ldb = hd->width, .m = step, .n = hd->width,
-            .k = nq / depth - first });
+            .k = nq / depth - first, .fresh = fresh });
     }
 }

@@ -38,6 +38,19 @@ struct operand tile_columns_at(const struct head *hd, const word *columns);
 void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld, size_t rows,
                 size_t n);
 
+/* Stores x (width, TILE) as the rows from i0 on of a tensor of this head whose row 0 is `out`. x is
+ * transposed in `scratch`. */
+void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
+                        const struct head *hd, size_t i0);
+
+/* Multiplies n elements of each row of x (rows, TILE) by `by`, unless all of these are 1. */
+void tile_scale(float *restrict x, const float *restrict by, size_t rows, size_t n);
+
+/* delta (TILE): the products of `rows` rows of x and y, tensors like out; 0 beyond. Lanes are added
+ * up in order, for all rows at once. lanes: scratch (TILE, TILE). */
+void tile_dot(float *delta, float *lanes, const struct head *hd, const void *x, const void *y,
+              size_t rows);
+
 /* Writes zeros to rows [from, to) of this head in a tensor whose row 0 is x. */
 void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_t to);
 
@@ -46,24 +59,21 @@ void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_
 size_t tile_keys_first(const struct head *hd, size_t i0);
 size_t tile_keys_end(const struct head *hd, size_t end);
 
-/* True if a query of the tile from i0 on, before `end`, attends to a key of the tile from j0 on.
- * i0 is at least tile_keys_first's of j0. */
-int tile_is_seen(const struct head *hd, size_t i0, size_t end, size_t j0);
+/* Sets to -inf the masked scores of a panel of queries i0.. and keys j0... Scores are masked where
+ * a window, a text or the row's text ends in the panel. */
+void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0, const struct panel *p);
 
-/* Sets masked scores of queries i0.. and keys j0.. to -inf. Scores are masked where a window, a
- * text or the row's text ends in the tile. */
-void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0);
-
-/* Products of tiles. nq: queries, padded to the form's strip. diagonal: a query attends to keys
- * up to its own. tile_scores: s (keys, queries) = rows of `keys` times rows of `queries`, which
- * are given transposed. Masked scores of the diagonal are 0. */
+/* Products of tiles. diagonal: a query attends to keys up to its own. tile_scores: the panel's s =
+ * rows of `keys` times rows of `queries`, which are given transposed. Where the diagonal masks a
+ * strip, s is not written. */
 void tile_scores(float *s, const struct head *hd, const word *keys, const word *queries_t,
-                 size_t nq, int diagonal);
+                 const struct panel *p, int diagonal);
 
-/* out (width, queries) += x times the folded weights; x has columns of the keys' rows. */
+/* out (width, TILE queries) += x times the folded weights of all keys and p's queries; x has
+ * columns of the keys' rows. */
 void tile_queries_add(float *out, const struct head *hd, struct operand x, const word *weights,
-                      size_t nq, int diagonal);
+                      const struct panel *p, int diagonal, int fresh);
 
-/* out (keys, width) += rows of the weights times x, folded rows of the queries. */
+/* out (keys, width) += rows of the weights times x, folded rows of nq queries. */
 void tile_keys_add(float *out, const struct head *hd, const word *weights, const word *x, size_t nq,
-                   int diagonal);
+                   int diagonal, int fresh);

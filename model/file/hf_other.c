@@ -83,10 +83,11 @@ int hf_refuse_exported(const char *dir, struct err *err)
 /* ---- quantized models ---- */
 
 /* How models are quantized: the word in config.json, its name, and the packages that convert them;
- * NULL: none does. MLX's files have no word. */
+ * NULL: none does. MLX's files have no word. gptqmodel 7.7 leaves AWQ's columns in the order in
+ * which they are packed, which is another model. */
 static const struct quantized { const char *method, *name, *by; } quantized[] = {
-    { "gptq", "GPTQ", "gptqmodel" }, { "awq", "AWQ", "gptqmodel" },
-    { "compressed-tensors", "compressed-tensors", "gptqmodel compressed-tensors" },
+    { "gptq", "GPTQ", "gptqmodel" }, { "awq", "AWQ", NULL },
+    { "compressed-tensors", "compressed-tensors", "compressed-tensors" },
     { "fp8", "FP8", "gptqmodel" }, { "fbgemm_fp8", "FP8 (FBGEMM)", NULL },
     { "mxfp4", "MXFP4", "gptqmodel" }, { "bitsandbytes", "bitsandbytes", "bitsandbytes" },
     { "mlx", "MLX", "mlx-lm" }, { "hqq", "HQQ", NULL }, { "torchao", "torchao", NULL },
@@ -100,12 +101,14 @@ static void dequantize(char *out, size_t size, const struct quantized *q, const 
 
     if (!q || !q->by)
         snprintf(out, size, "begin with the model that it was made from");
-    else if (!strcmp(q->by, "bitsandbytes"))
-        snprintf(out, size, "python3 -c \"from transformers import AutoTokenizer, "
+    else if (!strcmp(q->by, "bitsandbytes") || !strcmp(q->by, "compressed-tensors"))
+        snprintf(out, size, "python3 -c \"from transformers import AutoTokenizer, %s"
                  "AutoModelForCausalLM as M; [k.save_pretrained('%.100s-plain') for k in "
-                 "(M.from_pretrained('%.100s').dequantize(), "
-                 "AutoTokenizer.from_pretrained('%.100s'))]\" makes the folder %.100s-plain (pip "
-                 "install torch transformers bitsandbytes)", path, path, path, path);
+                 "(M.from_pretrained('%.100s'%s, AutoTokenizer.from_pretrained('%.100s'))]\" makes "
+                 "the folder %.100s-plain (pip install torch transformers %s)",
+                 *q->by == 'c' ? "CompressedTensorsConfig as C, " : "", path, path,
+                 *q->by == 'c' ? ", quantization_config=C(run_compressed=False))"
+                               : ").dequantize()", path, path, q->by);
     else if (!strcmp(q->by, "mlx-lm"))
         snprintf(out, size, "python3 -m mlx_lm convert --dequantize --hf-path '%.100s' --mlx-path "
                  "'%.100s-plain' makes the folder %.100s-plain (pip install mlx-lm, on "

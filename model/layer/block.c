@@ -97,7 +97,9 @@ static struct visit visit_of(struct model *m, size_t layer, size_t micro,
         .m = m, .arch = m->o.config.arch, .layer = layer, .micro = micro, .rows = shape.rows,
         .seq = shape.seq, .N = shape.rows * shape.seq,
         .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
-        .all = { .m = m, .wire = wires->layer, .grad = grads->layer, .fresh = grads->fresh, .w = w,
+        .all = { .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
+                 .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ),
+                 .m = m, .wire = wires->layer, .grad = grads->layer, .fresh = grads->fresh, .w = w,
                  .adapter = { wires->adapter, grads->adapter,
                               model_dropout_adapter(m, micro, layer) },
                  .local = arch_is_local(&m->o.config, layer),
@@ -105,9 +107,7 @@ static struct visit visit_of(struct model *m, size_t layer, size_t micro,
                  .x_out = acts_input(&m->acts, layer + 1, micro),
                  .attn = acts_at(&m->acts, ACTS_ATTN, layer, micro, 0),
                  .dattn = w->dattn, .dqkv = w->dqkv, .T = shape.seq,
-                 .at = w->at ? w->at + micro * model_tokens(m) : NULL,
-                 .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
-                 .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ) } };
+                 .at = w->at ? w->at + micro * model_tokens(m) : NULL } };
 
     t.offloads = m->records.stream && layer >= m->lowest; // an evaluation offloads nothing
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {

@@ -193,9 +193,19 @@ struct attention model_attention(const struct model_options *o, size_t layer, si
         .window = window, .dt = o->dtype };
 }
 
+struct acts_shape model_shape(const struct model *m, size_t micro)
+{
+    return m->acts.work.shape[micro];
+}
+
 size_t model_head_chunk(const struct model *m, size_t left, size_t chunk)
 {
     return products_rows(left, chunk, products_head_unit(&m->o));
+}
+
+uint64_t model_micro(const struct model *m, size_t micro)
+{
+    return m->step * m->o.micros + m->o.first_micro + micro;
 }
 
 struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,

@@ -81,10 +81,7 @@ struct attention model_attention(const struct model_options *o, size_t layer, si
                                  size_t seq);
 
 /* The current shape of a micro-batch. */
-static inline struct acts_shape model_shape(const struct model *m, size_t micro)
-{
-    return m->acts.work.shape[micro];
-}
+struct acts_shape model_shape(const struct model *m, size_t micro);
 
 /* The rows of the next chunk when `left` tokens are left; chunk: the most (products_chunk).
  * model_head_chunk: those of the head. */
@@ -92,10 +89,7 @@ size_t model_chunk(const struct model *m, size_t left, size_t chunk);
 size_t model_head_chunk(const struct model *m, size_t left, size_t chunk);
 
 /* The number of a micro-batch among those of all steps and ranks. */
-static inline uint64_t model_micro(const struct model *m, size_t micro)
-{
-    return m->step * m->o.micros + m->o.first_micro + micro;
-}
+uint64_t model_micro(const struct model *m, size_t micro);
 
 /* The dropout mask at one place of a layer, or of the embeddings (layer 0). p is 0 in passes
  * without dropout. Recomputation gets the same mask. */

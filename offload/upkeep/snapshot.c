@@ -245,6 +245,21 @@ static int images_take(struct snapshot_take *t, struct copying *c, struct err *e
     return rc || !frozen ? rc : image_take(t, c, IMAGE_FROZEN, frozen, err);
 }
 
+int snapshot_bytes(const struct run_config *run, uint64_t *bytes, struct err *err)
+{
+    struct store st;
+
+    *bytes = 0;
+    if (run->mode == RUN_MEM) {
+        *bytes = image_bytes(run) + image_frozen_bytes(run);
+        return 0;
+    }
+    int rc = store_init(&st, run, err);
+    *bytes = rc ? 0 : devices_total(&st);
+    store_release(&st);
+    return rc;
+}
+
 int snapshot_take(struct snapshot_take *t, struct err *err)
 {
     struct copying c = { 0 };

@@ -21,6 +21,9 @@ struct snapshot_take {
     uint64_t bytes, shared; // of states; and how many of them share their blocks with the run's
 };
 
+/* The bytes of states that a snapshot has. */
+int snapshot_bytes(const struct run_config *run, uint64_t *bytes, struct err *err);
+
 /* Make the files of the states in to->dir, and flush them. to->log is not used. -EBUSY: a step of
  * the run is half done. The caller removes the files after a failure. */
 int snapshot_take(struct snapshot_take *t, struct err *err);

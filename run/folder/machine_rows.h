@@ -19,6 +19,7 @@ static inline const char *opt_dtype_word(size_t dtype)
       .help = "RAM limit of the whole process, without the arenas of emulated devices (default: "  \
               "0, no limit)",                                                                      \
       .kept = how }
+enum { OPT_THREADS_MOST = 4096 };
 #define OPT_BLAS_ROW(at, how)                                                                      \
     { "blas", OPT_WORD, at, "auto", matmul_engine_name,                                            \
       .help = "Engine of matrix products\n"                                                        \
@@ -28,7 +29,7 @@ static inline const char *opt_dtype_word(size_t dtype)
               "sitrain: siTrain's own. The same bits for any number of threads",                   \
       .kept = how }
 #define OPT_THREADS_ROW(at, how)                                                                   \
-    { "threads", OPT_UINT, at, .max = 4096,                                                        \
+    { "threads", OPT_UINT, at, .max = OPT_THREADS_MOST,                                            \
       .help = "Number of compute threads (default: 0, all cores that the process may use). mpirun "\
               "without --bind-to none may leave one or two cores. The last bits of results depend "\
               "on the number, but for --blas sitrain.",                                            \

@@ -100,11 +100,27 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
     return rc == -ENOENT ? 0 : rc;
 }
 
+/* The run that a snapshot was taken of, which has the data: the folder that it names or, if RUN was
+ * moved, the one that it lies in. */
+static void find_data(struct session *s)
+{
+    char *up = file_path(NULL, "%s/../../..", s->dir), *of = settings_get(s->log, "snapshot.of");
+    char *named = of ? strchr(of, '/') : NULL;
+
+    if (named && session_is_run(named))
+        snprintf(s->data_dir, sizeof s->data_dir, "%s", named);
+    else if (!up || !session_is_run(up) || !realpath(up, s->data_dir))
+        *s->data_dir = '\0';
+    free(up);
+    free(of);
+}
+
 /* Keeps a snapshot that is read from being removed. Without locks nobody removes it either. */
 static int hold_snapshot(struct session *s, struct err *err)
 {
     if (!settings_has(s->log, "snapshot"))
         return 0;
+    find_data(s);
     s->held = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     s->holds = s->held >= 0;
     int rc = s->holds ? file_lock(s->held, 1) : -errno;

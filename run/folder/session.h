@@ -40,6 +40,7 @@ struct session {
                                     // those of this rank's portions; then those
                                     // of each block in memory (run_config.unpacked);
                                     // then what run_config says of a base in place
+    char              data_dir[SESSION_PATH]; // of a snapshot: RUN, which has the data; else ""
     int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
                                     // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
@@ -126,6 +127,12 @@ int session_load_options(struct session *s, struct err *err);
 int session_load_config(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);
 uint32_t session_config_sum(const struct session *s);
+
+/* The folder in which the run's tokens and rows are. */
+static inline const char *session_data_dir(const struct session *s)
+{
+    return *s->data_dir ? s->data_dir : s->dir;
+}
 
 /* Complete the step of the last commit, so that the parameters can be read. -EROFS if the run may
  * not be written; misuse if it needs several ranks. */

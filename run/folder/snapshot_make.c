@@ -21,6 +21,7 @@
 #include "run/folder/settings.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -65,6 +66,18 @@ static int copy_states(struct making *m, struct err *err)
     return rc;
 }
 
+/* Drops the pages of a file that was flushed: who compares it reads it from the drive. */
+static void forget_pages(const char *path)
+{
+    uint64_t size;
+    int      fd;
+
+    if (file_open_read(path, &fd, &size, NULL))
+        return;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
 /* Copies those files of RUN/sub whose names `takes` wants. Links are not copied. */
 static int copy_folder(struct making *m, const char *sub, int (*takes)(const char *name),
                        struct err *err)
@@ -88,6 +101,8 @@ static int copy_folder(struct making *m, const char *sub, int (*takes)(const cha
         rc = note_file(m, name, err);
         char *path = rc ? NULL : file_path(err, "%s/%s", m->to.dir, name);
         rc = path ? file_copy(w.path, path, UINT64_MAX, err) : -ENOMEM;
+        if (!rc)
+            forget_pages(path);
         free(path);
     }
     rc = file_walk_end(&w, rc, err);
@@ -135,51 +150,33 @@ static char *files_text(struct making *m, struct err *err)
 
 /* ---- its run.db ---- */
 
-struct relative { char *keys; size_t size; FILE *f; };
-
-/* Notes the name of a setting whose value is a path in RUN. */
-static int relative_row(void *ctx, int n, const char **values, const char **names)
+/* Stores which folder it is: its file_identity, a space, and a path. */
+static int store_folder(struct runlog *log, const char *key, const char *folder, const char *path,
+                        struct err *err)
 {
-    struct relative *r = ctx;
+    char is[FILE_IDENTITY];
 
-    (void)n, (void)names;
-    if (values[0] && values[1] && *values[1] && *values[1] != '/')
-        fprintf(r->f, "%s\n", values[0]);
-    return 0;
-}
+    file_identity(folder, is);
+    char *value = file_path(err, "%s %s", is, path);
+    int   rc = value ? runlog_set(log, key, value, err) : -ENOMEM;
 
-/* Data in RUN are named in full, since the snapshot has no copy of them. */
-static int name_data(const struct making *m, struct runlog *log, struct err *err)
-{
-    struct relative r = { 0 };
-    char           *rest, *key;
-
-    if (!(r.f = open_memstream(&r.keys, &r.size)))
-        return err_set(err, -ENOMEM, "out of memory for the names of data");
-    int rc = runlog_query(log, "SELECT key, value FROM runs WHERE key GLOB 'data*.path'"
-                          " OR key GLOB 'eval*.path'", relative_row, &r, err);
-    fclose(r.f);
-    for (rest = r.keys; !rc && (key = strsep(&rest, "\n")) && *key;) {
-        char *value = settings_get(log, "%s", key);
-
-        rc = value ? settings_set(log, err, "%s=%s/%s", key, m->s->dir, value) : 0;
-        free(value);
-    }
-    free(r.keys);
+    free(value);
     return rc;
 }
 
-/* Says which snapshot it is, of what. */
+/* Says which snapshot it is, of what. Older programs would train it. */
 static int mark(const struct making *m, struct runlog *log, struct err *err)
 {
-    char      of[FILE_IDENTITY], taken[32];
+    char      taken[32];
     time_t    now = time(NULL);
     struct tm tm;
+    int       rc = runlog_raise(log, FORMAT_SNAPSHOT, err);
 
-    file_identity(m->s->dir, of);
     strftime(taken, sizeof taken, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    return settings_set(log, err, "snapshot=%" PRIu64 "\nsnapshot.n=%" PRIu64 "\nsnapshot.of=%s %s"
-                        "\nsnapshot.taken=%s", m->step, m->n, of, m->s->dir, taken);
+    rc = rc ? rc : store_folder(log, "place", m->to.dir, m->name, err);
+    rc = rc ? rc : store_folder(log, "snapshot.of", m->s->dir, m->s->dir, err);
+    return rc ? rc : settings_set(log, err, "snapshot=%" PRIu64 "\nsnapshot.n=%" PRIu64
+                                  "\nsnapshot.taken=%s", m->step, m->n, taken);
 }
 
 /* Its devices are emulated ones in its own folder, with a word of their own: the run's devices are
@@ -187,12 +184,10 @@ static int mark(const struct making *m, struct runlog *log, struct err *err)
 static int settle(const struct making *m, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "layout", "owner.next", "reshard.remove" };
-    char                     here[FILE_IDENTITY];
 
-    file_identity(m->to.dir, here);
-    int rc = settings_set(log, err, "place=%s %s\noption.device=\noption.fpga=\noption.act-device="
-                          "\noption.csd=%s\noption.devices=%zu\nowner=%s", here, m->name,
-                          csd_name(0), m->to.n_devices, m->owner);
+    int rc = settings_set(log, err, "option.device=\noption.fpga=\noption.act-device=\n"
+                          "option.csd=%s\noption.devices=%zu\nowner=%s", csd_name(0),
+                          m->to.n_devices, m->owner);
     for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
         rc = runlog_unset(log, none[i], err);
     if (!rc && settings_has(log, "best.folder")) {
@@ -202,7 +197,6 @@ static int settle(const struct making *m, struct runlog *log, struct err *err)
         file_identity(best, identity);
         rc = settings_set(log, err, "best.folder=%s", identity);
     }
-    rc = rc ? rc : name_data(m, log, err);
     return rc ? rc : mark(m, log, err);
 }
 
@@ -257,6 +251,7 @@ static int flush_log(const char *db, struct err *err)
         rc = err_set(err, -errno, "flush %s: %s", db, strerror(errno));
     if (!rc)
         close(fd);
+    forget_pages(db);
     return rc;
 }
 
@@ -309,13 +304,13 @@ static int take_name(struct making *m, struct err *err)
         int rc = file_sync_parent(m->name, err);
 
         if (!rc)
-            rc = snapshot_remove(f->temp, err);
+            rc = snapshot_replaced(f->temp, m->name, err);
         file_new_keep(f);
         return rc;
     }
     if (!file_lacks_flags(errno))
         return err_set(err, -errno, "rename %s to %s: %s", f->temp, m->name, strerror(errno));
-    int rc = snapshot_remove(m->name, err); // the new one is whole already
+    int rc = snapshot_replaced(m->name, m->name, err); // the new one is whole already
     return rc ? rc : file_new_commit(f, err);
 }
 
@@ -328,23 +323,30 @@ static int record(const struct making *m, struct err *err)
                                .seconds = (double)(clock_ns() - m->begun_ns) * 1e-9 }, err);
 }
 
+/* Makes a folder, for good, unless it is there. */
+static int make_folder(const char *path, struct err *err)
+{
+    if (!file_make_folder(path))
+        return file_sync_parent(path, err);
+    return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
+}
+
 /* The folder DIR/NAME-ID, made if it is not there, and the snapshot's name in it. */
 static int place(struct making *m, const char *dir, struct err *err)
 {
-    const char *name = strrchr(m->s->dir, '/') + 1;
-    char        own[MAKE_PATH];
+    char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
-    if (!dir) {
-        snprintf(own, sizeof own, "%s/snapshots", m->s->dir);
-        dir = own;
-        if (file_make_folder(own) && errno != EEXIST)
-            return err_set(err, -errno, "mkdir %s: %s", own, strerror(errno));
-    }
-    if (snprintf(m->name, SESSION_PATH, "%s/%.200s-%s", dir, name, m->s->id) > SESSION_PATH - 64)
+    snapshots_own_dir(own, m->s);
+    int rc = dir ? 0 : make_folder(own, err);
+    if (rc)
+        return rc;
+    dir = dir ? dir : own;
+    snapshot_names(folder, name, m->s, m->step);
+    if (snprintf(m->name, SESSION_PATH, "%s/%s", dir, folder) > SESSION_PATH - 96)
         return err_set(err, -ENAMETOOLONG, "%s: the path of a snapshot would be too long", dir);
-    if (file_make_folder(m->name) && errno != EEXIST)
-        return err_set(err, -errno, "mkdir %s: %s", m->name, strerror(errno));
-    snprintf(m->name + strlen(m->name), 64, "/step-%08" PRIu64, m->step);
+    if ((rc = make_folder(m->name, err)))
+        return rc;
+    snprintf(m->name + strlen(m->name), 96, "/%s", name);
     return 0;
 }
 
@@ -379,11 +381,8 @@ static int make_in(struct making *m, const char *dir, struct err *err)
 int snapshot_can(const struct session *s, struct err *err)
 {
     if (s->run.mode != RUN_MEM && devices_fake(&s->run))
-        return err_misuse(err, "%s stores no states, of which a snapshot could be taken: leave "
-                          "--snapshot-every out", s->dir);
-    if (s->ranks.size > 1)
-        return err_misuse(err, "%s has %zu ranks, and snapshots are for one process alone: leave "
-                          "--snapshot-every out", s->dir, s->ranks.size);
+        return err_misuse(err, "%s stores no states, of which a snapshot could be taken: "
+                          "--snapshot-every 0 takes none", s->dir);
     return 0;
 }
 
@@ -406,11 +405,12 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
             snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
         if (i && (rc = session_notice(s, text, err)))
             return rc;
-        rc = make_in(&m, dirs->n ? dirs->item[(m.n + i) % dirs->n] : NULL, err);
+        rc = make_in(&m, dirs->n ? dirs->item[(m.n - 1 + i) % dirs->n] : NULL, err);
     }
     if (rc)
         return rc;
-    *out = (struct snapshot){ .step = step, .n = m.n, .whole = 1, .ours = 1, .bytes = m.bytes };
+    *out = (struct snapshot){ .step = step, .n = m.n, .whole = 1, .ours = 1, .loss = (double)NAN,
+                              .states = m.bytes, .shared = m.shared };
     snprintf(out->path, sizeof out->path, "%.4000s", m.name);
     return 0;
 }

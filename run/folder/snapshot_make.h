@@ -1,6 +1,6 @@
 /* snapshot_make.h: takes a snapshot of a run (snapshots.h). It has run.db as it is at that commit,
  * the states (offload/upkeep/snapshot.h), RUN/tokenizer, and the model in RUN/best. Data are not
- * copied: its run.db names them where they are.
+ * copied: they are read where the run has them (session_data_dir).
  *
  * It is made under another name, flushed, read back and compared with its checksums. One rename
  * then makes it a snapshot. */

@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "offload/upkeep/verify.h"
+#include "run/folder/exports.h"
 #include "run/folder/settings.h"
 
 #include <fcntl.h>
@@ -20,16 +21,70 @@
 static const char own_folder[] = "snapshots", gone[] = ".gone";
 
 enum { STEP_ROW = 128 };
-#define STEP_NAME "step-+([0-9])" // of fnmatch, in glibc's notation
+
+/* ---- names ---- */
+
+/* The length of RUN's path: without the end of a rank's. */
+static size_t run_length(const struct session *s)
+{
+    char   tail[32];
+    size_t n = strlen(s->dir),
+           end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", s->ranks.rank);
+
+    return s->ranks.rank && n > end && !strcmp(s->dir + n - end, tail) ? n - end : n;
+}
+
+void snapshots_own_dir(char out[SESSION_PATH], const struct session *s)
+{
+    char run[SESSION_PATH];
+
+    snprintf(run, sizeof run, "%.*s", (int)run_length(s), s->dir);
+    snprintf(out, SESSION_PATH, "%.4000s/%s", session_is_run(run) ? run : s->dir, own_folder);
+}
+
+/* The id of rank 0. */
+static void id_of(char id[33], const struct session *s)
+{
+    memcpy(id, s->id, 33);
+    if (s->ranks.size > 1)
+        memcpy(id + 4, "0000", 4);
+}
+
+void snapshot_names(char folder[SESSION_PATH], char name[64], const struct session *s,
+                    uint64_t step)
+{
+    char   id[33];
+    size_t n = run_length(s), at = n;
+
+    id_of(id, s);
+    while (at > 0 && s->dir[at - 1] != '/')
+        at--;
+    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)(n - at < 200 ? n - at : 200), s->dir + at, id);
+    at = (size_t)snprintf(name, 64, "step-%08" PRIu64, step);
+    if (s->ranks.rank)
+        snprintf(name + at, 64 - at, ".rank%zu", s->ranks.rank);
+}
+
+/* Whether a name in a folder NAME-ID is that of a snapshot of this rank. */
+static int is_step(const struct session *s, const char *name)
+{
+    char pattern[64] = "step-+([0-9])"; // of fnmatch, in glibc's notation
+
+    if (s->ranks.rank)
+        snprintf(pattern, sizeof pattern, "step-+([0-9]).rank%zu", s->ranks.rank);
+    return !fnmatch(pattern, name, FNM_EXTMATCH);
+}
 
 /* ---- whose it is ---- */
 
-/* Whether the path is in RUN. */
+/* Whether the path is in RUN/snapshots. */
 static int is_in_run(const struct session *s, const char *path)
 {
-    size_t n = strlen(s->dir);
+    char own[SESSION_PATH];
 
-    return !strncmp(path, s->dir, n) && path[n] == '/';
+    snapshots_own_dir(own, s);
+    size_t n = strlen(own);
+    return !strncmp(path, own, n) && path[n] == '/';
 }
 
 enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
@@ -157,9 +212,11 @@ static int add(struct snapshots *list, const struct session *s, const char *path
 /* Whether a name in a snapshot directory is NAME-ID of this run. RUN may have been renamed. */
 static int is_of_run(const struct session *s, const char *name)
 {
-    size_t n = strlen(name), id = strlen(s->id);
+    char   id[33];
+    size_t n = strlen(name), end = sizeof id - 1;
 
-    return n > id + 1 && name[n - id - 1] == '-' && !strcmp(name + n - id, s->id);
+    id_of(id, s);
+    return n > end + 1 && name[n - end - 1] == '-' && !strcmp(name + n - end, id);
 }
 
 /* Calls each(ctx, NAME-ID) for each of the run's folders in this snapshot directory. */
@@ -183,11 +240,10 @@ static int each_place(const struct session *s,
                       int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
                       struct err *err)
 {
-    char own[SESSION_PATH + sizeof own_folder];
-    int  rc;
+    char own[SESSION_PATH];
 
-    snprintf(own, sizeof own, "%s/%s", s->dir, own_folder);
-    rc = each_folder(s, own, each, ctx, err);
+    snapshots_own_dir(own, s);
+    int rc = each_folder(s, own, each, ctx, err);
     for (size_t i = 0; i < s->o.snapshot_dir.n && !rc; i++)
         rc = each_folder(s, s->o.snapshot_dir.item[i], each, ctx, err);
     return rc;
@@ -204,7 +260,7 @@ static int list_folder(void *ctx, const char *folder, struct err *err)
     if (file_walk_begin(&w, folder, NULL))
         return 0;
     while (!rc && file_walk_next(&w))
-        if (!fnmatch(STEP_NAME, w.name, FNM_EXTMATCH))
+        if (is_step(l->s, w.name))
             rc = add(l->list, l->s, w.path, err);
     file_walk_end(&w, rc, NULL);
     return rc;
@@ -245,7 +301,7 @@ void snapshots_free(struct snapshots *list)
     *list = (struct snapshots){ 0 };
 }
 
-const struct snapshot *snapshots_find(const struct snapshots *list, uint64_t step)
+static const struct snapshot *find(const struct snapshots *list, uint64_t step)
 {
     for (size_t i = list->n; i-- > 0;)
         if (list->at[i].whole && list->at[i].step == step)
@@ -281,7 +337,7 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
     char                   steps[512];
     int                    rc = snapshots_list(&list, s, err);
 
-    if (!rc && !(at = snapshots_find(&list, step))) {
+    if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
         rc = err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
                         *steps ? ": there are snapshots after the steps " : "; it has none at all",
@@ -333,16 +389,31 @@ static void note(void *ctx, int damage, const char *sentence)
         err_set(&v->first, -EBADMSG, "%s", sentence);
 }
 
+static void note_damage(void *ctx, const char *sentence) { note(ctx, 1, sentence); }
+
+/* The model in best/. It may be another one than run.db says, if RUN's is. */
+static void look_at_best(struct session *snapshot, struct verdict *found)
+{
+    struct exported best;
+
+    if (exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
+        best.state == EXPORTS_DAMAGED)
+        note(found, 1, best.why.text);
+}
+
 int snapshot_verify(struct session *snapshot, struct err *err)
 {
-    struct verdict found = { 0 };
-    struct watch   w = work_begin(snapshot->events, "checking %s", snapshot->dir);
-    struct verify  v = { .say = note, .ctx = &found, .watch = &w };
-    int            rc = verify_run(&v, &snapshot->run, err);
+    struct verdict      found = { 0 };
+    struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
+    struct verify       v = { .say = note, .ctx = &found, .watch = &w };
+    struct runlog_check db;
+    int                 rc = verify_run(&v, &snapshot->run, err);
 
     work_end(snapshot->events);
+    rc = rc ? rc : runlog_check(snapshot->log, 0, note_damage, &found, &db, err);
     if (rc)
         return rc;
+    look_at_best(snapshot, &found);
     if (found.damaged)
         return err_set(err, -EBADMSG, "%s", found.first.text);
     return v.half_done ? err_set(err, -EBADMSG, "%s is in the middle of a step", snapshot->dir) : 0;
@@ -350,12 +421,15 @@ int snapshot_verify(struct session *snapshot, struct err *err)
 
 /* ---- removal ---- */
 
+/* Removes a file if it is what the list says, in a folder that is no link. */
 static int unlink_file(void *ctx, const char *file, uint64_t bytes)
 {
-    char *folder = file_folder(file);
+    char       *folder = file_folder(file);
+    struct stat at, st;
 
-    (void)bytes;
-    unlink(file);
+    if (folder && !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, &st) &&
+        S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes)
+        unlink(file);
     if (folder && strcmp(folder, ctx))
         rmdir(folder); // if it was the last file in it
     free(folder);
@@ -393,36 +467,58 @@ static int lock_alone(const char *path)
     return -1;
 }
 
+/* Gives it a name under which nobody takes it for a snapshot: that of an empty folder, which this
+ * replaces. *at gets that name; the caller frees it. */
+static int set_aside(char **at, const char *path, const char *name, struct err *err)
+{
+    char            aside[SESSION_PATH + sizeof gone];
+    struct file_new to;
+
+    snprintf(aside, sizeof aside, "%s%s", name, gone);
+    int rc = file_new_folder(&to, aside, err);
+    if (!rc && rename(path, to.temp))
+        rc = err_set(err, -errno, "rename %s to %s: %s", path, to.temp, strerror(errno));
+    *at = rc ? NULL : file_path(err, "%s", to.temp);
+    if (rc)
+        file_new_abort(&to);
+    else
+        file_new_keep(&to);
+    return rc ? rc : *at ? 0 : -ENOMEM;
+}
+
 int snapshot_remove(const char *path, struct err *err)
 {
-    char            name[SESSION_PATH + sizeof gone];
-    struct file_new to;
-    int             fd = lock_alone(path), rc;
+    char *at = NULL;
+    int   fd = lock_alone(path), rc;
 
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
-    snprintf(name, sizeof name, "%s%s", path, gone);
-    if (!(rc = file_new_folder(&to, name, err))) {
-        if (rename(path, to.temp)) // an empty folder, which it replaces
-            rc = err_set(err, -errno, "rename %s to %s: %s", path, to.temp, strerror(errno));
-        else
-            clear(to.temp);
-        if (rc)
-            file_new_abort(&to);
-        else
-            file_new_keep(&to);
-    }
+    if (!(rc = set_aside(&at, path, path, err)))
+        clear(at);
+    free(at);
     file_close(fd);
     return rc;
 }
 
-/* Removes what killed processes left in a folder NAME-ID: half-made snapshots, and half-removed
- * ones. */
+int snapshot_replaced(const char *path, const char *name, struct err *err)
+{
+    char *at = NULL;
+    int   rc = set_aside(&at, path, name, err), fd = rc ? -1 : lock_alone(at);
+
+    if (fd >= 0)
+        clear(at);
+    free(at);
+    file_close(fd);
+    return rc;
+}
+
+/* Removes what killed processes of this rank left in a folder NAME-ID: half-made snapshots, and
+ * half-removed ones. */
 static int clean_folder(void *ctx, const char *folder, struct err *err)
 {
     struct file_walk w;
 
-    (void)ctx, (void)err;
+    (void)err;
     file_walk_begin(&w, folder, NULL);
     while (file_walk_next(&w)) {
         char        base[NAME_MAX + 1], *path;
@@ -433,13 +529,18 @@ static int clean_folder(void *ctx, const char *folder, struct err *err)
         if (!n || !file_new_is(w.name, base, 1))
             continue;
         int half_removed = n > strlen(gone) && !strcmp(base + n - strlen(gone), gone);
+
+        if (half_removed)
+            base[n - strlen(gone)] = '\0';
+        if (!is_step(ctx, base))
+            continue;
         int fd = half_removed ? lock_alone(w.path) : -1;
 
         if (fd >= 0)
             clear(w.path);
         file_close(fd);
         path = half_removed ? NULL : file_path(NULL, "%s/%s", folder, base);
-        if (path && !fnmatch(STEP_NAME, base, FNM_EXTMATCH))
+        if (path)
             file_new_clear_left(path, 1);
         free(path);
     }
@@ -447,22 +548,38 @@ static int clean_folder(void *ctx, const char *folder, struct err *err)
     return 0;
 }
 
+void snapshots_clean(struct session *s) { each_place(s, clean_folder, s, NULL); }
+
+/* Removes the oldest, of those in the run's history or of all others, while too many are whole. */
+static int remove_some(struct session *s, const struct snapshots *list, int others, size_t *whole,
+                       struct err *err)
+{
+    struct err why;
+    int        rc = 0;
+
+    for (size_t i = 0; i < list->n && *whole > s->o.snapshots && !rc; i++) {
+        const struct snapshot *at = &list->at[i];
+
+        if (!at->ours || snapshot_is_now(at, s) == others)
+            continue;
+        *whole -= (size_t)at->whole;
+        if (snapshot_remove(at->path, &why))
+            rc = session_notice(s, why.text, err);
+    }
+    return rc;
+}
+
 int snapshots_rotate(struct session *s, struct err *err)
 {
     struct snapshots list;
-    struct err       why;
     size_t           whole = 0;
     int              rc = snapshots_list(&list, s, err);
 
     for (size_t i = 0; i < list.n; i++)
         whole += list.at[i].whole && list.at[i].ours;
-    for (size_t i = 0; i < list.n && whole > s->o.snapshots && !rc; i++) {
-        if (!list.at[i].ours)
-            continue;
-        whole -= (size_t)list.at[i].whole;
-        if (snapshot_remove(list.at[i].path, &why))
-            rc = session_notice(s, why.text, err);
-    }
+    rc = rc ? rc : remove_some(s, &list, 1, &whole, err);
+    rc = rc ? rc : remove_some(s, &list, 0, &whole, err);
     snapshots_free(&list);
-    return rc ? rc : each_place(s, clean_folder, NULL, err);
+    snapshots_clean(s);
+    return rc;
 }

@@ -3,7 +3,9 @@
  *
  * A snapshot is a copy of the run at a commit, in the form of a run's folder, so everything that
  * reads a run reads it. It lies in DIR/NAME-ID/step-00000400: DIR is a --snapshot-dir, or
- * RUN/snapshots; NAME is the name of the folder RUN, and ID the run's id; 400 steps are done.
+ * RUN/snapshots; NAME is the name of the folder RUN, and ID the run's id; 400 steps are done. Of
+ * several ranks, each has a snapshot of its own portion: step-00000400, step-00000400.rank1, ...;
+ * NAME, ID and RUN are rank 0's (RUN its own, where rank 0's folder is on another host).
  * snapshot_make.h says what is in it. Its run.db has these settings in addition to the run's:
  *
  *     snapshot        the number of steps that are done. A run with this setting is a snapshot,
@@ -15,7 +17,7 @@
  *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
  *
  * and other values of these: place, option.device, option.devices, option.fpga, option.csd,
- * layout, owner, owner.next, reshard.remove, device.N, best.folder, NAME.path of data in RUN. */
+ * layout, owner, owner.next, reshard.remove, device.N, best.folder. */
 #pragma once
 
 #include "run/folder/session.h"
@@ -30,35 +32,48 @@ struct snapshot {
     uint64_t bytes;     // that its files take on the drive
     double   loss;      // of the last step; NaN: there was none
     char     taken[32]; // the time (UTC)
+    uint64_t states, shared; // of one that was just taken: bytes of states, and how many of them
+                             // share their blocks with the run's
 };
 
 struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n
+
+/* Where the run's snapshots are without a --snapshot-dir. */
+void snapshots_own_dir(char out[SESSION_PATH], const struct session *s);
+/* The name of this run's snapshot after `step` steps in a snapshot directory: the folder NAME-ID,
+ * and the name in it. */
+void snapshot_names(char folder[SESSION_PATH], char name[64], const struct session *s,
+                    uint64_t step);
 
 /* Find all snapshots of the run. A folder of that name that cannot be read as a snapshot is not
  * one. The caller frees the list, also after a failure. */
 int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
 void snapshots_free(struct snapshots *list);
 
-/* The newest whole snapshot with so many steps done; NULL: there is none. */
-const struct snapshot *snapshots_find(const struct snapshots *list, uint64_t step);
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
 
-/* Both together, for a command with --from: find the run's snapshot of this step. Without one,
- * misuse, and the sentence names the steps that there are. */
+/* Find the run's newest whole snapshot with so many steps done. Without one, misuse, and the
+ * sentence names the steps that there are. */
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
 
-/* True if the run is where this snapshot is: at this step, and in the same branch. */
+/* True if the snapshot is of the branch that the run is in: its last step is the run's. */
 int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
 /* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
- * removes it. This reads all states of an open snapshot, and compares them with their checksums.
- * -EBADMSG: damaged. */
+ * removes it. This reads all states of an open snapshot, its run.db and its best model, and
+ * compares them with their checksums. -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
 
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
  * What is not on its list of files stays. */
 int snapshot_remove(const char *path, struct err *err);
-/* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left, and what
- * killed processes have left of others. A failure is a notice. */
+/* The same of one whose name another one has taken. If somebody reads it, a later rotation removes
+ * it. name: that name; path: where it is now. */
+int snapshot_replaced(const char *path, const char *name, struct err *err);
+/* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left: first those
+ * of branches that the run has left. A failure is a notice. */
 int snapshots_rotate(struct session *s, struct err *err);
+/* Remove what killed processes have left of snapshots that they made or removed. rotate does, too.
+ */
+void snapshots_clean(struct session *s);

@@ -1,5 +1,5 @@
-/* train_opts.c: defines the options for training. train_opts_check.c checks those that depend on
- * each other. */
+/* train_opts.c: defines the options for training. train_opts_check.c says what several of them mean
+ * together. */
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
@@ -30,9 +30,8 @@ const struct train_activations train_activations[] = {
 
 static const char *activations_name(size_t i) { return train_activations[i].name; }
 
-#define NO_TOPOLOGY "none"
 
-OPT_WORDS(topology_words, NO_TOPOLOGY)
+OPT_WORDS(topology_words, TRAIN_NO_TOPOLOGY)
 OPT_WORDS(act_device_words, TRAIN_NO_ACT_DEVICE)
 OPT_WORDS(tensorboard_words, TENSORBOARD_NONE, TENSORBOARD_AUTO)
 OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "half",
@@ -287,42 +286,3 @@ void train_opts_release(struct train_opts *o)
 
     opt_release(&line);
 }
-
-size_t train_opts_acts(const struct train_opts *o)
-{
-    const struct opt_strings *d = &o->act_device;
-
-    return d->n == 1 && !strcmp(d->item[0], TRAIN_NO_ACT_DEVICE) ? 0 : d->n;
-}
-
-double train_opts_asked(const struct train_opts *o, const struct model_config *g)
-{
-    return arch_is_masked(g) ? o->mask.prob : 1;
-}
-
-struct topology_config train_opts_links(const struct train_opts *o)
-{
-    return (struct topology_config){
-        .file = o->topology && strcmp(o->topology, NO_TOPOLOGY) ? o->topology : NULL,
-        .host_bw = o->link_bw,
-        .read_bw = { o->csd_read_bw.item, o->csd_read_bw.n },
-        .write_bw = { o->csd_write_bw.item, o->csd_write_bw.n },
-        .latency_us = o->csd_latency,
-        .others = train_opts_acts(o),
-    };
-}
-
-int train_opts_newer(const struct train_opts *o)
-{
-    return o->schedule == SCHEDULE_WSD || o->label_smoothing > 0 || o->neftune_alpha > 0;
-}
-
-uint64_t train_opts_decay(const struct train_opts *o, uint64_t horizon)
-{
-    static const struct opt_warmup usual = { 0.1, 1 };
-
-    if (o->schedule != SCHEDULE_WSD)
-        return 0;
-    return opt_warmup_steps(o->decay_steps.value > 0 ? o->decay_steps : usual, horizon);
-}
-

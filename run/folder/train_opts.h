@@ -27,6 +27,7 @@ enum { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
 extern const struct train_activations train_activations[];
 
 #define TRAIN_NO_ACT_DEVICE "none" // the value of --act-device that removes all
+#define TRAIN_NO_TOPOLOGY   "none" // and of --topology
 #define TRAIN_COMPRESS 0.02 // su+o+c's default for --compress: the paper's ratio
 
 /* Upper limits of the size options. */
@@ -51,7 +52,7 @@ struct train_opts {
     double   lr, min_lr;
     struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)
     int      schedule;                      // enum schedule_kind
-    struct opt_warmup decay_steps;          // of wsd (train_opts_decay); value 0: 10%
+    struct opt_warmup decay_steps;          // of wsd (train_opts_schedule); value 0: 10%
     int      optimizer;                     // enum optim_kind
     double   beta1, beta2, eps, weight_decay;
     int      decay;                         // enum train_decay
@@ -128,8 +129,8 @@ struct topology_config train_opts_links(const struct train_opts *o);
  * (data/db/schema.h). Adapters have a format of their own. */
 int train_opts_newer(const struct train_opts *o);
 
-/* Steps of wsd's decay, of a schedule of `horizon` steps; 0 for other schedules. */
-uint64_t train_opts_decay(const struct train_opts *o, uint64_t horizon);
+/* The learning rate's schedule. Without --schedule-steps it ends with the training. */
+struct schedule train_opts_schedule(const struct train_opts *o);
 
 /* The number of --act-device drives; "none" counts as 0. */
 size_t train_opts_acts(const struct train_opts *o);

@@ -1,10 +1,59 @@
-/* train_opts_check.c: checks the options of a training that depend on each other, and completes
- * them. */
+/* train_opts_check.c: what several options of a training mean together: the values that follow from
+ * them, and which of them exclude each other. It completes them. */
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"
+
+/* ---- what follows ---- */
+
+double train_opts_asked(const struct train_opts *o, const struct model_config *g)
+{
+    return arch_is_masked(g) ? o->mask.prob : 1;
+}
+
+int train_opts_newer(const struct train_opts *o)
+{
+    return o->schedule == SCHEDULE_WSD || o->label_smoothing > 0 || o->neftune_alpha > 0;
+}
+
+struct schedule train_opts_schedule(const struct train_opts *o)
+{
+    static const struct opt_warmup usual = { 0.1, 1 };
+    struct opt_warmup              decay = o->decay_steps.value > 0 ? o->decay_steps : usual;
+    uint64_t                       horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+
+    return (struct schedule){
+        .kind = (enum schedule_kind)o->schedule,
+        .lr = o->lr,
+        .min_lr = o->min_lr,
+        .warmup = opt_warmup_steps(o->warmup, horizon),
+        .horizon = horizon,
+        .decay = o->schedule == SCHEDULE_WSD ? opt_warmup_steps(decay, horizon) : 0,
+    };
+}
+
+size_t train_opts_acts(const struct train_opts *o)
+{
+    const struct opt_strings *d = &o->act_device;
+
+    return d->n == 1 && !strcmp(d->item[0], TRAIN_NO_ACT_DEVICE) ? 0 : d->n;
+}
+
+struct topology_config train_opts_links(const struct train_opts *o)
+{
+    return (struct topology_config){
+        .file = o->topology && strcmp(o->topology, TRAIN_NO_TOPOLOGY) ? o->topology : NULL,
+        .host_bw = o->link_bw,
+        .read_bw = { o->csd_read_bw.item, o->csd_read_bw.n },
+        .write_bw = { o->csd_write_bw.item, o->csd_write_bw.n },
+        .latency_us = o->csd_latency,
+        .others = train_opts_acts(o),
+    };
+}
+
+/* ---- what excludes each other ---- */
 
 /* Check that the options describe valid links. */
 static int links_check(const struct train_opts *o, struct err *err)
@@ -38,22 +87,21 @@ static int acts_check(const struct train_opts *o, struct err *err)
 /* Check the parts of the learning-rate schedule. */
 static int schedule_check(const struct train_opts *o, struct err *err)
 {
-    uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;
-    uint64_t warmup = opt_warmup_steps(o->warmup, horizon), decay = train_opts_decay(o, horizon);
+    struct schedule s = train_opts_schedule(o);
 
     if (o->min_lr > o->lr)
         return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends",
                           o->min_lr, o->lr);
-    if (warmup > horizon)
+    if (s.warmup > s.horizon)
         return err_misuse(err, "--warmup of %" PRIu64 " steps is longer than the schedule of %"
-                          PRIu64 " steps", warmup, horizon);
+                          PRIu64 " steps", s.warmup, s.horizon);
     if (o->decay_steps.value > 0 && o->schedule != SCHEDULE_WSD)
         return err_misuse(err, "--decay-steps is for --schedule wsd: leave it out, or give that "
                           "schedule");
-    if (warmup + decay > horizon)
+    if (s.warmup + s.decay > s.horizon)
         return err_misuse(err, "a warm-up of %" PRIu64 " steps (--warmup) and a decay of %" PRIu64
                           " (--decay-steps) do not fit into a schedule of %" PRIu64 " steps",
-                          warmup, decay, horizon);
+                          s.warmup, s.decay, s.horizon);
     return 0;
 }
 
@@ -71,7 +119,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           "is the paper's) too, or leave it out");
     if (o->speculate && o->mode != RUN_BASE && o->mode != RUN_SUO)
         return err_misuse(err, "--speculate is for --mode base, su+o and su+o+c, not %s: %s",
-                          train_mode_name((size_t)o->mode),
+                          run_mode_name((size_t)o->mode),
                           o->mode == RUN_MEM ? "in mem nothing waits for the norm"
                                                : "su updates naively, after the norm is known");
     if (o->export_limit && !o->export_every)

@@ -38,8 +38,11 @@ int schedule_end_record(struct session *s, uint64_t next, struct err *err)
     if (!settings_scan(s->log, "%" SCNu64, &was, "option.schedule-steps") ||
         was == s->o.schedule_steps || s->o.schedule == SCHEDULE_CONSTANT)
         return 0;
+    struct train_opts before = s->o;
+
+    before.schedule_steps = was;
     int rises = s->o.schedule == SCHEDULE_WSD && s->o.schedule_steps > was &&
-                next + train_opts_decay(&s->o, was) > was + 1;
+                next + train_opts_schedule(&before).decay > was + 1;
 
     snprintf(text, sizeof text, "from step %" PRIu64 " on the schedule ends at step %" PRIu64 ", "
              "not %" PRIu64 "%s", next + 1, s->o.schedule_steps, was,

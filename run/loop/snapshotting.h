@@ -9,7 +9,10 @@
 /* Refuse --snapshot-every for a run of which no snapshot can be taken. */
 int snapshotting_check(const struct session *s, struct err *err);
 
-/* Between two steps, of which `step` are done: take a snapshot if it is time. first: how many were
- * done when this process began. ends: this was the last one. -EINTR: the end was asked for. */
-int snapshotting_step(struct session *s, struct stream *stream, uint64_t step, uint64_t first,
-                      int ends, struct err *err);
+/* BEGINS: before the first step of this process. ENDS: nothing is left to train. */
+enum snapshotting_when { SNAPSHOTTING_BEGINS, SNAPSHOTTING_BETWEEN, SNAPSHOTTING_ENDS };
+
+/* `step` steps are done, and none is under way: take a snapshot if it is time. stream: what trains;
+ * NULL: nothing does, and all steps are complete. -EINTR: the end was asked for. */
+int snapshotting_step(struct session *s, struct stream *stream, uint64_t step,
+                      enum snapshotting_when when, struct err *err);

@@ -448,7 +448,8 @@ static int between_steps(struct training *t, uint64_t step, struct err *err)
         rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
         readers = 0;
     } while (answers && !rc);
-    return rc ? rc : snapshotting_step(t->s, t->stream, step, t->first, 0, err);
+    return rc ? rc : snapshotting_step(t->s, t->stream, step, step == t->first
+                                           ? SNAPSHOTTING_BEGINS : SNAPSHOTTING_BETWEEN, err);
 }
 
 /* Nothing is left to train. Of a fine-tuning, results are (finetune_results.h). */
@@ -481,7 +482,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
     if (!rc && !stopped && (!why || why == JOB_EARLY))
-        rc = snapshotting_step(t->s, t->stream, step, t->first, 1, err);
+        rc = snapshotting_step(t->s, t->stream, step, SNAPSHOTTING_ENDS, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
@@ -523,6 +524,7 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
     int early = t->first < t->s->o.steps, rc = session_recover(t->s, err);
 
     rc = rc ? rc : record_options(t, NULL, err);
+    rc = rc ? rc : snapshotting_step(t->s, NULL, t->first, SNAPSHOTTING_ENDS, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
                                   t->s->o.steps, 0, t->ending, 0, 0 };
     return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);

@@ -41,7 +41,7 @@ int corpus_open_source(struct tokens **out, struct session *s, const char *name,
     if (!rc && !k.path)
         rc = err_set(err, -EBADMSG, "%s/run.db has no %s.path", s->dir, name);
     if (!rc) {
-        snprintf(path, sizeof path, "%s%s%s", *k.path == '/' ? "" : s->dir,
+        snprintf(path, sizeof path, "%s%s%s", *k.path == '/' ? "" : session_data_dir(s),
                  *k.path == '/' ? "" : "/", k.path);
         rc = tokens_open(out, path, k.width, err);
         if (!rc && (rc = expect_sums(s, name, k.sums, *out, err))) {

@@ -32,7 +32,7 @@ static struct header header_of(const struct examples *x)
 
 static char *path_of(const struct session *s, const char *name, struct err *err)
 {
-    return file_path(err, "%s/%s.ref", s->dir, name);
+    return file_path(err, "%s/%s.ref", session_data_dir(s), name);
 }
 
 /* *fits: the file has the examples' log-probabilities with this checksum. */

@@ -420,7 +420,7 @@ int task_files_open(struct examples **out, struct session *s, const char *name, 
     uint32_t                 sum;
 
     *out = NULL;
-    snprintf(path, sizeof path, "%s/%s.ex", s->dir, name);
+    snprintf(path, sizeof path, "%s/%s.ex", session_data_dir(s), name);
     if (!settings_scan(s->log, "%" SCNx32, &sum, "%s.sum", name))
         return 0;
     int rc = examples_open(out, path, err);

@@ -4,6 +4,7 @@
 #include "run/sources/tokenise_done.h"
 
 #include "data/text/tokens.h"
+#include "data/text/tokens_writer.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -59,11 +60,12 @@ static int fits(void *ctx, const void *state)
     return f->key && said.done.key == f->key;
 }
 
-/* Whether this is a complete token file of so many tokens. */
-static int is_whole(const char *path, uint64_t count)
+/* Whether this is the complete token file of a side. */
+static int is_whole(const char *path, const struct tokenise_done *d, int side)
 {
     struct tokens *t = NULL;
-    int            whole = !tokens_open(&t, path, 2, NULL) && t->count == count;
+    int            whole = !tokens_open(&t, path, 2, NULL) && t->count == d->count[side] &&
+                tokens_ids_are(t->fd, t->count * t->width, d->ids[side]);
 
     tokens_close(t);
     return whole;
@@ -76,8 +78,8 @@ static int are_whole(const char *const files[TOKENISE_SIDES], const struct token
     int rc = 1;
 
     for (int s = TOKENISE_SIDES; s-- > 0 && rc > 0;)
-        if (files[s] && !is_whole(files[s], d->count[s]))
-            rc = tokens_writer_finish(files[s], (size_t)d->vocab, d->count[s], err);
+        if (files[s] && !is_whole(files[s], d, s))
+            rc = tokens_writer_finish(files[s], (size_t)d->vocab, d->count[s], d->ids[s], err);
     return rc;
 }
 
@@ -94,7 +96,7 @@ int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE
         return are_whole(files, d, err);
     }
     for (int s = 0; !rc && f.other && s < TOKENISE_SIDES; s++)
-        if (files[s] && is_whole(files[s], f.done.count[s])) {
+        if (files[s] && is_whole(files[s], &f.done, s)) {
             *other = 1;
             unlink(files[s]);
         }
@@ -109,7 +111,7 @@ int tokenise_done_says(const char *path, const char *first, int side)
 
     if (rc > 0)
         tokens_writer_keep(&w);
-    return (rc > 0 || f.other) && is_whole(path, f.done.count[side]);
+    return (rc > 0 || f.other) && is_whole(path, &f.done, side);
 }
 
 void tokenise_done_forget(const char *first)

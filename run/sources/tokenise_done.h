@@ -14,6 +14,7 @@ struct tokenise_done {
     uint64_t key;                   // of what was read, and how
     uint64_t vocab;                 // of the tokenizer
     uint64_t count[TOKENISE_SIDES]; // tokens in each file
+    uint32_t ids[TOKENISE_SIDES];   // CRC32C of these, as they are stored
     uint32_t sum;                   // CRC32C of the texts
 };
 

@@ -15,6 +15,7 @@
 #include "data/base/unpack.h"
 #include "data/base/version.h"
 #include "data/opt/opt_row.h"
+#include "data/text/tokens_writer.h"
 #include "run/folder/output.h"
 #include "run/sources/text_files.h"
 #include "run/sources/tokenise.h"
@@ -53,6 +54,7 @@ struct block {
 struct state {
     uint64_t          key, pair; // of what is read, and how; of the two files
     uint64_t          count[SIDES], documents[SIDES];
+    uint32_t          ids[SIDES]; // checksums of the tokens
     struct text_place place;
 };
 _Static_assert(sizeof(struct state) <= TOKENS_STATE, "a state fits into a token file's header");
@@ -236,6 +238,7 @@ static int write_block(struct tokenise *t, struct block *b, struct err *err)
         t->further = 1;
         for (int s = 0; s < SIDES; s++) {
             t->state.count[s] = t->out[s].count;
+            t->state.ids[s] = t->out[s].sum;
             t->state.documents[s] = t->documents[s];
         }
     }
@@ -398,9 +401,10 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
     if (rc > 0 && t->sides > 1)
         rc = tokens_writer_find(&t->out[1], paths[1], vocab, fits_second, t, err);
     for (int s = 0; s < t->sides && rc > 0; s++) {
-        int cut = tokens_writer_cut(&t->out[s], t->state.count[s], err);
+        int cut = tokens_writer_cut(&t->out[s], t->state.count[s], t->state.ids[s], err);
 
-        rc = cut ? cut : rc;
+        t->other |= cut == -EBADMSG;
+        rc = cut == -EBADMSG ? 0 : cut ? cut : rc;
         t->documents[s] = t->state.documents[s];
     }
     if (rc > 0) {
@@ -410,8 +414,10 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
             return leave(t, went, err);
         return went ? went : 1;
     }
-    for (int s = 0; s < SIDES; s++)
+    for (int s = 0; s < SIDES; s++) {
         append_close(&t->out[s].ids);
+        t->documents[s] = 0;
+    }
     t->state = (struct state){ .key = key };
     return rc;
 }
@@ -450,7 +456,8 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
         }
         if (t->other)
             events_notice(t->events, "an unfinished file of %s is there, made of other files or "
-                          "with other options: it is removed, and all begins anew",
+                          "with other options, or changed since: it is removed, and all begins "
+                          "anew",
                           t->of->place ? t->of->place : paths[0]);
         if (getrandom(&t->state.pair, sizeof t->state.pair, 0) != (ssize_t)sizeof t->state.pair)
             return err_set(err, -EIO, "no random number");
@@ -537,7 +544,8 @@ static int commit(struct tokenise *t, struct err *err)
     if (!rc && f->remembers)
         rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
                                                         .vocab = tokenizer_vocab(f->tok),
-                                                        .count = { f->count, f->split_count } },
+                                                        .count = { f->count, f->split_count },
+                                                        .ids = { t->out[0].sum, t->out[1].sum } },
                                t->out[0].ids.f.path, err);
     for (int s = t->sides; s-- > 0 && !rc;)
         rc = tokens_writer_commit(&t->out[s], err);

@@ -55,6 +55,12 @@ run check "$tmp/run" --quiet
 result "$([ "$got" = 0 ] && [ ! -s "$tmp/out" ]; echo $?)" "--quiet says only what is damaged"
 works "so is an export" export "$tmp/run" "$tmp/hf"
 works "by its checksums" check "$tmp/hf"
+grep -q '^tokenizer' "$tmp/out"
+result $? "and its tokenizer is opened"
+cp -r "$tmp/hf" "$tmp/cut"
+truncate -s 100 "$tmp/cut/tokenizer.json"
+refuses 1 "cut/tokenizer.json is not valid JSON" check "$tmp/cut" --quiet
+rm -rf "$tmp/cut"
 refuses 2 "neither a run" check "$tmp/tok"
 refuses 2 "neither a run" check "$tmp/nowhere"
 mkdir "$tmp/uri"

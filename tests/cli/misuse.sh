@@ -79,6 +79,9 @@ refuses 1 "No such file" pretrain --run "$tmp/link" $small --data "$tmp/text.bin
 refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --device "$tmp/a
 b"
 
+OMP_NUM_THREADS=100000 run plan
+result "$([ "$got" = 2 ] && grep -qx "siTrain: OMP_NUM_THREADS asks for 100000 threads: expected 4096 at most" "$tmp/err"; echo $?)" "OMP_NUM_THREADS beyond all threads"
+
 # resume
 refuses 2 "--compress is 0 in this run" pretrain --resume "$tmp/run" --mode su+o+c --steps 4
 refuses 2 "--error-feedback is 0 in this run" pretrain --resume "$tmp/run" --error-feedback --steps 4

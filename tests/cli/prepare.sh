@@ -175,6 +175,12 @@ if [ -n "$shim" ]; then
         goes_on "$there"
         rm -rf "$tmp/run"
     done
+    # tokens that were changed meanwhile are no tokens of this text
+    ends name:/data.1.bin:1
+    printf '\1\1\1\1' | dd of="$tmp/run/data.bin" bs=1 seek=1100 conv=notrunc 2>/dev/null
+    # shellcheck disable=SC2086
+    refuses 2 "$tmp/run exists and holds data.bin" pretrain --run "$tmp/run" $two
+    rm -rf "$tmp/run"
     ends name:/data.bin:1
     no_run pretrain --resume "$tmp/run"
     no_run report "$tmp/run"
@@ -219,7 +225,7 @@ if [ -n "$shim" ]; then
     wait $pid
     # shellcheck disable=SC2086
     works "other texts" pretrain --run "$tmp/run" $two
-    result "$(grep -q "an unfinished file of $tmp/run is there, made of other files or with other options: it is removed, and all begins anew" "$tmp/err"; echo $?)" "  begin anew, which is said"
+    result "$(grep -q "an unfinished file of $tmp/run is there, made of other files or with other options, or changed since: it is removed, and all begins anew" "$tmp/err"; echo $?)" "  begin anew, which is said"
     same "$whole" "$(sums "$tmp/run")" "  to the bytes that they always have"
     result "$([ -z "$(left)" ]; echo $?)" "  and nothing else is left"
     refuses 2 "was copied or moved here" pretrain --run "$tmp/limited" --data "$tmp/long.txt" $lm

@@ -1,5 +1,5 @@
 #!/bin/sh
-# recipes.sh: every line of docs/chat.md, docs/lora.md and docs/data.md as it stands there, on models of the same kinds that are tiny. `hf download NAME --local-dir DIR` gives such
+# recipes.sh: every line of docs/chat.md, docs/lora.md, docs/gguf.md (those of the shell) and docs/data.md as it stands there, on models of the same kinds that are tiny. `hf download NAME --local-dir DIR` gives such
 # a one. Prints TAP.
 . tests/tap.sh
 export OMP_WAIT_POLICY=passive
@@ -51,6 +51,10 @@ blocks() {
 blocks chat.md 5
 rm -rf qwen
 blocks lora.md 2
+
+"$bin" import "$MODELS/llama" mine --quiet >"$tmp/out" && "$bin" export mine theirs.gguf >"$tmp/out"
+make_text 60 >text.txt
+blocks gguf.md 2
 
 mkdir -p corpus/more
 make_text 1500 >corpus/prose.txt

@@ -78,6 +78,14 @@ if [ "$root" ] && over "$tmp/up"; then
     works "and all is whole" check "$tmp/m/best"
     mv "$tmp/m/best/best" "$tmp/m/best/best.1" && mv "$tmp/m/best/best.1" "$tmp/m/best/best"
     works "as it says, the run goes on" pretrain --resume "$tmp/m/best" --steps 4 --quiet
+    "$bin" pretrain --resume "$tmp/m/run" --steps 1000000 --quiet >"$tmp/log" 2>&1 </dev/null &
+    pid=$!
+    for _ in $(seq 1200); do grep -q "^process $pid " "$tmp/up/u/run/run.lock" 2>"$tmp/null" && break; sleep 0.05; done
+    refuses 1 ", whose lock is not seen by this path" pretrain --resume "$tmp/up/u/run" --quiet
+    kill -INT $pid
+    wait $pid
+    result "$([ $? = 130 ]; echo $?)" "a run by an overlay is not disturbed by the layer's path"
+    works "and is whole" check "$tmp/m/run"
     refuses 1 "cannot exchange two folders in one step: remove" prepare "$tmp/text.txt" --train-tokenizer --vocab 262 --out "$tmp/m/tok"
     leave
     mkdir "$tmp/ramdisk" && mount -t tmpfs tmpfs "$tmp/ramdisk" && over "$tmp/ramdisk"
@@ -166,6 +174,13 @@ for fs in bindfs sshfs; do
             run $command "$tmp$other/run" $([ "$command" != reshard ] || echo --devices 2)
             result "$([ "$got" = 1 ] && grep -q "in use by process $pid on .*, whose lock is not seen by this path" "$tmp/err"; echo $?)" \
                 "$fs: a run that is trained by ${path:-its own path} is refused by ${other:-its own path}: $command"
+        done
+        # as from another container, or where /proc does not show the process
+        for space in "-p -f --mount-proc" -u "-T --boottime 1000 -f" "-m sh -c 'umount -l /proc; exec \"\$@\"' sh"; do
+            unshare -m -u -p -f -T true 2>"$tmp/null" || { skip "$fs: unshare $space" "not allowed here" && continue; }
+            eval "unshare $space \"\$bin\" pretrain --resume \"\$tmp\$other/run\" --quiet" >"$tmp/out" 2>"$tmp/err"
+            result "$([ $? = 1 ] && grep -q "in use by process $pid on .*, whose lock is not seen by this path" "$tmp/err"; echo $?)" \
+                "$fs: and from another namespace: unshare $space"
         done
         kill -INT $pid
         wait $pid

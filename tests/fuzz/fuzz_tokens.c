@@ -2,6 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "data/text/mixture.h"
+#include "data/text/tokens_writer.h"
 
 #include <stdlib.h>
 #include <string.h>

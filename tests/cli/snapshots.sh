@@ -1,0 +1,200 @@
+#!/bin/sh
+# snapshots.sh: snapshots of a run: the run as it was at that step, in all modes; killed at any call, the run goes on and whole
+# snapshots stay; nothing of others is removed; a directory that fails stops no training. Prints TAP.
+. tests/tap.sh
+find_shim
+
+smallest
+shape="$data --n-layer 2 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+id_of() { python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1] + "/run.db").execute("SELECT value FROM runs WHERE key = '"'id'"'").fetchone()[0])' "$1"; }
+# of RUN FIELD: that field of all its snapshots, in a line
+of() { "$bin" snapshots "$1" --json | python3 -c 'import json, sys; print(*[s[sys.argv[1]] for s in json.load(sys.stdin)])' "$2"; }
+# of_step RUN STEP: the hash of what its snapshot exports
+of_step() {
+    rm -rf "$tmp/exported"
+    run export "$1" "$tmp/exported" --step "$2"
+    [ "$got" = 0 ] && sha256sum <"$tmp/exported/model.safetensors" | cut -d' ' -f1
+}
+# alone STEPS OPTIONS...: the hash of a run that was never copied
+alone() {
+    rm -rf "$tmp/alone"
+    alone_steps=$1
+    shift
+    run pretrain --run "$tmp/alone" $shape --steps "$alone_steps" --schedule-steps 9 "$@"
+    exported "$tmp/alone"
+}
+
+# ---- the run as it was
+mkdir "$tmp/outside"
+while read -r options; do
+    rm -rf "$tmp/run"
+    works "$options: a run with snapshots" pretrain --run "$tmp/run" $shape $options --steps 7 --schedule-steps 9 --snapshot-every 3 --snapshots 9
+    same "0 3 6 7" "$(of "$tmp/run" step)" "$options: they are taken before the first step, every 3 steps and at the end"
+    works "$options: and are whole" snapshots "$tmp/run" --check --quiet
+    for step in 3 6; do
+        same "$(alone $step $options)" "$(of_step "$tmp/run" $step)" "$options: step $step is that of a run of so many steps"
+    done
+    works "$options: check reads one" check "$tmp/run/snapshots/run-$(id_of "$tmp/run")/step-00000003" --quiet
+    same "$(alone 7 $options)" "$(exported "$tmp/run")" "$options: the run is that of one without snapshots"
+done <<END
+--mode mem --compress 10% --error-feedback
+--mode base --devices 3
+--mode su --devices 2 --activations offload
+--mode su+o+c --error-feedback --devices 2 --speculate
+--mode su+o --lora-rank 2
+--mode mem --lora-rank 2
+--mode su+o --device $tmp/outside
+END
+first=$tmp/run/snapshots/run-$(id_of "$tmp/run")/step-00000003
+refuses 2 "is a snapshot, and is only read; siTrain pretrain --resume $tmp/run --from 3 goes back to it" pretrain --resume "$first" --steps 9
+refuses 2 "is a snapshot" reshard "$first" --devices 2
+refuses 2 "has no snapshot after step 4: there are snapshots after the steps 0, 3, 6 and 7" export "$tmp/run" "$tmp/none" --step 4
+refuses 2 "--step is for a run" export "$tmp/exported" "$tmp/none" --step 4
+works "eval reads one" eval "$tmp/run" --step 3 --data "$tmp/text.bin" --threads 1
+cp "$tmp/out" "$tmp/evaluated"
+run eval "$first" --last --data "$tmp/text.bin" --threads 1
+result "$(cmp -s "$tmp/out" "$tmp/evaluated"; echo $?)" "as if its folder was named"
+works "so does generate" generate "$tmp/run" --step 3 --prompt sea --tokens 2 --threads 1
+
+# ---- the best model goes with it
+rm -rf "$tmp/run"
+works "a run that keeps its best model" pretrain --run "$tmp/run" $shape --steps 4 --eval-every 1 --eval-data "$tmp/text.bin" --keep-best --snapshot-every 2
+first=$tmp/run/snapshots/run-$(id_of "$tmp/run")/step-00000002
+works "its snapshot has it" check "$first" --quiet
+rm -rf "$tmp/exported"
+works "and it can be exported" export "$tmp/run" "$tmp/exported" --step 2 --best
+turn "$first/best/model.safetensors" 2000
+run snapshots "$tmp/run" --check --quiet
+same "1 1" "$got $(grep -c "best/model.safetensors" "$tmp/err")" "a byte of its best model is noticed by --check"
+
+# ---- which are kept, and whose they are
+rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
+mkdir "$tmp/a" "$tmp/b" "$tmp/a/somebody"
+works "two directories take turns" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1 --snapshots 4 --snapshot-dir "$tmp/a" --snapshot-dir "$tmp/b"
+id=$(id_of "$tmp/run")
+same "1 2 3 4" "$(of "$tmp/run" step)" "and the oldest is gone"
+same "step-00000002 step-00000004 | step-00000001 step-00000003" "$(echo $(ls "$tmp/a/run-$id") '|' $(ls "$tmp/b/run-$id"))" "each lies whole in one of them"
+echo mine >"$tmp/b/run-$id/step-00000001/notes"
+cp -a "$tmp/run" "$tmp/copy"
+works "a copy of the run takes its own" pretrain --resume "$tmp/copy" --steps 8 --schedule-steps 8 --snapshots 2
+same "4" "$(ls -d "$tmp"/[ab]/run-"$id"/step-* | wc -l)" "and removes none of its original's"
+same "7 8" "$(of "$tmp/copy" step)" "which are not its own"
+works "the original goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6
+same "3 4 5 6" "$(of "$tmp/run" step)" "and keeps as many as it did"
+same "mine" "$(cat "$tmp"/b/run-"$id"/step-00000001.gone.new-*/notes)" "somebody's file in a snapshot stays"
+result "$([ -d "$tmp/a/somebody" ]; echo $?)" "and so does a folder next to them"
+mv "$tmp/run" "$tmp/renamed"
+works "a renamed run goes on" pretrain --resume "$tmp/renamed" --steps 7 --schedule-steps 7 --snapshots 2
+same "6 7" "$(of "$tmp/renamed" step)" "and its old snapshots are still its own"
+
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1
+python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("UPDATE steps SET seconds = seconds + 1 WHERE step = 2"); c.commit()' "$tmp/run/run.db" # as if step 3 was trained once more
+run pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+same "2 4 5" "$(of "$tmp/run" step)" "one of a branch that the run has left goes before older ones"
+
+# ---- a directory that fails
+rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
+mkdir "$tmp/a" "$tmp/b"
+refuses 2 "--snapshot-dir $tmp/none: an existing folder is expected" pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1 --snapshot-dir "$tmp/none"
+run pretrain --run "$tmp/run" $shape --steps 2
+echo in the way >"$tmp/a/run-$(id_of "$tmp/run")"
+works "a directory where nothing can be made" pretrain --resume "$tmp/run" --steps 4 --schedule-steps 4 --snapshot-every 1 --snapshot-dir "$tmp/a" --snapshot-dir "$tmp/b"
+result "$(grep -q "the next --snapshot-dir is tried" "$tmp/err"; echo $?)" "is a notice, and the next is tried"
+same "2 3 4" "$(of "$tmp/run" step)" "which has all of them"
+mv "$tmp/b" "$tmp/gone"
+works "without any the training goes on" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+same "in the way" "$(cat "$tmp"/a/run-*)" "and what was in the way is there"
+mv "$tmp/gone" "$tmp/b"
+mkdir "$tmp/full"
+if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
+    works "a full directory" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/b"
+    result "$(grep -q "No space left" "$tmp/err"; echo $?)" "is a notice"
+    same "4 5 6" "$(of "$tmp/run" step)" "and the next one has it"
+    result "$(find "$tmp/full" -name 'step*' | wc -l)" "nothing is left in the full one"
+    umount "$tmp/full"
+else
+    skip "a full directory" "nothing can be mounted here"
+fi
+
+# ---- one that is damaged
+at=$(ls -d "$tmp"/b/run-*/step-00000004)
+turn "$at/dev0/states" 5000
+run snapshots "$tmp/run" --check --quiet
+same "1" "$got" "a byte of a snapshot is noticed by --check"
+refuses 1 "damaged" export "$tmp/run" "$tmp/none" --step 4
+rm "$at/tokenizer/vocab.json"
+run snapshots "$tmp/run"
+same "1 1" "$got $(grep -c 'not whole' "$tmp/out")" "a file that is missing without it"
+refuses 2 "has no snapshot after step 4" export "$tmp/run" "$tmp/none" --step 4
+
+# ---- killed
+kept=2
+begin() { # a run with two whole snapshots
+    rm -rf "$tmp/run"
+    run pretrain --run "$tmp/run" $shape --mode $1 --steps 2 --schedule-steps 9 --snapshot-every 1 --snapshots $kept
+}
+go_on() { run pretrain --resume "$tmp/run" --steps 4; }
+if [ -n "$shim" ]; then
+    spread=2
+    for mode in su+o mem; do
+        want=$(alone 4 --mode $mode)
+        begin $mode
+        cp -a "$tmp/run" "$tmp/begun"
+        at=1 least=9 wrong='' kills=0
+        while :; do
+            rm -rf "$tmp/run"
+            cp -a "$tmp/begun" "$tmp/run"
+            (LD_PRELOAD="$shim" SHIM_AT="any:snapshots:$at:kill"; export LD_PRELOAD SHIM_AT; go_on; [ "$got" = 137 ])
+            [ $? = 0 ] || break
+            kills=$((kills + 1))
+            whole=$("$bin" snapshots "$tmp/run" --check --json 2>"$tmp/null" | grep -c '"whole": true')
+            [ "$whole" -ge $least ] || least=$whole
+            go_on
+            same_hash=$(exported "$tmp/run")
+            [ "$same_hash" = "$want" ] && [ "$(of "$tmp/run" step)" = "3 4" ] && [ -z "$(find "$tmp/run/snapshots" -name '*.new-*')" ] || wrong="$wrong $at"
+            at=$((at + 1 + at / $spread))
+        done
+        result "$([ $kills -gt 9 ]; echo $?)" "$mode: killed at $kills calls"
+        result "$([ $least -ge $((kept - 1)) ]; echo $?)" "$mode: at least $least whole snapshots were there after each"
+        same "none" "none$wrong" "$mode: each time the run went on to the same bits, with its snapshots and nothing else"
+        rm -rf "$tmp/begun"
+        spread=1
+    done
+else
+    skip "kills" "the shim cannot be loaded here"
+fi
+
+# ---- where files share blocks
+if command -v mkfs.xfs >"$tmp/null" && truncate -s 400M "$tmp/image" && mkfs.xfs -q -m reflink=1 "$tmp/image" 2>"$tmp/null" && mkdir -p "$tmp/xfs" && mount -o loop "$tmp/image" "$tmp/xfs" 2>"$tmp/null"; then
+    for mode in su+o mem; do
+        works "xfs, $mode: a run with snapshots" pretrain --run "$tmp/xfs/run" $shape --mode $mode --steps 4 --schedule-steps 9 --snapshot-every 2
+        same "$(alone 2 --mode $mode)" "$(of_step "$tmp/xfs/run" 2)" "xfs, $mode: they are the run at that step"
+        run report "$tmp/xfs/run" --json
+        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "xfs, $mode: all of them share their blocks with the run"
+        rm -rf "$tmp/xfs/run"
+    done
+    umount "$tmp/xfs"
+else
+    skip "files that share blocks" "no XFS can be made and mounted here"
+fi
+
+# ---- several ranks
+shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+by_ranks
+ranks() { mpirun $more -n 2 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null; }
+rm -rf "$tmp"/run* "$tmp/alone"
+ranks pretrain --run "$tmp/run" $shape --steps 4 --schedule-steps 9 --snapshot-every 2 --snapshots 2
+result $? "ranks: a run with snapshots"
+id=$(id_of "$tmp/run")
+same "step-00000002 step-00000002.rank1 step-00000004 step-00000004.rank1" "$(cd "$tmp/run/snapshots/run-$id" && echo *)" "ranks: each has its portion, next to the others'"
+works "ranks: all are whole" snapshots "$tmp/run" --check --quiet
+ranks pretrain --run "$tmp/alone" $shape --steps 2 --schedule-steps 9
+same "$(exported "$tmp/alone")" "$(of_step "$tmp/run" 2)" "ranks: step 2 is that of a run of so many steps"
+mkdir "$tmp/x"
+mv "$tmp/run/snapshots/run-$id/step-00000002" "$tmp/x/step-00000002"
+ranks pretrain --resume "$tmp/run" --steps 5 --schedule-steps 9
+result $? "ranks: the run goes on without one of them"
+same "step-00000004 step-00000004.rank1 step-00000005 step-00000005.rank1" "$(cd "$tmp/run/snapshots/run-$id" && echo *)" "ranks: all keep the same ones"
+
+done_testing
