@@ -29,8 +29,8 @@ struct matmul_shape {
 
 struct matmul {
     size_t scratch_bytes; // scratch of matmul_run, 64-byte aligned, for the largest shape
-    /* Text for the run's database row: "onednn 2.6.3 avx512_core_bf16" or "openblas 0.3.21
-     * Haswell". */
+    /* Text for the run's database row: "openblas 0.3.21 Haswell" or "onednn 2.6.3 avx512_core_amx".
+     * " + sitrain 1 amx" follows if siTrain's engine computes some of oneDNN's products. */
     char   describe[96];
     /* The members below are private (matmul_engine.h). */
     const struct matmul_ops *ops;

@@ -10,6 +10,15 @@
  * without padded blocks is that of pairs.h, which copies several times as fast as oneDNN's own
  * reorder.
  *
+ * siTrain's own engine computes the products that oneDNN computes wrongly (`wrong_here`): bf16 on
+ * AMX, with a depth of 63, 95, 127 and so on (one below a multiple of 32). The versions from 2.2 to
+ * 2.7.3 and 3.0 multiply the last 31 columns with the tile sizes of a whole block of rows, although
+ * the last block has fewer (https://github.com/uxlfoundation/oneDNN/issues/1661). The result is
+ * wrong in that block, or the process ends with SIGILL. Whether a shape fails also depends on
+ * oneDNN's choice of blocks: 37 x 21 x 63 is always wrong, 70 x 70 x 1023 is right and 70 x 70 x
+ * 4095 ends the process. All shapes with such a depth are therefore left out. In random shapes of
+ * other depths (1 to 140; 1 and 2 threads; NaN around the operands) no result was wrong.
+ *
  * The library's global cache of primitives is turned off, because it would keep closed ones alive.
  * The file compiles with oneDNN 2 and 3; "the two interfaces" below has all that differs. */
 #include "kernels/product/matmul_engine.h"
@@ -33,12 +42,15 @@ struct product {
     dnnl_memory_t    memory[MEMORIES];
     struct pairs     pairs;           // does what `pack` does, if wide > 0
     int              packed_by_caller; // matmul_pack is called before runs
+    int              by_own; // onednn.own computes it, as product own_id; the rest is unset
+    size_t           own_id;
     size_t           scratchpad_bytes, pack_bytes;
 };
 
 struct onednn { // matmul.own
     dnnl_engine_t  engine;
     dnnl_stream_t  stream;
+    struct matmul *own; // siTrain's engine, for the products that oneDNN computes wrongly, or NULL
     struct product products[]; // one for each shape
 };
 
@@ -208,6 +220,7 @@ static void onednn_close(struct matmul *mm)
 
     if (!o)
         return;
+    matmul_close(o->own);
     for (struct product *p = o->products; p < o->products + mm->n_shapes; p++) {
         for (int i = 0; i < MEMORIES; i++)
             dnnl_memory_destroy(p->memory[i]);
@@ -241,6 +254,38 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
     return "sse41";
 }
 
+// True if this version of oneDNN computes the shape wrongly on this CPU: see the head of the file.
+static int wrong_here(const struct matmul_shape *s)
+{
+    const dnnl_version_t *v = dnnl_version();
+    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(), amx = dnnl_cpu_isa_avx512_core_amx;
+    int      mended = v->major == 2 ? v->minor > 7 || (v->minor == 7 && v->patch > 3)
+                                    : v->major > 3 || v->minor > 0;
+
+    return !mended && (isa & amx) == amx && s->ab_dt == DT_BF16 && s->k > 32 && s->k % 32 == 31;
+}
+
+// Opens siTrain's engine with all products that oneDNN computes wrongly, if there are any.
+static int own_open(struct matmul *mm, struct onednn *o, struct err *err)
+{
+    struct matmul_shape *shapes = calloc(mm->n_shapes + 1, sizeof *shapes);
+    size_t               n = 0;
+
+    if (!shapes)
+        return err_set(err, -ENOMEM, "no memory for a list of %zu products", mm->n_shapes);
+    for (size_t i = 0; i < mm->n_shapes; i++)
+        if (wrong_here(&mm->shapes[i])) {
+            o->products[i].by_own = 1;
+            o->products[i].own_id = n;
+            shapes[n++] = mm->shapes[i];
+        }
+    int rc = n ? matmul_open_engine(&o->own, &matmul_sitrain, shapes, n, mm->threads, err) : 0;
+    if (o->own)
+        mm->scratch_bytes = o->own->scratch_bytes;
+    free(shapes);
+    return rc;
+}
+
 static int room_check(struct err *err)
 {
     char option;
@@ -262,10 +307,15 @@ static int onednn_open(struct matmul *mm, struct err *err)
     if (!o || dnnl_engine_create(&o->engine, dnnl_cpu, 0) ||
         dnnl_stream_create(&o->stream, o->engine, dnnl_stream_in_order))
         return err_set(err, -ENOMEM, "onednn did not start, for want of memory or of a CPU engine");
+    int failed = own_open(mm, o, err);
+    if (failed)
+        return failed;
     for (size_t i = 0; i < mm->n_shapes; i++) {
         const struct matmul_shape *s = &mm->shapes[i];
         struct product            *p = &o->products[i];
 
+        if (p->by_own)
+            continue;
         if (room_check(err))
             return -ENOMEM;
         dnnl_status_t rc = product_make(p, o->engine, s);
@@ -279,8 +329,8 @@ static int onednn_open(struct matmul *mm, struct err *err)
         mm->scratch_bytes =
             size_max(mm->scratch_bytes, round_up(p->scratchpad_bytes, ALIGN) + pack_bytes);
     }
-    snprintf(mm->describe, sizeof mm->describe, "onednn %d.%d.%d %s", v->major, v->minor, v->patch,
-             isa);
+    snprintf(mm->describe, sizeof mm->describe, "onednn %d.%d.%d %s%s%.30s", v->major, v->minor,
+             v->patch, isa, o->own ? " + " : "", o->own ? o->own->describe : "");
     return 0;
 }
 
@@ -306,16 +356,24 @@ static void pack_run(const struct product *p, dnnl_stream_t stream, const void *
 
 static size_t onednn_packed(const struct matmul *mm, size_t shape)
 {
-    const struct product *p = &((const struct onednn *)mm->own)->products[shape];
+    const struct onednn  *o = mm->own;
+    const struct product *p = &o->products[shape];
 
+    if (p->by_own)
+        return matmul_packed(o->own, p->own_id);
     return p->packed_by_caller ? round_up(p->pack_bytes, ALIGN) : 0;
 }
 
 static void onednn_pack(const struct matmul *mm, size_t shape, void *packed, const void *b)
 {
-    const struct onednn *o = mm->own;
+    const struct onednn  *o = mm->own;
+    const struct product *p = &o->products[shape];
 
-    pack_run(&o->products[shape], o->stream, b, packed);
+    if (p->by_own) {
+        matmul_pack(o->own, p->own_id, packed, b);
+        return;
+    }
+    pack_run(p, o->stream, b, packed);
     dnnl_stream_wait(o->stream);
 }
 
@@ -327,6 +385,10 @@ static void onednn_run(const struct matmul *mm, size_t shape, void *c, const voi
     void                 *packed = (char *)scratch + round_up(p->scratchpad_bytes, ALIGN);
     int                   pack = p->pack && !p->packed_by_caller;
 
+    if (p->by_own) {
+        matmul_run(o->own, p->own_id, c, a, b, bias, scratch);
+        return;
+    }
     if (pack)
         pack_run(p, o->stream, b, packed);
     dnnl_primitive_execute(p->primitive, o->stream, bias ? 5 : 4, (dnnl_exec_arg_t[]){
