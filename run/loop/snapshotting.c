@@ -3,6 +3,7 @@
 
 #include "model/together.h"
 #include "run/folder/snapshot_make.h"
+#include "run/folder/snapshot_removal.h"
 
 int snapshotting_check(const struct session *s, struct err *err)
 {

@@ -79,13 +79,23 @@ cp -a "$tmp/run" "$tmp/copy"
 works "a copy of the run takes its own" pretrain --resume "$tmp/copy" --steps 8 --schedule-steps 8 --snapshots 2
 same "4" "$(ls -d "$tmp"/[ab]/run-"$id"/step-* | wc -l)" "and removes none of its original's"
 same "7 8" "$(of "$tmp/copy" step)" "which are not its own"
+mkdir "$tmp/twin"
+cp -a "$tmp/run" "$tmp/twin/run" # a copy with the name of its original, and so with the same folders
 works "the original goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6
 same "3 4 5 6" "$(of "$tmp/run" step)" "and keeps as many as it did"
 same "mine" "$(cat "$tmp"/b/run-"$id"/step-00000001.gone.new-*/notes)" "somebody's file in a snapshot stays"
 result "$([ -d "$tmp/a/somebody" ]; echo $?)" "and so does a folder next to them"
+works "a copy of the same name takes its own" pretrain --resume "$tmp/twin/run" --steps 6 --schedule-steps 6
+result "$(grep -q "is not certainly a snapshot of this run" "$tmp/err"; echo $?)" "under no name that one of its original has"
+same "3 4 5 6" "$(of "$tmp/run" step)" "which keeps all"
+left=$(echo "$tmp/b/run-$id"/step-00000001.gone.new-*)
+left=$tmp/b/run-$id/step-00000003.gone.new-${left##*-} # as if step 3 was removed before, with a file in it
+mkdir "$left"
+echo mine >"$left/notes"
 mv "$tmp/run" "$tmp/renamed"
 works "a renamed run goes on" pretrain --resume "$tmp/renamed" --steps 7 --schedule-steps 7 --snapshots 2
 same "6 7" "$(of "$tmp/renamed" step)" "and its old snapshots are still its own"
+same "mine" "$(cat "$left/notes")" "somebody's file stays, too, if that step is removed once more"
 
 rm -rf "$tmp/run"
 run pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1
