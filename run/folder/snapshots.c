@@ -274,6 +274,18 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s)
     return same;
 }
 
+const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,
+                                         uint64_t step)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const struct snapshot *at = &list->at[i];
+
+        if (at->whole && at->step == step && snapshot_is_now(at, s))
+            return at;
+    }
+    return NULL;
+}
+
 /* ---- reading ---- */
 
 struct verdict { uint64_t damaged; struct err first; };

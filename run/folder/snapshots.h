@@ -49,6 +49,10 @@ void snapshots_free(struct snapshots *list);
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
 
+/* The whole one of what the run is now, of which `step` steps are done. NULL: there is none. */
+const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,
+                                         uint64_t step);
+
 /* Find the run's newest whole snapshot with so many steps done. Without one, misuse, and the
  * sentence names the steps that there are. */
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err);
