@@ -361,9 +361,10 @@ static int add_branches(json_t *report, struct runlog *log, struct err *err)
                      " replace(options, char(10), '; ') AS text, (SELECT loss FROM left_steps l"
                      " WHERE l.branch = branches.branch ORDER BY step DESC LIMIT 1) AS loss"
                      " FROM branches ORDER BY branch");
-    if (!rc && json_array_size(found))
-        json_object_set(report, "branches", found);
+    if (!rc && json_array_size(found) && json_object_set(report, "branches", found))
+        rc = no_memory(err);
     json_decref(found);
+    found = NULL;
     if (rc)
         return rc;
     rc = report_rows(&found, log, err,
@@ -373,8 +374,8 @@ static int add_branches(json_t *report, struct runlog *log, struct err *err)
                      " avg(iif(abs(loss) < 9e999, loss, NULL)) AS loss, avg(lr) AS lr"
                      " FROM left_steps JOIN bounds USING (branch)"
                      " GROUP BY branch, (step - begin) * min(400, n) / n ORDER BY branch, first");
-    if (!rc && json_array_size(found))
-        json_object_set(report, "branch_curves", found);
+    if (!rc && json_array_size(found) && json_object_set(report, "branch_curves", found))
+        rc = no_memory(err);
     json_decref(found);
     return rc;
 }

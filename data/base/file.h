@@ -113,6 +113,12 @@ static inline int file_same(const struct stat *a, const struct stat *b)
 }
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
+/* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
+ * contents. */
+static inline int file_is_unread(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EIO || file_is_denied(rc);
+}
 /* Returns whether something is at the path, or may be: where this user may not look, it counts as
  * there, so that opening it says why. Otherwise an unreadable part of a folder would pass for a
  * missing one. Links are followed. */
@@ -164,6 +170,11 @@ void file_new_like_folder(const struct file_new *f);
 /* Makes a folder for the work of one process. Nobody else may look into it, and it is never
  * committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
+
+/* Gives the folder at `path` the temporary name base.new-HEX, f->temp, under which nobody looks for
+ * it. Removes nothing that killed processes left for `base`. The caller gives it its name back, or
+ * removes it (abort), or leaves it (keep). After a failure the folder has its name. */
+int  file_new_aside(struct file_new *f, const char *path, const char *base, struct err *err);
 
 /* Gives the open file or folder the mode, the owner and the access control lists of the one at
  * the path `old`, as far as that is allowed, and never more than that. */

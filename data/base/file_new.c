@@ -155,7 +155,8 @@ static int folder_check(const char *path, struct err *err)
     return rc;
 }
 
-static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode,
+/* clears: what killed processes left for this path is removed first. */
+static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode, int clears,
                          struct err *err)
 {
     size_t len = folder ? file_trimmed(path) : strlen(path);
@@ -169,7 +170,8 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
         return rc;
     }
     rc = -EEXIST;
-    file_new_clear_left(f->path, folder);
+    if (clears)
+        file_new_clear_left(f->path, folder);
     for (int i = 0; i < TRIES && rc == -EEXIST; i++)
         rc = file_new_try(f, mode);
     if (rc) {
@@ -209,7 +211,7 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
     *f = (struct file_new){ .fd = -1 };
     if (there && !S_ISREG(was.st_mode))
         return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
-    int rc = file_new_make(f, path, 0, 0666, err);
+    int rc = file_new_make(f, path, 0, 0666, 1, err);
     if (!rc && there)
         file_like(f->fd, path);
     f->there = there;
@@ -260,7 +262,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
 int file_new_folder(struct file_new *f, const char *path, struct err *err)
 {
     struct stat old;
-    int         rc = file_new_make(f, path, 1, 0777, err);
+    int         rc = file_new_make(f, path, 1, 0777, 1, err);
 
     if (!rc && !lstat(f->path, &old) && S_ISDIR(old.st_mode)) {
         file_like(f->fd, f->path);
@@ -291,7 +293,18 @@ int file_new_take(struct file_new *f, const char *path, const char *temp, int fd
 
 int file_new_scratch(struct file_new *f, const char *path, struct err *err)
 {
-    return file_new_make(f, path, 1, 0700, err);
+    return file_new_make(f, path, 1, 0700, 1, err);
+}
+
+int file_new_aside(struct file_new *f, const char *path, const char *base, struct err *err)
+{
+    int rc = file_new_make(f, base, 1, 0700, 0, err);
+
+    if (rc || !rename(path, f->temp)) // replaces the empty folder
+        return rc;
+    rc = err_set(err, -errno, "rename %s to %s: %s", path, f->temp, strerror(errno));
+    file_new_abort(f);
+    return rc;
 }
 
 /* Whether the file at path is unchanged since file_new_open. */

@@ -208,7 +208,11 @@ int branches_end(struct runlog *log, struct err *err)
 
     if (rc)
         return rc == -ENOENT ? 0 : rc;
-    rc = db_exec(&log->db, "storing its format", err, "PRAGMA user_version=%d", atoi(format));
+    long was = strtol(format, NULL, 10);
+    if (was <= 0 || was >= FORMAT_GOING_BACK)
+        return err_set(err, -EBADMSG, "going_back.format in run.db is %s, which is none that a run "
+                       "had before it went back", format);
+    rc = db_exec(&log->db, "storing its format", err, "PRAGMA user_version=%ld", was);
     rc = rc ? rc : runlog_unset(log, "going_back.format", err);
     return rc ? rc : runlog_unset(log, "going_back", err);
 }

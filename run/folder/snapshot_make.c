@@ -19,6 +19,8 @@
 #include "run/folder/output.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/folder/snapshot_places.h"
+#include "run/folder/snapshot_removal.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -247,10 +249,11 @@ static int flush_log(const char *db, struct err *err)
     uint64_t size;
     int      fd, rc = file_open_read(db, &fd, &size, err);
 
-    if (!rc && fsync(fd))
+    if (rc)
+        return rc;
+    if (fsync(fd))
         rc = err_set(err, -errno, "flush %s: %s", db, strerror(errno));
-    if (!rc)
-        close(fd);
+    close(fd);
     forget_pages(db);
     return rc;
 }
@@ -290,27 +293,45 @@ static int prove(const struct making *m, struct err *err)
                                               err->text);
 }
 
+/* Refuses the name if something has it that is not certainly a snapshot of this run: of two runs
+ * with one id, a copy and its original, each has its own. */
+static int name_check(const struct making *m, struct err *err)
+{
+    struct snapshot at;
+    struct stat     st;
+
+    if (lstat(m->name, &st) && errno == ENOENT)
+        return 0;
+    if (!lstat(m->name, &st) && S_ISDIR(st.st_mode) && snapshots_look(&at, m->s, m->name) &&
+        at.ours)
+        return 0;
+    return err_set(err, -EEXIST, "%s is not certainly a snapshot of this run (it may be that of a "
+                   "copy of it), so it stays, and no new one takes its name: move it elsewhere, or "
+                   "name another --snapshot-dir", m->name);
+}
+
 /* Gives the folder its name. A snapshot of the same step, of a branch that the run has left, goes
- * when the new one is there. */
+ * when the new one is there. If it cannot go, the next rotation removes it. */
 static int take_name(struct making *m, struct err *err)
 {
     struct file_new *f = &m->folder;
+    struct err       unsaid;
+    int              rc = name_check(m, err);
 
-    if (access(m->name, F_OK))
-        return file_new_commit(f, err);
+    if (rc || access(m->name, F_OK))
+        return rc ? rc : file_new_commit(f, err);
     if (fsync(f->fd))
         return err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
     if (!renameat2(AT_FDCWD, f->temp, AT_FDCWD, m->name, RENAME_EXCHANGE)) {
-        int rc = file_sync_parent(m->name, err);
-
+        rc = file_sync_parent(m->name, err);
         if (!rc)
-            rc = snapshot_replaced(f->temp, m->name, err);
+            snapshot_replaced(f->temp, m->name, &unsaid);
         file_new_keep(f);
         return rc;
     }
     if (!file_lacks_flags(errno))
         return err_set(err, -errno, "rename %s to %s: %s", f->temp, m->name, strerror(errno));
-    int rc = snapshot_replaced(m->name, m->name, err); // the new one is whole already
+    rc = snapshot_replaced(m->name, m->name, err); // the new one is whole already
     return rc ? rc : file_new_commit(f, err);
 }
 
@@ -336,18 +357,18 @@ static int place(struct making *m, const char *dir, struct err *err)
 {
     char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
-    snapshots_own_dir(own, m->s);
+    snapshot_places_own(own, m->s);
     int rc = dir ? 0 : make_folder(own, err);
     if (rc)
         return rc;
     dir = dir ? dir : own;
-    snapshot_names(folder, name, m->s, m->step);
+    snapshot_places_names(folder, name, m->s, m->step);
     if (snprintf(m->name, SESSION_PATH, "%s/%s", dir, folder) > SESSION_PATH - 96)
         return err_set(err, -ENAMETOOLONG, "%s: the path of a snapshot would be too long", dir);
     if ((rc = make_folder(m->name, err)))
         return rc;
     snprintf(m->name + strlen(m->name), 96, "/%s", name);
-    return 0;
+    return name_check(m, err);
 }
 
 static int make_in(struct making *m, const char *dir, struct err *err)
@@ -374,6 +395,7 @@ static int make_in(struct making *m, const char *dir, struct err *err)
     if (m->list)
         fclose(m->list);
     free(m->names);
+    m->names = NULL; // for the next directory
     file_new_abort(&m->folder);
     return rc;
 }
@@ -399,6 +421,7 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
     if (list.n)
         m.n = list.at[list.n - 1].n + 1;
     snapshots_free(&list);
+    snapshots_clean(s);
     rc = -ENOSPC;
     for (size_t i = 0; rc && rc != -EINTR && i < (dirs->n ? dirs->n : 1); i++) {
         if (i)

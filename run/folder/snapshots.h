@@ -1,5 +1,5 @@
-/* snapshots.h: the snapshots of a run, as --snapshot-every takes them: their names, how they are
- * found and opened, and which of them are removed.
+/* snapshots.h: the snapshots of a run, as --snapshot-every takes them: what they are, and how they
+ * are found and read. snapshot_make.h takes one, snapshot_removal.h removes old ones.
  *
  * A snapshot is a copy of the run at a commit, in the form of a run's folder, so everything that
  * reads a run reads it. It lies in DIR/NAME-ID/step-00000400: DIR is a --snapshot-dir, or
@@ -38,12 +38,8 @@ struct snapshot {
 
 struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n
 
-/* Where the run's snapshots are without a --snapshot-dir. */
-void snapshots_own_dir(char out[SESSION_PATH], const struct session *s);
-/* The name of this run's snapshot after `step` steps in a snapshot directory: the folder NAME-ID,
- * and the name in it. */
-void snapshot_names(char folder[SESSION_PATH], char name[64], const struct session *s,
-                    uint64_t step);
+/* Look at the folder `path`, which has a snapshot's name. True if it is a snapshot of the run. */
+int  snapshots_look(struct snapshot *out, const struct session *s, const char *path);
 
 /* Find all snapshots of the run. A folder of that name that cannot be read as a snapshot is not
  * one. The caller frees the list, also after a failure. */
@@ -52,6 +48,10 @@ void snapshots_free(struct snapshots *list);
 
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
+
+/* The whole one of what the run is now, of which `step` steps are done. NULL: there is none. */
+const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,
+                                         uint64_t step);
 
 /* Find the run's newest whole snapshot with so many steps done. Without one, misuse, and the
  * sentence names the steps that there are. */
@@ -65,15 +65,7 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
  * compares them with their checksums. -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
 
-/* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
- * What is not on its list of files stays. */
-int snapshot_remove(const char *path, struct err *err);
-/* The same of one whose name another one has taken. If somebody reads it, a later rotation removes
- * it. name: that name; path: where it is now. */
-int snapshot_replaced(const char *path, const char *name, struct err *err);
-/* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left: first those
- * of branches that the run has left. A failure is a notice. */
-int snapshots_rotate(struct session *s, struct err *err);
-/* Remove what killed processes have left of snapshots that they made or removed. rotate does, too.
- */
-void snapshots_clean(struct session *s);
+/* Go over a snapshot's files, as snapshot.files has them (`files`): call each(ctx, path, bytes),
+ * until it returns other than 0, which is returned. -EBADMSG: this is no such list. */
+int snapshots_each_file(const char *path, const char *files,
+                        int (*each)(void *ctx, const char *file, uint64_t bytes), void *ctx);

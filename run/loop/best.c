@@ -42,7 +42,7 @@ static int sum_fits(int *fits, struct session *s, const char *path, struct err *
     *fits = !rc && ((settings_scan(s->log, "%" SCNx32, &sum, "best.sum") && st->sum == sum) ||
                     best_is_next(s, st->sum));
     safetensors_close(st);
-    if (rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM && rc != -EIO && !file_is_denied(rc))
+    if (!file_is_unread(rc))
         return 0;
     *err = why;
     return rc;
@@ -252,13 +252,11 @@ static int exchange_by_two(const char *run, const char *next, const char *best,
     struct file_new old;
 
     snprintf(path, sizeof path, "%s/%s", run, old_name);
-    int rc = file_new_folder(&old, path, err);
+    int rc = file_new_aside(&old, best, path, err);
 
     if (rc)
         return rc;
-    if (rename(best, old.temp)) // replaces the empty folder old.temp
-        rc = err_set(err, -errno, "rename %s to %s: %s", best, old.temp, strerror(errno));
-    else if (!is_folder(old.temp, asked)) {
+    if (!is_folder(old.temp, asked)) {
         rc = refuse(best, err);
         file_rename_new(old.temp, best, NULL);
     } else if (rename(next, best)) {

@@ -79,10 +79,10 @@ static int sum_fits(int *fits, const struct session *s, const char *path, uint64
     if (!rc && said && sscanf(said, "%" SCNx32, &sum) == 1) {
         rc = folder_sum(&is, path, &why);
         *fits = !rc && is == sum;
-        if (rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM && rc != -EIO && !file_is_denied(rc))
-            rc = 0;
-        else
+        if (file_is_unread(rc))
             *err = why;
+        else
+            rc = 0;
     }
     free(said);
     return rc;
@@ -214,11 +214,9 @@ static int remove_ours(const struct session *s, uint64_t step, struct err *err)
 
     if (rc || !ours)
         return rc ? rc : 1;
-    if ((rc = file_new_folder(&away, path, err)))
+    if ((rc = file_new_aside(&away, path, path, err)))
         return rc;
-    if (rename(path, away.temp)) { // replaces the empty folder
-        rc = err_set(err, -errno, "rename %s to %s: %s", path, away.temp, strerror(errno));
-    } else if ((rc = sum_fits(&ours, s, away.temp, step, err)) || !ours) {
+    if ((rc = sum_fits(&ours, s, away.temp, step, err)) || !ours) {
         int back = file_rename_new(away.temp, path, rc ? NULL : err);
 
         rc = rc || back ? rc ? rc : back : 1;

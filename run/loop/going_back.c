@@ -86,11 +86,9 @@ static int keep_present(struct back *b, struct err *err)
 {
     struct snapshots list;
     struct snapshot  made;
-    int              rc = snapshots_list(&list, b->s, err), kept = 0;
+    int              rc = snapshots_list(&list, b->s, err), kept;
 
-    for (size_t i = 0; i < list.n && !rc && !kept; i++)
-        kept = list.at[i].whole && list.at[i].step == b->present &&
-               snapshot_is_now(&list.at[i], b->s);
+    kept = !rc && snapshots_present(&list, b->s, b->present);
     snapshots_free(&list);
     if (rc || kept)
         return rc;

@@ -86,15 +86,21 @@ int lost_place(struct session *s, const char *text, struct err *err)
     if (s->run.mode == RUN_MEM || !s->o.device.n)
         return err_misuse(err, "--device %s: the devices of %s lie in its folder, where they are "
                           "made again: leave --device out", text, s->dir);
-    if (!devices_gone(&s->run, i))
-        return err_misuse(err, "--device %s: device %" PRIu64 " of %s is there, in %s: leave it "
-                          "out (siTrain reshard moves devices)", text, i, s->dir,
-                          s->o.device.item[i]);
     int rc = output_check_name("--device", end + 1, err);
     if (rc)
         return rc;
-    path = file_absolute(end + 1, err);
-    char *all = path ? paths_with(s, i, path) : NULL;
+    if (!(path = file_absolute(end + 1, err)))
+        return -ENOMEM;
+    if (!devices_gone(&s->run, i)) { // a killed process may have made it there
+        rc = strcmp(path, s->o.device.item[i])
+                 ? err_misuse(err, "--device %s: device %" PRIu64 " of %s is there, in %s: leave "
+                              "it out (siTrain reshard moves devices)", text, i, s->dir,
+                              s->o.device.item[i])
+                 : 0;
+        free(path);
+        return rc;
+    }
+    char *all = paths_with(s, i, path);
     rc = all ? opt_set(&line, "device", all, err) : err_set(err, -ENOMEM, "out of memory");
     free(path);
     free(all);

@@ -9,8 +9,8 @@
  * as gone if it is not there, or carries no states. -errno. */
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
-/* Device I is to be at PATH from now on: "I=PATH", of which the first is gone. s is open as
- * SESSION_RESTORE. Only s->o and s->run change. */
+/* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or be at PATH, where a
+ * killed process has made it. s is open as SESSION_RESTORE. Only s->o and s->run change. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
 /* Before anything changes: refuse places where a device cannot be made again. */

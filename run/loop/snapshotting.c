@@ -3,6 +3,7 @@
 
 #include "model/together.h"
 #include "run/folder/snapshot_make.h"
+#include "run/folder/snapshot_removal.h"
 
 int snapshotting_check(const struct session *s, struct err *err)
 {
@@ -23,11 +24,10 @@ int snapshotting_check(const struct session *s, struct err *err)
 static int is_there(int *any, struct session *s, uint64_t step, struct err *err)
 {
     struct snapshots list;
-    int              rc = snapshots_list(&list, s, err), found = 0;
+    int              rc = snapshots_list(&list, s, err), found;
 
     *any = snapshots_newest(&list) != NULL;
-    for (size_t i = 0; i < list.n && !rc && !found; i++)
-        found = list.at[i].whole && list.at[i].step == step && snapshot_is_now(&list.at[i], s);
+    found = !rc && snapshots_present(&list, s, step);
     snapshots_free(&list);
     return rc ? rc : found;
 }

@@ -49,7 +49,7 @@ if [ -n "$shim" ]; then
         LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run" --device "1=$tmp/c" >"$tmp/out" 2>"$tmp/err" </dev/null
         [ $? = 137 ] && n=$((n + 1))
         [ "$(steps_of "$tmp/run" | wc -l)" = 4 ] || run restore "$tmp/run" --device "1=$tmp/c"
-        [ "$got" = 0 ] || run restore "$tmp/run" # it was recorded where the device is
+        [ "$got" = 0 ] || bad="$bad same-$at"
         run pretrain --resume "$tmp/run" --steps 9 --quiet
         [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad $at"
     done

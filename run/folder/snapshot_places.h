@@ -1,0 +1,21 @@
+/* snapshot_places.h: where the snapshots of a run lie: DIR/NAME-ID/step-00000400 (snapshots.h). A
+ * folder with such a name need not be a snapshot of the run: its run.db says so. */
+#pragma once
+
+#include "run/folder/session.h"
+
+/* Where the run's snapshots are without a --snapshot-dir. */
+void snapshot_places_own(char out[SESSION_PATH], const struct session *s);
+/* The name of this run's snapshot after `step` steps in a snapshot directory: the folder NAME-ID,
+ * and the name in it. */
+void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struct session *s,
+                           uint64_t step);
+
+/* True if a snapshot of this rank may have this name in a folder NAME-ID. */
+int snapshot_places_is_step(const struct session *s, const char *name);
+/* Call each(ctx, DIR/NAME-ID, err) for each of the run's folders in all snapshot directories, until
+ * it returns other than 0, which is returned. A directory that cannot be read is skipped: its drive
+ * may be away. */
+int snapshot_places_each(const struct session *s,
+                         int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
+                         struct err *err);

@@ -1,0 +1,197 @@
+/* snapshot_removal.c: removes a snapshot by its own list of files, name by name. First it gets
+ * another name, under which nobody takes it for a snapshot. After a kill the next rotation goes on.
+ * What somebody else put into it stays under that name. */
+#include "run/folder/snapshot_removal.h"
+
+#include "data/base/file.h"
+#include "data/base/file_walk.h"
+#include "run/folder/settings.h"
+#include "run/folder/snapshot_places.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char aside[] = ".gone"; // the end of that name, before file_new_aside's own
+
+/* Removes a file if it is what the list says, in a folder that is no link. -errno: it stays. */
+static int unlink_file(void *ctx, const char *file, uint64_t bytes)
+{
+    char       *folder = file_folder(file);
+    struct stat at, st;
+    int         rc = folder ? 0 : -ENOMEM;
+
+    if (folder && !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, &st) &&
+        S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes && unlink(file))
+        rc = -errno;
+    if (folder && strcmp(folder, ctx))
+        rmdir(folder); // if it was the last file in it
+    free(folder);
+    return rc;
+}
+
+/* The list of files of the snapshot at this path; malloced. NULL: it has none. */
+static char *list_of(const char *path)
+{
+    char          *db = file_path(NULL, "%s/run.db", path), *files = NULL;
+    struct runlog *log = NULL;
+
+    if (db && !runlog_open(&log, db, 1, 1, NULL))
+        files = settings_get(log, "snapshot.files");
+    runlog_close(log);
+    free(db);
+    return files;
+}
+
+/* Removes the files of a snapshot that nobody else has open. run.db, which has the list of all
+ * others, is the last, and stays if one of them cannot be removed. What is not on the list stays,
+ * too. */
+static void clear(const char *path)
+{
+    static const char *const own[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
+    char                     file[SESSION_PATH + 64], *files = list_of(path);
+    int gone = files && !snapshots_each_file(path, files, unlink_file, (void *)(uintptr_t)path);
+
+    for (size_t i = 0; gone && i < sizeof own / sizeof *own; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, own[i]);
+        unlink(file);
+    }
+    free(files);
+    rmdir(path);
+}
+
+static int lock_alone(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+        return fd;
+    file_close(fd);
+    return -1;
+}
+
+/* Gives it a name under which nobody takes it for a snapshot. *at gets that name; the caller frees
+ * it. */
+static int set_aside(char **at, const char *path, const char *name, struct err *err)
+{
+    char            base[SESSION_PATH + sizeof aside];
+    struct file_new to;
+
+    *at = NULL;
+    snprintf(base, sizeof base, "%s%s", name, aside);
+    int rc = file_new_aside(&to, path, base, err);
+    if (rc)
+        return rc;
+    *at = file_path(err, "%s", to.temp);
+    file_new_keep(&to);
+    return *at ? 0 : -ENOMEM;
+}
+
+int snapshot_remove(const char *path, struct err *err)
+{
+    char *at = NULL;
+    int   fd = lock_alone(path), rc;
+
+    if (fd < 0)
+        return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
+    if (!(rc = set_aside(&at, path, path, err)))
+        clear(at);
+    free(at);
+    file_close(fd);
+    return rc;
+}
+
+int snapshot_replaced(const char *path, const char *name, struct err *err)
+{
+    char *at = NULL;
+    int   rc = set_aside(&at, path, name, err), fd = rc ? -1 : lock_alone(at);
+
+    if (fd >= 0)
+        clear(at);
+    free(at);
+    file_close(fd);
+    return rc;
+}
+
+/* Removes what a dead process of this rank left at this path, under the name `base` and an end. A
+ * folder that it had begun to fill has no list of files yet. Another one has: it was complete, or
+ * its place was taken by a new one when the process was killed, or it is half removed. */
+static void clean(const char *path, const char *folder, const char *base, int half_removed)
+{
+    char *name = file_path(NULL, "%s/%s", folder, base), *files = NULL, *at = NULL;
+    int   fd = name ? lock_alone(path) : -1;
+
+    if (fd >= 0 && half_removed)
+        clear(path);
+    else if (fd >= 0 && (files = list_of(path)) && !set_aside(&at, path, name, NULL))
+        clear(at);
+    file_close(fd);
+    if (fd >= 0 && !half_removed && !files)
+        file_new_clear_left(name, 1);
+    free(at);
+    free(files);
+    free(name);
+}
+
+static int clean_folder(void *ctx, const char *folder, struct err *err)
+{
+    struct file_walk w;
+    size_t           end = strlen(aside);
+
+    (void)err;
+    file_walk_begin(&w, folder, NULL);
+    while (file_walk_next(&w)) {
+        char        base[NAME_MAX + 1];
+        const char *tail = strstr(w.name, ".new-");
+        size_t      n = tail ? (size_t)(tail - w.name) : 0;
+
+        snprintf(base, sizeof base, "%.*s", (int)n, w.name);
+        if (!n || !file_new_is(w.name, base, 1))
+            continue;
+        int half_removed = n > end && !strcmp(base + n - end, aside);
+
+        if (half_removed)
+            base[n - end] = '\0';
+        if (snapshot_places_is_step(ctx, base))
+            clean(w.path, folder, base, half_removed);
+    }
+    file_walk_end(&w, 0, NULL);
+    return 0;
+}
+
+void snapshots_clean(struct session *s) { snapshot_places_each(s, clean_folder, s, NULL); }
+
+/* Removes the oldest, of those in the run's history or of all others, while too many are whole. */
+static int remove_some(struct session *s, const struct snapshots *list, int others, size_t *whole,
+                       struct err *err)
+{
+    struct err why;
+    int        rc = 0;
+
+    for (size_t i = 0; i < list->n && *whole > s->o.snapshots && !rc; i++) {
+        const struct snapshot *at = &list->at[i];
+
+        if (!at->ours || snapshot_is_now(at, s) == others)
+            continue;
+        *whole -= (size_t)at->whole;
+        if (snapshot_remove(at->path, &why))
+            rc = session_notice(s, why.text, err);
+    }
+    return rc;
+}
+
+int snapshots_rotate(struct session *s, struct err *err)
+{
+    struct snapshots list;
+    size_t           whole = 0;
+    int              rc = snapshots_list(&list, s, err);
+
+    for (size_t i = 0; i < list.n; i++)
+        whole += list.at[i].whole && list.at[i].ours;
+    rc = rc ? rc : remove_some(s, &list, 1, &whole, err);
+    rc = rc ? rc : remove_some(s, &list, 0, &whole, err);
+    snapshots_free(&list);
+    snapshots_clean(s);
+    return rc;
+}
