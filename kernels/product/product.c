@@ -9,6 +9,7 @@
 #include "data/base/round.h"
 #include "kernels/simd.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdatomic.h>
 
@@ -69,6 +70,7 @@ static void plan_tasks(struct product *p)
     p->cols = p->own_b ? own : wide;
     p->parts = div_up(other, wide);
     p->tasks = p->parts * div_up(longer, own);
+    assert(p->tasks <= UINT32_MAX); // struct turns
 }
 
 static size_t lay(size_t *at, size_t bytes)
@@ -440,6 +442,7 @@ void product_run(const struct product *p, void *c, const void *a, const void *b,
         turns_set(p, turns_of(p, &call, 0), t);
     #pragma omp parallel
     {
+        assert(omp_get_num_threads() <= p->threads); // of scratch
         if (p->form->begin)
             p->form->begin();
         panels_run(p, &call);
