@@ -68,7 +68,7 @@ static void matrices_free(struct matrices *x)
     guard_free(x->before);
 }
 
-/* The product by this form and cuts (NULL: the form's), planned for `threads`, by a team of them. */
+/* The product by this form and cuts (NULL: the form's), planned for `threads`, run by `team`. */
 static void *run_team(const struct matmul_shape *s, const struct matrices *x,
                       const struct block_form *form, int threads, int team,
                       const struct cuts *cuts)
