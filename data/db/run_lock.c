@@ -69,8 +69,8 @@ static enum lock_sight sight_of(int fd)
                                                 : LOCK_SHARED;
 }
 
-/* What a process's number and its beginning depend on. A namespace that cannot be read is 0, and
- * boot is then "". */
+/* The namespaces of processes and of time, and the machine's start, by which a process's number and
+ * its beginning count. A namespace that cannot be read is 0, a start "". */
 struct counting { uint64_t processes, times; char boot[RUN_LOCK_BOOT]; };
 
 static uint64_t namespace(const char *path)
