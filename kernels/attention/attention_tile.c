@@ -4,10 +4,8 @@
 #include "kernels/attention/attention_tile.h"
 
 #include "data/base/round.h"
-#include "kernels/attention/attention.h"
 #include "kernels/transpose.h"
 
-#include <assert.h>
 #include <math.h>
 
 /* ---- between tensors and tiles ---- */
@@ -106,10 +104,10 @@ SIMD_CLONES static void rows_dot(float *restrict lanes, float *restrict a, float
 void tile_dot(float *delta, float *lanes, const struct head *hd, const void *x, const void *y,
               size_t rows)
 {
+    enum { ROOM = (TILE - 2 * STRIP) * TILE / 2 }; // for a row of x or y
     float *turned = lanes + STRIP * TILE, *row = turned + STRIP * TILE;
 
-    static_assert(2 * STRIP * TILE + 2 * ATTENTION_HEAD <= TILE * TILE, "two rows have room");
-    rows_dot(lanes, row, row + ATTENTION_HEAD, hd, x, y, rows);
+    rows_dot(lanes, row, row + ROOM, hd, x, y, rows);
     words_transpose((word *)turned, TILE, (const word *)lanes, STRIP, rows, STRIP);
     for (size_t i = 0; i < TILE; i++)
         delta[i] = 0.0f;
