@@ -187,8 +187,8 @@ static int check_checkpoints(struct check *c, struct err *err)
         if (rc || !file_may_be(path))
             continue;
         struct watch w = work_begin(&say_events, "checking %s", path);
-        int failed = ours ? peft_files_open(&st, path, &why) : 0;
-        failed = failed || !ours ? failed : safetensors_verify(st, &w, &why);
+        int failed = ours && (peft_files_open(&st, path, &why) ||
+                              safetensors_verify(st, &w, &why));
         work_end(&say_events);
         if (why.stopped)
             rc = err_stopped(err, "%s", why.text);

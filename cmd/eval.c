@@ -231,7 +231,7 @@ struct evaluation {
     struct evaluator           by;
     size_t                     seq, parts;
     struct part                part[2 * TASK_SPLITS];
-    struct text_list            own[2]; // own rows: to evaluate, to predict
+    struct text_list           own[2]; // own rows: to evaluate, to predict
 };
 
 /* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in

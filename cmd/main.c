@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <omp.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -134,14 +135,52 @@ static int wait_without_spinning(void)
     return !setenv("OMP_WAIT_POLICY", "passive", 1) && !setenv("GOMP_SPINCOUNT", "5000", 1);
 }
 
+/* Gives this thread the processors of all of OpenMP's places. */
+static void take_all_places(void)
+{
+    enum { MOST = 1 << 16 }; // processors
+    cpu_set_t *all = CPU_ALLOC(MOST);
+    int       *ids = malloc(MOST * sizeof *ids), n;
+
+    if (all)
+        CPU_ZERO_S(CPU_ALLOC_SIZE(MOST), all);
+    for (int place = 0; all && ids && place < omp_get_num_places(); place++)
+        if ((n = omp_get_place_num_procs(place)) <= MOST) {
+            omp_get_place_proc_ids(place, ids);
+            while (n-- > 0)
+                CPU_SET_S((size_t)ids[n], CPU_ALLOC_SIZE(MOST), all);
+        }
+    if (all && ids)
+        sched_setaffinity(0, CPU_ALLOC_SIZE(MOST), all); // if that fails, only speed is lost
+    free(ids);
+    CPU_FREE(all);
+}
+
+/* If OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the thread that starts the program to one
+ * processor. The devices' workers, and the program that this one executes, would inherit that
+ * processor and share it. So siTrain leaves its threads to the kernel. 1: set now. */
+static int compute_unbound(void)
+{
+    const char *bind = getenv("OMP_PROC_BIND");
+
+    if (omp_get_proc_bind() == omp_proc_bind_false || (bind && !strcmp(bind, "false")))
+        return 0;
+    fprintf(stderr, "siTrain: OMP_PROC_BIND, OMP_PLACES and GOMP_CPU_AFFINITY do not bind "
+            "siTrain's threads: to limit its processors, start it with taskset or numactl\n");
+    take_all_places();
+    return !setenv("OMP_PROC_BIND", "false", 1) && !unsetenv("OMP_PLACES") &&
+           !unsetenv("GOMP_CPU_AFFINITY");
+}
+
 /* Libraries read their settings when they are loaded, so the program executes itself with better
- * ones. What the user has set stays. */
+ * ones. What the user has set stays, unless it binds threads. */
 static void set_libraries(char **argv)
 {
     char        self[PATH_MAX];
     const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
     int         set = wait_without_spinning();
 
+    set |= compute_unbound();
     set |= core && !setenv("OPENBLAS_CORETYPE", core, 1);
     if (set && realpath("/proc/self/exe", self))
         execv(self, argv); // if that fails, only speed is lost

@@ -1,6 +1,7 @@
 /* siTrain's own products, in each form that this CPU has, and in the two of rarer CPUs with their
  * instructions emulated: fuzzed sizes, forms and formats against doubles, beside guard pages; the
- * same bits for any number of threads, cuts and rows, and with B packed before. */
+ * same bits for any number of threads, fewer than planned too, any cuts and rows, and with B packed
+ * before. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -67,15 +68,16 @@ static void matrices_free(struct matrices *x)
     guard_free(x->before);
 }
 
-/* The product by this form, threads and cuts (NULL: the form's). */
-static void *run(const struct matmul_shape *s, const struct matrices *x,
-                 const struct block_form *form, int threads, const struct cuts *cuts)
+/* The product by this form and cuts (NULL: the form's), planned for `threads`, run by `team`. */
+static void *run_team(const struct matmul_shape *s, const struct matrices *x,
+                      const struct block_form *form, int threads, int team,
+                      const struct cuts *cuts)
 {
     struct product p;
     void          *c = guard_alloc(x->c_bytes), *scratch, *packed = NULL;
 
     product_plan(&p, s, threads, form, cuts);
-    omp_set_num_threads(threads);
+    omp_set_num_threads(team);
     scratch = guard_alloc(round_up(p.scratch_bytes, 64));
     memset(scratch, 0xff, p.scratch_bytes); // words are NaN
     if (s->pack_b) {
@@ -87,6 +89,12 @@ static void *run(const struct matmul_shape *s, const struct matrices *x,
     guard_free(scratch);
     guard_free(packed);
     return c;
+}
+
+static void *run(const struct matmul_shape *s, const struct matrices *x,
+                 const struct block_form *form, int threads, const struct cuts *cuts)
+{
+    return run_team(s, x, form, threads, threads, cuts);
 }
 
 static double element(const struct matmul_shape *s, const struct matrices *x, size_t i, size_t j,
@@ -192,6 +200,8 @@ static void check_form(const struct block_form *form, enum dtype dt, size_t roun
         for (size_t t = 0; t < 3; t++)
             same_bits(&s, c, run(&s, &x, form, threads[t], t == 1 ? &cuts : NULL), x.c_bytes,
                       form->name, "with more threads");
+        same_bits(&s, c, run_team(&s, &x, form, 5, 2, &cuts), x.c_bytes, form->name,
+                  "with fewer threads than planned");
         other.pack_b = !s.pack_b;
         same_bits(&s, c, run(&other, &x, form, 2, &cuts), x.c_bytes, form->name,
                   "with B packed or not");

@@ -1,8 +1,12 @@
-/* format.h: formats of runs that older programs would misread, and therefore must refuse: those
- * whose rows are conversations, those of newer arithmetic or of several sources, those with frozen
- * blocks, those whose frozen blocks are packed, those whose frozen blocks lie in files of their
- * own, those whose states are being written over by a snapshot's (branches.h), and snapshots. */
+/* format.h: formats of runs that older programs would misread, and therefore must refuse. */
 #pragma once
 
-enum run_format { FORMAT_ROWS = 5, FORMAT_ARITHMETIC, FORMAT_FROZEN, FORMAT_PACKED,
-                  FORMAT_IN_PLACE, FORMAT_GOING_BACK, FORMAT_SNAPSHOT };
+enum run_format {
+    FORMAT_ROWS = 5,   // rows are conversations
+    FORMAT_ARITHMETIC, // newer arithmetic, or several sources
+    FORMAT_FROZEN,     // some blocks are frozen
+    FORMAT_PACKED,     // frozen blocks are packed
+    FORMAT_IN_PLACE,   // frozen blocks stay in files of their own
+    FORMAT_GOING_BACK, // a snapshot's states are being written over the run's (branches.h)
+    FORMAT_SNAPSHOT,   // a snapshot
+};

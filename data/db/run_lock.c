@@ -56,24 +56,21 @@ static void numbers_read(struct run_lock *l, int fd)
         l->commits = l->begun = l->taken = 0;
 }
 
-/* A lock that is taken by another path to the same file may not be seen by this one: by FUSE, or by
- * an overlay and its upper layer. */
-enum apart { SHARED, LAYER, APART };
-static const char *const apart_names[] = { "shared", "layer", "apart" };
+static const char *const sights[] = { "shared", "layer", "apart" }; // as the file has them
 
-static enum apart keeps_locks(int fd)
+static enum lock_sight sight_of(int fd)
 {
     struct statfs fs;
 
     if (fd < 0 || fstatfs(fd, &fs))
-        return SHARED;
-    return fs.f_type == FUSE_SUPER_MAGIC        ? APART
-           : fs.f_type == OVERLAYFS_SUPER_MAGIC ? LAYER
-                                                : SHARED;
+        return LOCK_SHARED;
+    return fs.f_type == FUSE_SUPER_MAGIC        ? LOCK_APART
+           : fs.f_type == OVERLAYFS_SUPER_MAGIC ? LOCK_LAYER
+                                                : LOCK_SHARED;
 }
 
-/* What a process's number and its beginning depend on. A namespace that cannot be read is 0, and
- * boot is then "". */
+/* The namespaces of processes and of time, and the machine's start, by which a process's number and
+ * its beginning count. A namespace that cannot be read is 0, a start "". */
 struct counting { uint64_t processes, times; char boot[RUN_LOCK_BOOT]; };
 
 static uint64_t namespace(const char *path)
@@ -120,14 +117,14 @@ static int lives(const char *line, long pid, uint64_t start, const char *host)
 
 /* Whether the file of that name may be the locked one. A file that an overlay copied up from a
  * lower layer has another inode there than in the upper one, and the same time of birth. */
-static int may_be_file(const char *path, const char *locked, enum apart apart)
+static int may_be_file(const char *path, const char *locked, enum lock_sight sight)
 {
     char here[FILE_IDENTITY];
 
     if (file_is(path, locked) || !file_has_births(path, locked))
         return 1;
     file_identity(path, here);
-    return apart == LAYER &&
+    return sight == LOCK_LAYER &&
            !strcmp(here + strcspn(here, " "), locked + strcspn(locked, " "));
 }
 
@@ -141,7 +138,7 @@ static int is_hidden(const struct run_lock *l, int fd)
     char       text[TEXT], host[64] = "", file[FILE_IDENTITY], how[8] = "";
     uint64_t   start = 0;
     long       pid = 0;
-    enum apart apart = keeps_locks(fd);
+    enum lock_sight sight = sight_of(fd);
 
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
@@ -149,12 +146,15 @@ static int is_hidden(const struct run_lock *l, int fd)
         return 0;
     if (!line ||
         sscanf(line, "\nstart %" SCNu64 " file %47[^\n,], %7[a-z]", &start, file, how) != 3)
-        return apart == APART; // it may show an older size of the file for a moment
-    apart = !strcmp(how, "apart") ? APART : !strcmp(how, "layer") && !apart ? LAYER : apart;
-    if (!apart || !may_be_file(l->path, file, apart))
+        return sight == LOCK_APART; // it may show an older size of the file for a moment
+    if (!strcmp(how, "apart"))
+        sight = LOCK_APART;
+    else if (!strcmp(how, "layer") && sight == LOCK_SHARED)
+        sight = LOCK_LAYER;
+    if (sight == LOCK_SHARED || !may_be_file(l->path, file, sight))
         return 0;
     int alive = lives(line, pid, start, host);
-    return alive == UNKNOWN ? apart == APART : alive;
+    return alive == UNKNOWN ? sight == LOCK_APART : alive;
 }
 
 /* -EBUSY if the lock that this process has does not keep another one from the run. */
@@ -192,7 +192,7 @@ int run_lock_note(struct run_lock *l)
                       PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
     if (l->writes && *l->file)
         n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s in %" PRIu64
-                      " %" PRIu64 " %s\n", l->start, l->file, apart_names[l->apart],
+                      " %" PRIu64 " %s\n", l->start, l->file, sights[l->sight],
                       here.processes, here.times, here.boot);
     errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
@@ -312,7 +312,7 @@ static int take(const struct run_lock *l, int looks, int *fd, struct err *err)
 static int note(struct run_lock *l, struct err *err)
 {
     l->start = machine_begun((long)getpid());
-    l->apart = keeps_locks(l->fd);
+    l->sight = sight_of(l->fd);
     file_identity(l->path, l->file);
     int rc = run_lock_note(l);
 

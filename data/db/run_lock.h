@@ -11,6 +11,10 @@
 
 enum { RUN_LOCK_BOOT = 37 };
 
+/* Which paths to the file show a lock on it: all; all but those by an overlay or its layers; or, by
+ * FUSE, perhaps only this one. */
+enum lock_sight { LOCK_SHARED, LOCK_LAYER, LOCK_APART };
+
 /* `commits` is the number of commits of run.db. `begun` is that number when the last checkpoint
  * began, `taken` when the last one was complete.
  *
@@ -21,7 +25,7 @@ struct run_lock {
     char    *path, *db_path; // owned
     int      fd;     // -1 if not open
     int      writes; // held exclusively
-    int      apart;  // whether the file system may not show the lock on another path to the file
+    enum lock_sight sight;
     uint64_t start;  // of this process, in ticks since the machine's
     char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown

@@ -28,8 +28,8 @@ int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 /* An unfinished file may be gone on with after a kill. tokens_writer_save makes all ids durable,
  * and then the caller's state next to them, state[0..TOKENS_STATE). tokens_writer_find opens a file
  * that a dead process of this user left for `path`, if `fits` accepts its last state; it returns 1,
- * or 0 if there is none. tokens_writer_cut then takes the ids behind the first `count` away;
- * -EBADMSG without a sentence: these have another checksum than `sum`.
+ * or 0 if there is none. tokens_writer_cut then takes the ids behind the first `count` away; it
+ * returns -EBADMSG without a sentence if those that stay have another checksum than `sum`.
  * tokens_writer_keep closes the unfinished file and leaves it where it is.
  * tokens_writer_finish completes a file of a dead process whose `count` ids, of this checksum, were
  * all flushed, whatever its header says; it returns 1, or 0 if there is none. */

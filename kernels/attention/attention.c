@@ -139,8 +139,7 @@ static void query_begin(const struct forward_tiles *t, const struct query_tile *
                         const struct head *hd, size_t i0)
 {
     tile_load(t->rows, hd, hd->q, hd->stride, i0);
-    words_transpose(q->qt, TILE, t->rows, hd->width / hd->form->depth, TILE,
-                    hd->width / hd->form->depth);
+    words_transpose(q->qt, TILE, t->rows, hd->words, TILE, hd->words);
     for (size_t i = 0; i < TILE; i++) {
         q->max[i] = -FLT_MAX; // finite, because a window's first tile may have no key for a query
         q->sum[i] = 0.0f;
@@ -184,16 +183,16 @@ static void forward_group(void *out, float *lse, const struct head *hd, size_t f
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_begin(&t, &t.q[(i0 - first) / TILE], hd, i0);
     for (; chunk < keys_end; chunk += CHUNK * TILE) {
-        size_t to = size_min(chunk + CHUNK * TILE, keys_end), per_row = hd->width / hd->form->depth;
+        size_t to = size_min(chunk + CHUNK * TILE, keys_end);
 
         for (size_t j0 = chunk; j0 < to; j0 += TILE)
-            forward_load(&t, hd, j0, (j0 - chunk) * per_row);
+            forward_load(&t, hd, j0, (j0 - chunk) * hd->words);
         for (size_t i0 = first; i0 < end; i0 += TILE) {
             size_t last = size_min(to, tile_keys_end(hd, size_min(i0 + TILE, end)));
 
             for (size_t j0 = size_max(chunk, tile_keys_first(hd, i0)); j0 < last; j0 += TILE)
                 forward_pair(&t, &t.q[(i0 - first) / TILE], hd, pair_of(hd, i0, j0),
-                             (j0 - chunk) * per_row);
+                             (j0 - chunk) * hd->words);
         }
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
@@ -212,13 +211,13 @@ static size_t heads_of_keys(const struct attention *a) { return a->KV ? a->KV : 
 static struct head head_make(const struct attention *a)
 {
     const struct attention_form *form = a->form ? a->form : attention_form_of(a->dt);
-    size_t hs = a->C / a->H, KV = heads_of_keys(a);
+    size_t hs = a->C / a->H, KV = heads_of_keys(a), width = round_up(hs, form->strip);
 
     assert(hs * a->H == a->C && hs >= 1 && hs <= ATTENTION_HEAD && a->H % KV == 0);
     assert((a->kind == ATTENTION_WINDOW) == (a->window > 0));
     assert(!a->lengths || a->kind == ATTENTION_BIDIRECTIONAL);
     return (struct head){
-        .form = form, .hs = hs, .width = round_up(hs, form->strip), .C = a->C,
+        .form = form, .hs = hs, .width = width, .words = width / form->depth, .C = a->C,
         .stride = a->C + 2 * KV * hs, .causal = a->kind != ATTENTION_BIDIRECTIONAL,
         .window = a->window < a->T ? a->window : 0, .dt = a->dt,
         .scale = 1.0f / sqrtf((float)hs) / form->unit,
@@ -335,7 +334,7 @@ static struct operand key_columns(const struct backward_tiles *t, const struct h
 {
     const word *columns = hd->form->fold ? t->k_cols : t->k;
 
-    return tile_columns_at(hd, columns + j0 * hd->width / hd->form->depth);
+    return tile_columns_at(hd, columns + j0 * hd->words);
 }
 
 /* Turns a panel's scores into operands, as softmax_backward does. */
@@ -343,7 +342,7 @@ static struct gradients backward_panel(const struct backward_tiles *t, const str
                                        const struct pair *p, const struct panel *at)
 {
     struct tile tile = tile_of(hd, p, at, t->drop);
-    size_t      in = p->j0 * hd->width / hd->form->depth;
+    size_t      in = p->j0 * hd->words;
 
     tile.lse = t->lse + at->first;
     tile.delta = t->delta + at->first;
@@ -382,7 +381,7 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
     if (hd->form->begin)
         hd->form->begin();
     for (size_t j0 = 0; j0 < hd->T; j0 += TILE) {
-        size_t in = j0 * hd->width / hd->form->depth;
+        size_t in = j0 * hd->words;
 
         tile_load(t->k + in, hd, hd->k, hd->stride, j0);
         tile_load(t->v + in, hd, hd->v, hd->stride, j0);
@@ -394,7 +393,7 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
 static void backward_query_tile(const struct backward_tiles *t, const struct head *hd, void *dq,
                                 const void *dout, const void *out, const float *lse, size_t i0)
 {
-    size_t n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth;
+    size_t n = size_min(hd->T - i0, TILE), ld = hd->words;
 
     tile_load(t->q, hd, hd->q, hd->stride, i0);
     tile_load(t->dout, hd, dout, hd->C, i0);

@@ -4,66 +4,51 @@
  * Panels of scores are small for two reasons: they stay in L1, and the unit's first products after
  * a pause of some 300 ns take longer, so softmax between them should be shorter than that. */
 #include "kernels/attention/attention_form.h"
+#include "kernels/tiles.h"
 
 #include <assert.h>
 
-enum { SIDE = 16, BLOCK = 2 * SIDE }; // SIDE: rows, and words of a row, of a tile register
-
-/* Tile registers 0-3: sums; 4-6: operands. Their numbers must be literals. */
-struct tile_config { // the format of LDTILECFG
-    uint8_t  palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t  rows[16];
-};
+enum { SIDE = TILE_SIDE, BLOCK = 2 * SIDE };
 
 static_assert((int)BLOCK == (int)WIDE_STRIP, "scratch has room for any form's padding");
 
-enum { ROW = SIDE * sizeof(word) };
+TILES static void begin(void) { tiles_begin(); }
 
-static const struct tile_config config = {
-    .palette = 1, .row_bytes = { ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW },
-    .rows = { SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE },
-};
+TILES static void end(void) { tiles_end(); }
 
-#define AMX __attribute__((target("amx-tile,amx-bf16")))
-
-AMX static void begin(void) { _tile_loadconfig(&config); }
-
-AMX static void end(void) { _tile_release(); }
-
-/* Multiplies two neighbouring tiles of sums of p over all of k, in the registers x and y: beside
- * each other if WIDE, else one above the other. They share the left or the right operand. */
+/* Multiplies two neighbouring tiles of sums of p over all of k, in the registers x and y: side
+ * by side if WIDE, else one above the other. They share the left or the right operand. */
 #define MULTIPLY(WIDE, x, y)                                                                       \
     do {                                                                                           \
         const word *a = left, *b = right;                                                          \
                                                                                                    \
         if (p->fresh) {                                                                            \
-            _tile_zero(x);                                                                         \
-            _tile_zero(y);                                                                         \
+            tile_zero(x);                                                                          \
+            tile_zero(y);                                                                          \
         } else {                                                                                   \
-            _tile_loadd(x, c, c_row);                                                              \
-            _tile_loadd(y, c + next, c_row);                                                       \
+            tile_load(x, c, c_row);                                                                \
+            tile_load(y, c + next, c_row);                                                         \
         }                                                                                          \
         for (size_t k = p->k; k > 0; k -= SIDE, a += SIDE, b += SIDE * p->ldb) {                   \
-            _tile_loadd(4, b, b_row);                                                              \
-            _tile_loadd(5, a, a_row);                                                              \
-            _tile_dpbf16ps(x, 5, 4);                                                               \
+            tile_load(4, b, b_row);                                                                \
+            tile_load(5, a, a_row);                                                                \
+            tile_dot(x, 5, 4);                                                                     \
             if (WIDE) {                                                                            \
-                _tile_loadd(6, b + SIDE, b_row);                                                   \
-                _tile_dpbf16ps(y, 5, 6);                                                           \
+                tile_load(6, b + SIDE, b_row);                                                     \
+                tile_dot(y, 5, 6);                                                                 \
             } else {                                                                               \
-                _tile_loadd(6, a + SIDE * p->a.row, a_row);                                        \
-                _tile_dpbf16ps(y, 6, 4);                                                           \
+                tile_load(6, a + SIDE * p->a.row, a_row);                                          \
+                tile_dot(y, 6, 4);                                                                 \
             }                                                                                      \
         }                                                                                          \
-        _tile_stored(x, c, c_row);                                                                 \
-        _tile_stored(y, c + next, c_row);                                                          \
+        tile_store(x, c, c_row);                                                                   \
+        tile_store(y, c + next, c_row);                                                            \
     } while (0)
 
-/* Two pairs of registers take turns, so that one is stored while the other is summed. gcc does not
- * know that the loads read memory: no ordinary store may be in here. */
-AMX __attribute__((always_inline)) static inline void multiply_as(const struct tile_product *p,
-                                                                  const int wide)
+/* Two pairs of registers take turns, so that one is stored while the other is summed. No ordinary
+ * store may be in here (tiles.h). */
+TILES __attribute__((always_inline)) static inline void multiply_as(const struct tile_product *p,
+                                                                    const int wide)
 {
     const size_t c_row = p->ldc * sizeof(float), a_row = p->a.row * sizeof(word),
                  b_row = p->ldb * sizeof(word), next = wide ? SIDE : SIDE * p->ldc;
@@ -81,7 +66,7 @@ AMX __attribute__((always_inline)) static inline void multiply_as(const struct t
         }
 }
 
-AMX static void multiply(const struct tile_product *p)
+TILES static void multiply(const struct tile_product *p)
 {
     assert(p->m % SIDE == 0 && p->n % SIDE == 0 && p->k % SIDE == 0);
     assert(p->m % (2 * SIDE) == 0 || p->n % (2 * SIDE) == 0);
@@ -91,7 +76,7 @@ AMX static void multiply(const struct tile_product *p)
         multiply_as(p, 0);
 }
 
-static int runs(enum dtype dt) { return dt == DT_BF16 && simd_amx_bf16(); }
+static int runs(enum dtype dt) { return dt == DT_BF16 && tiles_here(); }
 
 const struct attention_form attention_amx = {
     .name = "amx", .depth = 2, .strip = BLOCK, .runs = runs, .load = attention_bf16_load,

@@ -56,7 +56,7 @@ void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t 
 }
 
 void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
-                               const struct head *hd, size_t i0)
+                        const struct head *hd, size_t i0)
 {
     words_transpose(scratch, hd->width, (const word *)x, TILE, hd->width, TILE);
     tile_store(dtype_at(out, hd->dt, i0 * stride), hd->dt, stride, (const float *)scratch,
@@ -104,9 +104,10 @@ SIMD_CLONES static void rows_dot(float *restrict lanes, float *restrict a, float
 void tile_dot(float *delta, float *lanes, const struct head *hd, const void *x, const void *y,
               size_t rows)
 {
+    enum { ROOM = (TILE - 2 * STRIP) * TILE / 2 }; // for a row of x or y
     float *turned = lanes + STRIP * TILE, *row = turned + STRIP * TILE;
 
-    rows_dot(lanes, row, row + (TILE - 2 * STRIP) * TILE / 2, hd, x, y, rows);
+    rows_dot(lanes, row, row + ROOM, hd, x, y, rows);
     words_transpose((word *)turned, TILE, (const word *)lanes, STRIP, rows, STRIP);
     for (size_t i = 0; i < TILE; i++)
         delta[i] = 0.0f;
@@ -188,7 +189,7 @@ void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0, const stru
 void tile_scores(float *s, const struct head *hd, const word *keys, const word *queries_t,
                  const struct panel *p, int diagonal)
 {
-    size_t k = hd->width / hd->form->depth, strip = hd->form->strip,
+    size_t k = hd->words, strip = hd->form->strip,
            step = diagonal ? size_min(strip, p->keys) : p->keys;
 
     for (size_t j = 0; j < p->keys; j += step) { // queries from `from` on see keys j..

@@ -11,6 +11,7 @@ struct head {
     const struct attention_form *form;
     const void *q, *k, *v;   // row 0 of each
     size_t     T, hs, width; // T: rows of text; width: hs padded to the form's strip
+    size_t     words;        // of a loaded row: width / the form's depth
     size_t     C, stride;    // distance of rows in out and in qkv, in elements
     int        causal;
     size_t     window;       // most keys that a query attends to; 0: no limit

@@ -5,7 +5,7 @@
  * one. */
 #include "kernels/product/block_form.h"
 
-#include "kernels/product/tiles.h"
+#include "kernels/tiles.h"
 
 enum { BLOCK = 2 * TILE_SIDE, STEP = TILE_SIDE * TILE_SIDE }; // words of a tile
 
@@ -22,7 +22,7 @@ TILES __attribute__((always_inline)) static inline void ask(const word *tile)
         __builtin_prefetch(tile + i * TILE_SIDE, 0, 3);
 }
 
-/* gcc does not know that the loads read memory: no ordinary store may be in here. */
+/* No ordinary store may be in here (tiles.h). */
 TILES __attribute__((always_inline)) static inline void steps(const struct block *p, const int asks)
 {
     const word  *a = p->a, *b = p->b, *low = a + p->a_next, *right = b + p->b_next;

@@ -1,9 +1,8 @@
 /* matmul.h: the dense products, C (+)= op(A) op(B) (+ bias), computed by OpenBLAS, oneDNN or
- * siTrain itself. It is the one kernel with an object.
- * The object is opened with a list of all shapes, so that
- * running allocates nothing and an engine may prepare each shape. Matrices are row-major and
- * without gaps between rows. Sums are fp32. Only one thread runs a product at a time; inside,
- * the product uses the OpenMP pool of the process. */
+ * siTrain itself. It is the one kernel with an object. The object is opened with a list of all
+ * shapes, so that running allocates nothing and an engine may prepare each shape. Matrices are
+ * row-major and without gaps between rows. Sums are fp32. Only one thread runs a product at a
+ * time; inside, the product uses the OpenMP pool of the process. */
 #pragma once
 
 #include "data/base/dtype.h"

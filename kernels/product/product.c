@@ -1,7 +1,8 @@
-/* product.c: computes a product task by task. Each thread has its own list of tasks, and takes from
- * the ends of other lists when that is done: threads that share a core are far slower than others.
- * The depth has two levels. A panel is what of the operands is packed at a time; few products have
- * more than one. A piece is what a block goes through at a time, so that strips stay in caches.
+/* product.c: computes a product task by task. Each thread has its own list of tasks. When its list
+ * is empty, it takes tasks from the ends of other lists: threads that share a core are far slower
+ * than others. The depth has two levels. A panel is the part of the depth that is packed at a time;
+ * few products have more than one. A piece is the part of a panel that a block is multiplied over
+ * at a time, so that strips stay in caches.
  * Sums wait in fp32 between pieces, in the task's own memory, and between panels in C or, if C has
  * no room for them, in scratch. */
 #include "kernels/product/product.h"
@@ -9,12 +10,13 @@
 #include "data/base/round.h"
 #include "kernels/simd.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdatomic.h>
 
 enum { LINE = 64 };
 
-/* What is left of a thread's tasks: the first one << 32 | one past the last. */
+/* The tasks that are left in a thread's list: the first one << 32 | one past the last. */
 struct turns { _Alignas(LINE) _Atomic uint64_t left; };
 
 /* ---- plan ---- */
@@ -69,6 +71,7 @@ static void plan_tasks(struct product *p)
     p->cols = p->own_b ? own : wide;
     p->parts = div_up(other, wide);
     p->tasks = p->parts * div_up(longer, own);
+    assert(p->tasks <= UINT32_MAX); // struct turns
 }
 
 static size_t lay(size_t *at, size_t bytes)
@@ -440,6 +443,7 @@ void product_run(const struct product *p, void *c, const void *a, const void *b,
         turns_set(p, turns_of(p, &call, 0), t);
     #pragma omp parallel
     {
+        assert(omp_get_num_threads() <= p->threads); // of scratch
         if (p->form->begin)
             p->form->begin();
         panels_run(p, &call);

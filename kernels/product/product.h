@@ -30,5 +30,7 @@ void product_plan(struct product *p, const struct matmul_shape *s, int threads,
 size_t product_packed(const struct product *p);
 void   product_pack(const struct product *p, void *packed, const void *b);
 
+/* Computes the product by at most as many OpenMP threads as it was planned for. scratch:
+ * p->scratch_bytes, 64-byte aligned. */
 void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
                  void *scratch);

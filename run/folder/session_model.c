@@ -167,12 +167,13 @@ static int same_files(const struct session *s, struct err *err)
         size_t n = strlen(name);
 
         for (at = kept; *at && (strncmp(at, name, n) || at[n] != ' '); at += *at == '\n')
-            at += strcspn(at, "\n");
+            at += strcspn(at, "\n"); // the file's line, or the end
         rc = file_line(line, s, name, err);
         if (!rc && (*line || *at) && (!*line || strncmp(at, line, strlen(line))))
-            rc = err_set(err, -EBADMSG, "%s/tokenizer/%s %s since the run was made: put the file "
-                         "back", s->dir, name,
-                         !*at ? "came there" : *line ? "was changed" : "was removed");
+            rc = err_set(err, -EBADMSG, "%s/tokenizer/%s was %s", s->dir, name,
+                         !*at    ? "added since the run was made: remove the file"
+                         : *line ? "changed since the run was made: put the file back"
+                                 : "removed since the run was made: put the file back");
     }
     free(kept);
     return rc;

@@ -24,9 +24,8 @@ struct text_list {
 };
 
 /* Makes the list. Returns misuse for a name that leads to nothing, and a folder without files.
- * written: up to two files that will be written, or NULLs; or NULL. A folder that contains one is
- * refused.
- * The caller frees the list, also after an error. */
+ * written: up to two files that will be written, or NULLs; or NULL. A folder that contains one of
+ * them is refused. The caller frees the list, also after an error. */
 enum { TEXT_WRITTEN = 2 };
 int  text_list_make(struct text_list *out, const char *const *names, size_t n,
                     const char *const written[TEXT_WRITTEN], struct err *err);

@@ -39,6 +39,15 @@ else
     skip "1,500 processors" "no compiler, or a sanitizer that loads first"
 fi
 
+# OpenMP would bind the starting thread to one processor, and whatever it starts would share that one.
+if [ "$(nproc)" -gt 1 ]; then
+    OMP_PROC_BIND=true OMP_PLACES=cores "$bin" devices --dir "$tmp" >"$tmp/out" 2>"$tmp/err" </dev/null
+    result "$(grep -q ", $(env -u OMP_NUM_THREADS nproc) threads for this process" "$tmp/out" && grep -q 'OMP_PROC_BIND.*taskset' "$tmp/err"; echo $?)" \
+        "a bound program keeps its processors"
+else
+    skip "a bound program" "one processor"
+fi
+
 if [ ! -x "$without" ]; then
     skip "a siTrain without oneDNN" "make test-bins builds it"
     done_testing

@@ -1,6 +1,7 @@
-/* tiles.h: the operations on AMX tile registers, for block_amx.c. A register has 16 rows of 64
- * bytes; its number must be a literal. The tests have a header of the same name that computes them
- * in plain C. */
+/* tiles.h: the operations on AMX tile registers, for block_amx.c and attention_amx.c. A register
+ * has 16 rows of 64 bytes; its number must be a literal. gcc does not know that loads read memory:
+ * a function that loads tiles has no ordinary store before its last load. The tests have a header
+ * of the same name that computes the operations in plain C. */
 #pragma once
 
 #include "kernels/simd.h"

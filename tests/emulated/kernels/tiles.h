@@ -1,5 +1,5 @@
 /* tiles.h: AMX tile registers in plain C, as Intel's manual describes the instructions, in the
- * place of kernels/product/tiles.h: tests/test_product.c proves block_amx.c on every CPU. */
+ * place of kernels/tiles.h: tests/test_product.c proves block_amx.c on every CPU. */
 #pragma once
 
 #include "data/base/dtype.h"
