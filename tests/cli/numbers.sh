@@ -61,7 +61,7 @@ refuses 1 "a logit of the model is nan for row 0" eval "$tmp/dies" --last --test
 # whatever the last bits
 cp "$tmp/few.csv" "$tmp/test.csv"
 works "it is alive after its first step" finetune --run "$tmp/stale" --init "$tmp/lm" --train-file "$tmp/few.csv" --test-file "$tmp/test.csv" --predict \
-    --steps 1 --schedule-steps 8 --batch 4 --optimizer sgd --lr 1e6 --clip 0 --schedule constant --warmup 0 --threads 1 --mode mem --durability none --quiet
+    --steps 1 --schedule-steps 8 --batch 4 --optimizer sgd --lr 1e2 --clip 0 --schedule constant --warmup 0 --threads 1 --mode mem --durability none --quiet
 predicted=$(cat "$tmp/stale"/predict_results_*.txt)
 works "  and predicts once" finetune --resume "$tmp/stale" --quiet
 same "$predicted" "$(cat "$tmp/stale"/predict_results_*.txt)" "  the same"
