@@ -123,10 +123,14 @@ int snapshots_look(struct snapshot *at, const struct session *s, const char *pat
 
 /* ---- all snapshots ---- */
 
+/* A snapshot may be seen by two paths, as of a drive that is mounted twice. */
 static int is_known(const struct snapshots *list, const char *path)
 {
+    struct stat here, there;
+
     for (size_t i = 0; i < list->n; i++)
-        if (!strcmp(list->at[i].path, path))
+        if (!strcmp(list->at[i].path, path) ||
+            (!stat(list->at[i].path, &there) && !stat(path, &here) && file_same(&there, &here)))
             return 1;
     return 0;
 }

@@ -51,6 +51,8 @@ static int folder_sum(uint32_t *sum, const char *path, struct err *err)
     struct file_walk    w;
     int                 rc = peft_files_open(&st, path, err);
 
+    rc = rc ? rc : safetensors_verify(st, NULL, err);
+    rc = rc == -EIO ? -EBADMSG : rc; // it is corrupt, so it is not what this run wrote
     *sum = rc ? 0 : st->sum;
     safetensors_close(st);
     if (rc || (rc = file_walk_begin(&w, path, err)))

@@ -81,14 +81,29 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     return rc;
 }
 
-/* Take a snapshot of the present state, unless there is one. */
+/* Whether all of a snapshot can be read as it was written. */
+static int is_whole(const struct back *b, const struct snapshot *at)
+{
+    struct session s = { 0 };
+    struct err     why;
+    int            rc = session_open(&s, at->path, SESSION_READ, b->s->events, &why);
+
+    rc = rc ? rc : snapshot_verify(&s, &why);
+    session_close(&s);
+    return !rc;
+}
+
+/* Take a snapshot of the present state, unless there is one that is whole. A damaged one is
+ * replaced. */
 static int keep_present(struct back *b, struct err *err)
 {
-    struct snapshots list;
-    struct snapshot  made;
-    int              rc = snapshots_list(&list, b->s, err), kept;
+    struct snapshots       list;
+    struct snapshot        made;
+    const struct snapshot *has;
+    int                    rc = snapshots_list(&list, b->s, err), kept;
 
-    kept = !rc && snapshots_present(&list, b->s, b->present);
+    has = rc ? NULL : snapshots_present(&list, b->s, b->present);
+    kept = has && is_whole(b, has);
     snapshots_free(&list);
     if (rc || kept)
         return rc;
