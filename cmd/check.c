@@ -363,18 +363,14 @@ static int check_run(struct check *c, struct err *err)
     return rc;
 }
 
-/* Opens the tokenizer of a folder, which may have none. */
+/* The tokenizer of a folder, which may have none. */
 static int check_folder_tokenizer(struct check *c, struct err *err)
 {
     struct tokenizer *t = NULL;
-    int rc = tokenizer_is_there(c->o->what) ? tokenizer_open(&t, c->o->what, err) : 0;
+    int rc = tokenizer_is_there(c->o->what) ? check_words(&t, c, c->o->what, err) : 0;
 
-    if (rc == -ENOTSUP)
-        check_remark("%s", err->text);
-    else if (!rc && t)
-        check_line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
     tokenizer_close(t);
-    return rc == -ENOTSUP ? 0 : rc;
+    return rc;
 }
 
 static int check_folder(struct check *c, struct err *err)

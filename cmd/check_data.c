@@ -146,6 +146,19 @@ int check_examples(struct check *c, const char *name, struct err *err)
     return rc;
 }
 
+int check_words(struct tokenizer **out, struct check *c, const char *path, struct err *err)
+{
+    int rc = tokenizer_open(out, path, err);
+
+    if (rc == -ENOTSUP) {
+        check_remark("%s", err->text);
+        *err = (struct err){ 0 };
+        rc = 0;
+    } else if (!rc)
+        check_line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(*out));
+    return rc;
+}
+
 int check_tokenizer(struct check *c, struct err *err)
 {
     char              path[SESSION_PATH + 16];
@@ -157,14 +170,9 @@ int check_tokenizer(struct check *c, struct err *err)
                    ? 0
                    : err_set(err, -ENOENT,
                              "%s: no tokenizer there, though this run was made with one", path);
-    int rc = tokenizer_open(&t, path, err);
-    if (rc == -ENOTSUP) { // unsupported, but not damaged
-        check_remark("%s", err->text);
+    int rc = check_words(&t, c, path, err);
+    if (!rc && !t)
         check_line(c, "tokenizer", 0, "of a class that nothing names");
-        *err = (struct err){ 0 };
-        rc = 0;
-    } else if (!rc)
-        check_line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
     if (!rc && t)
         rc = session_same_tokenizer(&c->s, t, err);
     tokenizer_close(t);

@@ -40,3 +40,7 @@ int check_tokens(struct check *c, const char *set, size_t i, struct err *err);
 int check_examples(struct check *c, const char *name, struct err *err);
 int check_reference(struct check *c, const char *name, struct err *err);
 int check_tokenizer(struct check *c, struct err *err);
+/* Opens the tokenizer of a folder and prints its line. *out stays NULL if its class is not
+ * supported, which is no damage: a remark says so. */
+struct tokenizer;
+int check_words(struct tokenizer **out, struct check *c, const char *path, struct err *err);

@@ -51,8 +51,6 @@ static int folder_sum(uint32_t *sum, const char *path, struct err *err)
     struct file_walk    w;
     int                 rc = peft_files_open(&st, path, err);
 
-    rc = rc ? rc : safetensors_verify(st, NULL, err);
-    rc = rc == -EIO ? -EBADMSG : rc; // it is corrupt, so it is not what this run wrote
     *sum = rc ? 0 : st->sum;
     safetensors_close(st);
     if (rc || (rc = file_walk_begin(&w, path, err)))
@@ -100,6 +98,22 @@ int checkpoints_is_ours(int *ours, char path[CHECKPOINTS_PATH], const struct ses
     if (lstat(path, &st) || !S_ISDIR(st.st_mode))
         return 0;
     return sum_fits(ours, s, path, step, err);
+}
+
+/* Whether all of the run's folder is as the run wrote it: the tensors are read, too. What cannot be
+ * read is not known to be. */
+static int is_as_written(int *as, char path[CHECKPOINTS_PATH], const struct session *s,
+                         uint64_t step, struct err *err)
+{
+    struct safetensors *st = NULL;
+    struct err          why;
+    int                 rc = checkpoints_is_ours(as, path, s, step, err);
+
+    if (rc || !*as)
+        return rc;
+    *as = !peft_files_open(&st, path, &why) && !safetensors_verify(st, NULL, &why);
+    safetensors_close(st);
+    return 0;
 }
 
 /* Whether something is there that a new folder would not replace. */
@@ -198,7 +212,7 @@ int checkpoints_open(struct session *s, uint64_t next, struct err *err)
             file_new_clear_left(path, 1);
         if (!step || *rest || step < next || !checkpoints_due(s, step))
             continue;
-        rc = checkpoints_is_ours(&ours, path, s, step, err);
+        rc = is_as_written(&ours, path, s, step, err);
         rc = rc || ours || !is_taken(path) ? rc : refuse(path, err);
     }
     return file_walk_end(&w, rc, err);
@@ -212,7 +226,7 @@ static int remove_ours(const struct session *s, uint64_t step, struct err *err)
 {
     char            path[CHECKPOINTS_PATH];
     struct file_new away;
-    int             ours, rc = checkpoints_is_ours(&ours, path, s, step, err);
+    int             ours, rc = is_as_written(&ours, path, s, step, err);
 
     if (rc || !ours)
         return rc ? rc : 1;

@@ -81,16 +81,16 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     return rc;
 }
 
-/* Whether all of a snapshot can be read as it was written. */
-static int is_whole(const struct back *b, const struct snapshot *at)
+/* Whether all of a snapshot can be read as it was written: 1, 0, or -errno if that was not found
+ * out. */
+static int is_whole(const struct back *b, const struct snapshot *at, struct err *err)
 {
-    struct session s = { 0 };
-    struct err     why;
-    int            rc = session_open(&s, at->path, SESSION_READ, b->s->events, &why);
+    struct session s;
+    int            rc = session_open(&s, at->path, SESSION_READ, b->s->events, err);
 
-    rc = rc ? rc : snapshot_verify(&s, &why);
+    rc = rc ? rc : snapshot_verify(&s, err);
     session_close(&s);
-    return !rc;
+    return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }
 
 /* Take a snapshot of the present state, unless there is one that is whole. A damaged one is
@@ -100,13 +100,13 @@ static int keep_present(struct back *b, struct err *err)
     struct snapshots       list;
     struct snapshot        made;
     const struct snapshot *has;
-    int                    rc = snapshots_list(&list, b->s, err), kept;
+    int                    rc = snapshots_list(&list, b->s, err);
 
-    has = rc ? NULL : snapshots_present(&list, b->s, b->present);
-    kept = has && is_whole(b, has);
+    if (!rc && (has = snapshots_present(&list, b->s, b->present)))
+        rc = is_whole(b, has, err);
     snapshots_free(&list);
-    if (rc || kept)
-        return rc;
+    if (rc)
+        return rc < 0 ? rc : 0;
     if (b->present == b->at.step) // its snapshot would take that one's name
         return err_misuse(err, "%s is at step %" PRIu64 " itself, in another branch than that "
                           "snapshot, which the snapshot of the present state would replace: train "
