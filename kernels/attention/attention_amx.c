@@ -16,8 +16,9 @@ TILES static void begin(void) { tiles_begin(); }
 
 TILES static void end(void) { tiles_end(); }
 
-/* Multiplies two neighbouring tiles of sums of p over all of k, in the registers x and y: side
- * by side if WIDE, else one above the other. They share the left or the right operand. */
+/* Multiplies two neighbouring tiles of sums of p over all of k, in the registers x and y. With WIDE
+ * the tiles stand side by side and share the left operand; otherwise one stands above the other,
+ * and they share the right operand. */
 #define MULTIPLY(WIDE, x, y)                                                                       \
     do {                                                                                           \
         const word *a = left, *b = right;                                                          \

@@ -200,8 +200,8 @@ static int go(struct back *b, struct err *err)
     if (!rc)
         events_notice(s->events, "%s %s", s->dir, b->said);
     if (rc && begun && b->restores)
-        err_set(err, rc, "%.600s; %s is on its way back; the same command goes on", err->text,
-                s->dir);
+        err_set(err, rc, "%.600s; %s is on its way back; type the same command again to "
+                "finish it", err->text, s->dir);
     else if (rc && begun)
         err_set(err, rc, "%.600s; %s is on its way back; go on with: %s --from %" PRIu64, err->text,
                 s->dir, session_resume_line(line, s), b->at.step);
