@@ -133,8 +133,10 @@ uint64_t live_asked(struct live *l, const struct session *s)
     while (d && !*l->asked && (e = readdir(d))) {
         if (file_new_is(e->d_name, asked_name, 1))
             snprintf(l->asked, sizeof l->asked, "%s/%.64s", s->dir, e->d_name);
-        if (*l->asked && !waits(l->asked))
+        if (*l->asked && !waits(l->asked)) {
             *l->asked = '\0';
+            l->seen = (struct timespec){ 0 }; // its reader may be about to lock it: look again
+        }
     }
     file_close_dir(d);
     return *l->asked != '\0';
