@@ -168,9 +168,10 @@ char *machine_command(void)
     return text;
 }
 
-uint64_t machine_begun(long pid)
+/* Returns when it began; 0: it is not seen here. */
+static uint64_t begun_as(long pid, char *state)
 {
-    char     path[64], text[1024] = "", state = 0;
+    char     path[64], text[1024] = "";
     uint64_t ticks = 0;
 
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -181,9 +182,24 @@ uint64_t machine_begun(long pid)
     text[n > 0 ? n : 0] = '\0';
     const char *rest = strrchr(text, ')'); // its name may hold anything
     if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                        "%*d %*d %*d %" SCNu64, &state, &ticks) != 2 || strchr("ZXx", state))
+                        "%*d %*d %*d %" SCNu64, state, &ticks) != 2)
         return 0;
     return ticks;
+}
+
+uint64_t machine_begun(long pid)
+{
+    char     state = 0;
+    uint64_t begun = begun_as(pid, &state);
+
+    return begun && !strchr("ZXx", state) ? begun : 0;
+}
+
+int machine_is_stopped(long pid, uint64_t begun)
+{
+    char state = 0;
+
+    return begun && begun_as(pid, &state) == begun && state == 'T';
 }
 
 double machine_age(void)

@@ -37,6 +37,9 @@ char *machine_command(void);
 /* Returns when a process of this machine began, in ticks of sysconf(_SC_CLK_TCK) since the machine
  * did. 0: it is dead, or not seen here. */
 uint64_t machine_begun(long pid);
+/* Returns whether the process that began then stands still, as after Ctrl-Z or SIGSTOP. 0: it runs,
+ * or is not seen here. */
+int machine_is_stopped(long pid, uint64_t begun);
 /* Returns how many seconds ago this process began. */
 double machine_age(void);
 

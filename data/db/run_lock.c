@@ -386,14 +386,29 @@ int run_lock_is_taken(struct run_lock *l, struct err *err)
     return rc;
 }
 
-int run_lock_holder(const struct run_lock *l, char *who, size_t size)
+/* Whether the process of the text is one of this machine, and stands still. */
+static int is_stopped(const char *text)
 {
-    int taken, fd = open_shared(l, &taken);
+    char        host[64], here[64];
+    const char *line = strstr(text, "\nstart ");
+    uint64_t    start;
+    long        pid;
 
-    text_read(fd, who, size);
-    who[strcspn(who, "\n")] = '\0';
+    machine_host(here, sizeof here);
+    return line && sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
+           sscanf(line, "\nstart %" SCNu64, &start) == 1 && machine_is_stopped(pid, start);
+}
+
+enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t size)
+{
+    char text[TEXT];
+    int  taken, fd = open_shared(l, &taken);
+
+    text_read(fd, text, sizeof text);
     file_close(fd);
-    return taken;
+    int stopped = taken && is_stopped(text);
+    snprintf(who, size, "%.*s", (int)strcspn(text, "\n"), text);
+    return stopped ? HOLDER_STOPPED : taken ? HOLDER_WRITES : HOLDER_NONE;
 }
 
 void run_lock_release(struct run_lock *l)

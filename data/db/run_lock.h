@@ -49,9 +49,11 @@ int run_lock_renew(struct run_lock *l, int fd, struct err *err);
  * -EBUSY: one does, but its lock is not seen by this path; reading would disturb it. */
 int run_lock_is_taken(struct run_lock *l, struct err *err);
 
-/* Returns whether a process writes. `who` gets the name that the last writer stored. It is "" if
- * there was none, or if that writer removed its name. */
-int run_lock_holder(const struct run_lock *l, char *who, size_t size);
+/* Whether a process writes, and whether that process stands still (Ctrl-Z, SIGSTOP) as far as this
+ * machine shows it. `who` gets the name that the last writer stored. It is "" if there was none, or
+ * if that writer removed its name. */
+enum run_lock_holder { HOLDER_NONE, HOLDER_WRITES, HOLDER_STOPPED };
+enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t size);
 
 /* Stores the numbers in the file. The caller holds the lock as a writer. The numbers are known
  * from now on. Returns 0, or -errno without a sentence. */

@@ -382,10 +382,10 @@ int runlog_since(struct runlog *log, uint64_t step, struct err *err)
     return schema_views_since(&log->db, step, err);
 }
 
-int runlog_writer(const char *path, char *who, size_t size)
+enum run_lock_holder runlog_writer(const char *path, char *who, size_t size)
 {
-    struct runlog *log = log_new(path, NULL);
-    int            writes = log ? run_lock_holder(&log->lock, who, size) : 0;
+    struct runlog       *log = log_new(path, NULL);
+    enum run_lock_holder writes = log ? run_lock_holder(&log->lock, who, size) : HOLDER_NONE;
 
     runlog_close(log);
     return writes;
@@ -460,6 +460,23 @@ int runlog_whole(struct runlog *log, struct err *err)
     return rc;
 }
 
+/* SQLite names neither the copy nor why: if it cannot make the copy's journal, it opens one that is
+ * there, and reports that there is none. */
+static int copy_fail(const char *path, int rc, struct err *err)
+{
+    char *journal = file_path(err, "%s-journal", path);
+    int   fd = journal ? open(journal, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+        unlink(journal);
+    } else if (journal && errno != EEXIST) {
+        rc = err_set(err, -errno, "make %s: %s", journal, strerror(errno));
+    }
+    free(journal);
+    return rc;
+}
+
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
 {
     int fd, rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
@@ -467,7 +484,8 @@ int runlog_copy(struct runlog *log, const char *path, struct err *err)
     if (rc)
         return rc;
     close(fd); // SQLite fills an empty file
-    return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
+    rc = db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
+    return rc == -ENOENT ? copy_fail(path, rc, err) : rc;
 }
 
 int runlog_cut(const char *path, struct err *err)

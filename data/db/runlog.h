@@ -7,6 +7,7 @@
 
 #include "data/base/err.h"
 #include "data/db/format.h"
+#include "data/db/run_lock.h"
 
 #include <math.h>
 
@@ -72,7 +73,7 @@ void runlog_close(struct runlog *log); // checkpoints the WAL; accepts NULL
 int runlog_whole(struct runlog *log, struct err *err);
 /* Returns whether a process has the run's database open for writing. `who` gets "process PID on
  * HOST" of that process. If none has, `who` names a writer that was killed, or is "". */
-int runlog_writer(const char *path, char *who, size_t size);
+enum run_lock_holder runlog_writer(const char *path, char *who, size_t size);
 /* Keeps writers away from a database that was opened read_only, if run.lock exists and can be
  * read. Returns -EBUSY if a writer is at work. */
 int  runlog_lock_reading(struct runlog *log, struct err *err);

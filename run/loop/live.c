@@ -13,7 +13,10 @@
 static const char asked_name[] = "asked", answer_name[] = "answer", after_name[] = "after-",
                   failed_name[] = "failed";
 
-enum { LOOK_US = 20000 };
+enum {
+    LOOK_US = 20000,
+    STOPPED_LOOKS = 25 // so many such looks: one at whether the training is stopped
+};
 
 static int open_run(const struct session *s) // -1: failed
 {
@@ -199,27 +202,52 @@ static int answered(struct live_model *m, struct err *err)
     return rc;
 }
 
+enum { WHO = 128 };
+
+/* Who writes to the run. */
+static enum run_lock_holder writer(const struct session *s, char who[WHO])
+{
+    char                *db = file_path(NULL, "%s/run.db", s->dir);
+    enum run_lock_holder writes = db ? runlog_writer(db, who, WHO) : HOLDER_NONE;
+
+    free(db);
+    return writes;
+}
+
 /* 0: a training process answers. -EBUSY: nobody has RUN locked, or another program alone. */
 static int trains(const struct session *s)
 {
-    int   fd = open_run(s), none = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
-    char *db = file_path(NULL, "%s/run.db", s->dir), who[128];
+    int  fd = open_run(s), none = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+    char who[WHO];
 
     file_close(fd);
-    none = none || !db || !runlog_writer(db, who, sizeof who);
-    free(db);
-    return none ? -EBUSY : 0;
+    return none || !writer(s, who) ? -EBUSY : 0;
+}
+
+/* A process that stands still ends no step: says so, once. Returns whether it did. */
+static int say_stopped(const struct session *s)
+{
+    char who[WHO];
+    long pid;
+
+    if (writer(s, who) != HOLDER_STOPPED || sscanf(who, "process %ld", &pid) != 1)
+        return 0;
+    events_notice(s->events, "%s is trained by %s, which is stopped: waiting until it goes on "
+                  "(kill -CONT %ld) or ends", s->dir, who, pid);
+    return 1;
 }
 
 static int wait_for(struct live_model *m, const struct session *s, struct err *err)
 {
     struct watch w = work_begin(s->events, "waiting until the process that trains %s has ended its "
                                 "step", s->dir);
-    int          rc = 0;
+    int          rc = 0, said = 0;
 
-    while (!rc) {
+    for (int i = 1; !rc; i++) {
         int ended = trains(s);
 
+        if (!said && i % STOPPED_LOOKS == 0)
+            said = say_stopped(s);
         rc = answered(m, err); // after the look at the training, so that its last answer counts
         if (!rc && ended)
             rc = -EAGAIN;

@@ -142,7 +142,8 @@ if command -v flock >"$tmp/null"; then # another program has the folder locked: 
     kill -STOP $pid
     "$bin" export "$tmp/locked" "$tmp/hf-locked" >"$tmp/out" 2>"$tmp/err" </dev/null &
     reader=$!
-    for _ in $(seq 1200); do ls "$tmp"/locked/asked.new-* >"$tmp/null" 2>&1 && break; sleep 0.05; done
+    for _ in $(seq 1200); do grep -q "is stopped" "$tmp/err" && break; sleep 0.05; done
+    result "$(grep -q "is trained by process $pid on .*, which is stopped: .* (kill -CONT $pid)" "$tmp/err"; echo $?)" "who waits for a training that is stopped is told so"
     kill -KILL $pid
     wait $pid 2>"$tmp/null"
     wait $reader

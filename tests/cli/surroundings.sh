@@ -100,6 +100,28 @@ else
     skip "an overlay" "nothing may be mounted here"
 fi
 
+# ---- a file system with room, but without names for more files
+
+mkdir "$tmp/few"
+if [ "$root" ] && mount -t tmpfs -o size=20M tmpfs "$tmp/few" 2>"$tmp/null"; then
+    trap 'umount -l "$tmp/few"; rm -rf "$tmp"' EXIT
+    works "a run on it" pretrain --run "$tmp/few/run" $data $shape --steps 2 --device-in-ram
+    wrong= short=0
+    for more in 2 4 6 8 9 10 11 12 13 14; do
+        rm -rf "$tmp/few/run/snapshots"
+        mount -o "remount,nr_inodes=$(($(stat -f -c '%c - %d' "$tmp/few") + more))" "$tmp/few"
+        run pretrain --resume "$tmp/few/run" --steps $((more + 2)) --snapshot-every 100 --quiet
+        [ "$got" = 0 ] || wrong="$wrong $more:$got"
+        grep -q "No space left on device" "$tmp/err" && short=$((short + 1))
+        ! grep "No such file" "$tmp/err" >"$tmp/null" || wrong="$wrong $more:$(cat "$tmp/err")"
+    done
+    result "$([ -z "$wrong" ] && [ $short -gt 4 ]; echo $?)" "a snapshot without names for its files says so ($short times), and training goes on$wrong"
+    umount -l "$tmp/few"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a file system without names" "nothing may be mounted here"
+fi
+
 # ---- two users of one group
 
 if [ "$root" ] && command -v setpriv >"$tmp/null"; then
