@@ -79,7 +79,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
         rc = err_set(err, -EOPNOTSUPP, "the file system of %s has no O_DIRECT (%s)", cfg->path,
                      strerror(-fd));
     else if (fd < 0)
-        err_set(err, rc, "open %s: %s", cfg->path, strerror(-fd));
+        file_open_fail(cfg->path, rc, err);
     else if ((rc = file_lock(fd, cfg->read_only))) // two writers would destroy each other's states
         file_lock_fail(rc, cfg->path, ", which has the states there open: wait for it to end, or "
                        "stop it (it may be working on this run, or on a copy of it)", err);

@@ -230,6 +230,14 @@ const char *file_fixed(const char *path)
     return NULL;
 }
 
+int file_open_fail(const char *path, int rc, struct err *err)
+{
+    const char *fixed = rc == -EPERM ? file_fixed(path) : NULL;
+
+    return fixed ? err_set(err, rc, "%s %s", path, fixed)
+                 : err_set(err, rc, "open %s: %s", path, strerror(-rc));
+}
+
 void file_remove_tree(const char *path)
 {
     struct stat      st;
@@ -379,7 +387,7 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err)
         *fd = -1;
         if (!lstat(path, &st) && !S_ISREG(st.st_mode))
             return stat_check_own(path, &st, 0, err);
-        return err_set(err, rc, "open %s: %s", path, strerror(-rc));
+        return file_open_fail(path, rc, err);
     }
     if (flags & O_CREAT)
         file_give_owner(f, path);

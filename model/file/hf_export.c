@@ -392,8 +392,13 @@ int hf_export_check(const char *path, struct err *err)
         return 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
-        int rc = err_name(err, errno, "%s: %s: export needs a folder that does not exist or is "
-                          "empty", dir, strerror(errno));
+        int         why = errno;
+        struct stat st;
+        const char *what = !lstat(dir, &st) && S_ISLNK(st.st_mode) ? "is a symbolic link"
+                                                                    : strerror(why);
+        int         rc = err_name(err, why, "%s: %s: export needs a folder that does not exist or "
+                                  "is empty", dir, what);
+
         file_close(fd);
         return rc;
     }

@@ -195,6 +195,13 @@ fi
 if chattr +i "$tmp/held/p" 2>"$tmp/out"; then
     refuses 2 "held/p is immutable or append-only" report "$tmp/run" --html "$tmp/held/p"
     chattr -i "$tmp/held/p"
+    cp -r "$tmp/run" "$tmp/held/i"
+    for at in run.lock dev0/states; do
+        chattr +i "$tmp/held/i/$at"
+        refuses 1 "$at is immutable or append-only: take the attribute away first (chattr -i -a)" pretrain --resume "$tmp/held/i" --steps 99 --quiet
+        chattr -i "$tmp/held/i/$at"
+    done
+    rm -r "$tmp/held/i"
     # In such a folder nothing that is made gets its name, and nothing can be removed again.
     cp -r "$tmp/run" "$tmp/held/r"
     for at in held held/r/dev0 held/r; do
@@ -261,6 +268,7 @@ for name in os.listdir(sys.argv[1]):  # as transformers would write it
 PY
 keeps "$tmp/theirs" tokenizer
 ln -s tok "$tmp/linked"
+refuses 2 "linked: is a symbolic link: export needs a folder" export "$tmp/run" "$tmp/linked"
 keeps "$tmp/linked" tokenizer
 
 # ---- what a stranger wrote, as it is printed ----
