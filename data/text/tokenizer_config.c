@@ -3,9 +3,10 @@
  * This follows transformers' fast tokenizers. Two settings are applied: truncation_side and
  * split_special_tokens. Without a tokenizer.json so are add_bos_token and add_eos_token, from which
  * alone the template is then made. Settings that would make another tokenizer than tokenizer.json's
- * are refused by name (add_prefix_space, BERT's three, fix_mistral_regex where transformers follows
- * it). All others do not change a fast tokenizer's ids: clean_up_tokenization_spaces and padding_side are about other things, and
- * legacy, use_fast and sp_model_kwargs were used when tokenizer.json was made. */
+ * are refused by name: add_prefix_space, BERT's three, and fix_mistral_regex where transformers
+ * follows it. All others do not change a fast tokenizer's ids: clean_up_tokenization_spaces and
+ * padding_side are about other things, and legacy, use_fast and sp_model_kwargs were used when
+ * tokenizer.json was made. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"

@@ -8,8 +8,8 @@ otherwise). Each variant has one run on emulated devices, which every round resu
 steps, in a process of its own; the first --skip of them are not counted. Each round begins with
 another variant. Ratios are formed inside a round; the table has medians over the rounds. "Of least"
 is the least prediction over the shortest step, which tells more where others use the machine. The
-exit code is 1 where the adapters on drives take more memory than --most-rss, or a prediction is further off
-than --limit.
+exit code is 1 where adapters on drives take more memory than --most-rss, or a prediction is further
+off than --limit.
 Options that are not listed here go to plan and to pretrain, in place of a variant's own. Standard
 library only. Environment: SITRAIN the program (./siTrain)."""
 
