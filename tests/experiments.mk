@@ -3,7 +3,7 @@
 
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
-        bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
+        bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-activations bench-adapters glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
@@ -113,6 +113,11 @@ bench-steps: $(TARGET) ## steps from drives against their bound, and what durabl
 ACTIVATIONS ?=
 bench-activations: $(TARGET) ## --activations auto against the best pure way, on links fast and slow, cores free and busy (ACTIVATIONS=), 10 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/activations.py $(ACTIVATIONS)
+
+# ADAPTERS="--variants 'all parameters;adapters;adapters, nf4' --dir /mnt": others, where the runs lie
+ADAPTERS   ?=
+bench-adapters: $(TARGET) ## adapters beside all parameters of a Llama of 1.1 billion, in turns: speed, memory, traffic, plan (ADAPTERS=), 33 GB of disk
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/adapters.py $(ADAPTERS)
 
 glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/lab/glue (GLUE=, INIT=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/lab/glue

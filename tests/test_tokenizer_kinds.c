@@ -467,8 +467,7 @@ static void test_config(void **state)
                         "\"do_lower_case\": false}", NULL },
         { "bert cased", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", "
                         "\"do_lower_case\": true}", NULL },
-        { "llama3", "{\"fix_mistral_regex\": true}", "fix_mistral_regex" },
-        { "tekken", "{\"fix_mistral_regex\": true}", NULL },
+        { "llama3", "{\"fix_mistral_regex\": 1}", "fix_mistral_regex\" must be true" },
         { "llama3", "{\"truncation_side\": \"up\"}", "truncation_side" },
         { "llama3", "{\"split_special_tokens\": 1}", "split_special_tokens" },
         { "roberta", "{\"add_prefix_space\": \"yes\"}", "add_prefix_space\" must be true" },
@@ -506,13 +505,69 @@ static void test_config(void **state)
     assert_non_null(strstr(e.text, "mask_token"));
 }
 
+/* fix_mistral_regex counts where transformers 5.24 follows it, and tokenizer.json is otherwise. */
+static void test_mistral_regex(void **state)
+{
+    enum { LARGE = 100000 };
+    static const struct { const char *kind, *flag, *model; size_t vocab; int refused; } cases[] = {
+        { "llama3", "true", "{\"model_type\": \"mistral\"}", LARGE + 1, 1 },
+        { "llama3", "true", "{\"model_type\": \"mistral\"}", LARGE, 0 },
+        { "llama3", "false", "{\"model_type\": \"mistral\"}", LARGE + 1, 0 },
+        { "tekken", "true", "{\"model_type\": \"mistral\"}", LARGE + 1, 0 },
+        { "llama3", "true", "{\"model_type\": \"qwen2\"}", LARGE + 1, 0 },
+        { "llama3", "true", "{\"transformers_version\": \"4.57.3\"}", LARGE + 1, 1 },
+        { "llama3", "true", "{\"transformers_version\": \"5.0.0.dev0\"}", LARGE + 1, 1 },
+        { "llama3", "true", "{\"transformers_version\": \"5.0.0\"}", LARGE + 1, 0 },
+        { "llama3", "true", NULL, LARGE + 1, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *kinds = fixture(), *file = json_object_get(json_object_get(kinds, cases[i].kind),
+                                                           "tokenizer"),
+               *vocab = json_object_get(json_object_get(file, "model"), "vocab"), *v;
+        struct tokenizer *t;
+        const char       *name;
+        size_t            k;
+        json_int_t        most = 0;
+        char              text[64];
+
+        json_object_foreach(vocab, name, v)
+            most = json_integer_value(v) > most ? json_integer_value(v) : most;
+        json_array_foreach(json_object_get(file, "added_tokens"), k, v) {
+            json_int_t id = json_integer_value(json_object_get(v, "id"));
+
+            most = id > most ? id : most;
+            json_object_set_new(vocab, json_str(v, "content"), json_integer(id));
+        }
+        while (++most < (json_int_t)cases[i].vocab) {
+            snprintf(text, sizeof text, "more%lld", (long long)most);
+            json_object_set_new(vocab, text, json_integer(most));
+        }
+        snprintf(text, sizeof text, "{\"fix_mistral_regex\": %s}", cases[i].flag);
+        put_file("tokenizer_config.json", text);
+        if (cases[i].model)
+            put_file("config.json", cases[i].model);
+        else
+            assert_int_equal(remove(tempdir_at("config.json")), 0);
+        int rc = opened(&t, file);
+        if (rc != (cases[i].refused ? -EINVAL : 0))
+            fail_msg("case %zu: %d, %s", i, rc, rc ? e.text : "opened");
+        if (rc && !(strstr(e.text, "fix_mistral_regex") && strstr(e.text, "save_pretrained")))
+            fail_msg("%s", e.text);
+        tokenizer_close(t);
+        json_decref(kinds);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         fixture_path = argv[1];
 
     const struct CMUnitTest tests[] = { IN_TEMPDIR(test_kinds), IN_TEMPDIR(test_refusals),
-                                        IN_TEMPDIR(test_vocab_txt), IN_TEMPDIR(test_config) };
+                                        IN_TEMPDIR(test_vocab_txt), IN_TEMPDIR(test_config),
+                                        IN_TEMPDIR(test_mistral_regex) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,16 @@
  * This follows transformers' fast tokenizers. Two settings are applied: truncation_side and
  * split_special_tokens. Without a tokenizer.json so are add_bos_token and add_eos_token, from which
  * alone the template is then made. Settings that would make another tokenizer than tokenizer.json's
- * are refused by name (add_prefix_space, BERT's three, fix_mistral_regex). All others do not change
- * a fast tokenizer's ids: clean_up_tokenization_spaces and padding_side are about other things, and
- * legacy, use_fast and sp_model_kwargs were used when tokenizer.json was made. */
+ * are refused by name: add_prefix_space, BERT's three, and fix_mistral_regex where transformers
+ * follows it. All others do not change a fast tokenizer's ids: clean_up_tokenization_spaces and
+ * padding_side are about other things, and legacy, use_fast and sp_model_kwargs were used when
+ * tokenizer.json was made. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- settings that must agree ---- */
 
@@ -53,9 +57,44 @@ static int config_agrees(const struct tokenizer_settings *s, const json_t *confi
         prefix |= s->steps[i].kind == NORMALIZER_PREPEND;
     if (s->split.kind == SPLIT_BERT)
         return s->bert ? bert_agrees(s->bert, config, dir, err) : 0;
-    int rc = disagree(config, "add_prefix_space", prefix, prefix, dir, err);
-    if (!rc && (!s->split.pattern || s->split.pattern != split_pattern_named("Tekken")))
-        rc = disagree(config, "fix_mistral_regex", 0, 0, dir, err);
+    return disagree(config, "add_prefix_space", prefix, prefix, dir, err);
+}
+
+/* Whether a config.json is of a kind whose tokenizer transformers (5.24) mends: Mistral's or of no
+ * said kind, written before version 5.0.0 or by none that is said. */
+static int mends_mistral(const json_t *model)
+{
+    static const char *const types[] = { "", "mistral", "mistral3", "voxtral", "ministral",
+                                         "pixtral" };
+    const char *type = json_str(model, "model_type"),
+               *version = json_str(model, "transformers_version");
+    size_t      n = sizeof types / sizeof *types, i = 0;
+
+    while (i < n && strcmp(type, types[i]))
+        i++;
+    // 5.0.0.dev0 and 5.0.0rc1 are before 5.0.0
+    return i < n && (!*version || strtol(version, NULL, 10) < 5 ||
+                     (!strncmp(version, "5.0.0", 5) && strpbrk(version + 5, "abcd")));
+}
+
+int tokenizer_config_mends(const struct tokenizer_settings *s, size_t vocab, const json_t *config,
+                           const char *dir, struct err *err)
+{
+    enum { LARGE = 100000 }; // transformers mends larger vocabularies alone
+    json_t *model = NULL;
+    char    command[TOKENIZER_COMMAND];
+    int     tekken = s->split.kind == SPLIT_PATTERN && !s->split.n_runs && s->split.pattern &&
+                 s->split.pattern == split_pattern_named("Tekken");
+
+    if (vocab <= LARGE || tekken || !json_is_true(json_object_get(config, "fix_mistral_regex")))
+        return 0;
+    int rc = tokenizer_companion(&model, NULL, dir, "config.json", err);
+    if (!rc && model && mends_mistral(model)) {
+        tokenizer_command(command, dir);
+        rc = err_misuse(err, "%s/tokenizer_config.json sets fix_mistral_regex to true, but "
+                        "tokenizer.json is not mended yet: %s)", dir, command);
+    }
+    json_decref(model);
     return rc;
 }
 

@@ -202,6 +202,7 @@ static int tokens_load(struct loading *l, json_t *root, const json_t *roles, siz
     rc = rc ? rc : tokenizer_config_apply(&l->settings, root, &l->added, l->config, l->dir, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
+    rc = rc ? rc : tokenizer_config_mends(&l->settings, n, l->config, l->dir, err);
     rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, &l->settings, err);
     if (!rc)
         l->t->roles = json_incref(l->added.roles);

@@ -233,6 +233,10 @@ struct added_token *added_tokens_find(const struct added_tokens *a, const char *
 int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
                            const struct added_tokens *added, const json_t *config, const char *dir,
                            struct err *err);
+/* Refuses fix_mistral_regex where transformers would split by another expression than
+ * tokenizer.json's: with more than 100,000 tokens, and by the config.json beside it. */
+int tokenizer_config_mends(const struct tokenizer_settings *s, size_t vocab, const json_t *config,
+                           const char *dir, struct err *err);
 
 /* A tokenizer.json made of vocab.json (first) and merges.txt (second), and the special tokens that
  * count where no file names one, by the class of the tokenizer. config: tokenizer_config.json in

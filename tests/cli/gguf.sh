@@ -117,6 +117,21 @@ cp "$tmp/before" "$tmp/kept.gguf"
 (ulimit -f 60 && exec "$bin" export "$tmp/llama" "$tmp/kept.gguf" --gguf-type f32) >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 1 ] && cmp -s "$tmp/kept.gguf" "$tmp/before" && ! ls "$tmp"/kept.gguf.*.tmp >/dev/null 2>&1; echo $?)" "without room the old file stays, and nothing is left"
 
+# Memory holds a part of one tensor: a model of 90 MB takes little more than one of some kilobytes.
+PYTHONPATH=tests/bench python3 -c 'import adapters, sys; adapters.make_model(sys.argv[1], [4, 512, 8, 2, 1536, 32000])' "$tmp/large"
+cp "$tmp/tok"/* "$tmp/large"
+peak() {
+    python3 - "$bin" export "$1" "$tmp/peak.gguf" --gguf-type f32 <<'PY'
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(-1 if done.returncode else resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
+PY
+    rm -f "$tmp/peak.gguf"
+}
+few=$(peak "$tmp/llama") most=$(peak "$tmp/large")
+result "$([ "$few" -gt 0 ] && [ "$most" -gt 0 ] && [ "$most" -lt $((few + 16)) ]; echo $?)" "an export takes $few MiB of memory, of 180 MB it takes $most"
+rm -rf "$tmp/large"
+
 # What is refused.
 refuses 2 "--gguf-type is for a GGUF file" export "$tmp/llama" "$tmp/none" --gguf-type f16
 refuses 2 "expected f16, bf16, f32 or q8_0; llama.cpp's llama-quantize makes other types" export "$tmp/llama" "$tmp/none.gguf" --gguf-type q4_k_m
