@@ -175,10 +175,12 @@ sums() {
     (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
 }
 
-losses() { # RUN: of each step, all digits
-    python3 -c 'import sqlite3, sys
-for step, loss in sqlite3.connect(sys.argv[1] + "/run.db").execute("SELECT step + 1, loss FROM steps ORDER BY step"): print(step, repr(loss))' "$1"
-}
+# ask RUN SQL: what its database says
+ask() { sqlite3 "$1/run.db" "$2"; }
+
+losses() { ask "$1" "SELECT step + 1, printf('%!.17g', loss) FROM steps ORDER BY step"; } # RUN: of each step, all digits
+
+steps_of() { ask "$1" "SELECT step + 1, printf('%!.17g %!.17g %!.17g', loss, lr, grad_norm) FROM steps ORDER BY step"; } # RUN: what each computed
 
 # for tests/cli/on_tty.py
 has_terminals() { python3 -c 'import os; os.openpty()' 2>/dev/null; }

@@ -166,8 +166,8 @@ int schema_check(struct db *db, struct err *err)
         return err_misuse(err, "%s has format %lld, of a siTrain before the first release; this "
                           "one reads formats %d to %d: export the model with the siTrain that made "
                           "the run", db->path, (long long)format, FORMAT, NEWEST);
-    // SQLite has compared names and types with the statements (pragma_table_list would prepare every
-    // view, which takes longer than all else of an opening); in ours nothing is called virtual
+    // SQLite has compared names and types with the statements. (pragma_table_list would prepare
+    // every view, which takes longer than all else of an opening.) Nothing of ours is virtual.
     if (db_number(db, "SELECT count(*) FROM (SELECT CAST(name AS TEXT) AS name,"
                   " CAST(sql AS TEXT) AS sql FROM main.sqlite_master"
                   " WHERE lower(CAST(type AS TEXT)) IS NOT 'view' LIMIT -1) AS t"
