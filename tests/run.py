@@ -128,7 +128,8 @@ class Runner:
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)) + 1, help="tests at a time (one more than CPUs, since tests wait for drives)")
+    p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)) + 2,
+                   help="tests at a time (two more than CPUs: tests wait for drives, for other processes and for time)")
     p.add_argument("tests", nargs="*", metavar="TEST")
     o = p.parse_args()
     runner = Runner()
