@@ -134,15 +134,7 @@ refuses 2 "or go back to a snapshot with --from STEP" pretrain --resume "$tmp/ke
 refuses 2 "--from STEP goes back to a snapshot of a run" pretrain --run "$tmp/none" $small --from 4
 refuses 2 "--min-lr 1 is above --lr" pretrain --resume "$tmp/kept" --from 4 --min-lr 1
 snapshot=$(ls -d "$tmp"/kept/snapshots/*/step-00000004)
-python3 -c '
-import sys
-with open(sys.argv[1], "r+b") as f:
-    data = bytearray(f.read())
-    for at in range(4096, len(data), 4096):
-        if any(data[at:at + 4096]):
-            data[at] ^= 1
-    f.seek(0)
-    f.write(data)' "$snapshot/dev0/states"
+turn_all "$snapshot/dev0/states"
 before=$(steps_of "$tmp/kept") hash=$(exported "$tmp/kept")
 run pretrain --resume "$tmp/kept" --from 4 --quiet
 result "$([ "$got" = 1 ] && grep -q "/step-00000004/.*: damaged" "$tmp/err"; echo $?)" "a damaged snapshot is refused"
