@@ -191,7 +191,7 @@ sums() {
 # ask RUN SQL: what its database says
 ask() { sqlite3 "$1/run.db" "$2"; }
 
-losses() { ask "$1" "SELECT step + 1, printf('%!.17g', loss) FROM steps ORDER BY step"; } # RUN: of each step, all digits
+losses() { ask "$1" "SELECT (step + 1) || ' ' || printf('%!.17g', loss) FROM steps ORDER BY step"; } # RUN: of each step, all digits
 
 steps_of() { ask "$1" "SELECT step + 1, printf('%!.17g %!.17g %!.17g', loss, lr, grad_norm) FROM steps ORDER BY step"; } # RUN: what each computed
 
