@@ -170,15 +170,30 @@ turn() {
     printf "\\$(printf %o $((turn_byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
+# turn_all FILE: the lowest bit of every page behind the first that is not all zeros: which slots of a device's states count is a matter of time
+turn_all() {
+    python3 -c '
+import sys
+with open(sys.argv[1], "r+b") as f:
+    data = bytearray(f.read())
+    for at in range(4096, len(data), 4096):
+        if any(data[at:at + 4096]):
+            data[at] ^= 1
+    f.seek(0)
+    f.write(data)' "$1"
+}
+
 # sums RUN: of everything in it but the lock
 sums() {
     (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
 }
 
-losses() { # RUN: of each step, all digits
-    python3 -c 'import sqlite3, sys
-for step, loss in sqlite3.connect(sys.argv[1] + "/run.db").execute("SELECT step + 1, loss FROM steps ORDER BY step"): print(step, repr(loss))' "$1"
-}
+# ask RUN SQL: what its database says
+ask() { sqlite3 "$1/run.db" "$2"; }
+
+losses() { ask "$1" "SELECT (step + 1) || ' ' || printf('%!.17g', loss) FROM steps ORDER BY step"; } # RUN: of each step, all digits
+
+steps_of() { ask "$1" "SELECT step + 1, printf('%!.17g %!.17g %!.17g', loss, lr, grad_norm) FROM steps ORDER BY step"; } # RUN: what each computed
 
 # for tests/cli/on_tty.py
 has_terminals() { python3 -c 'import os; os.openpty()' 2>/dev/null; }

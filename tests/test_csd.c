@@ -445,7 +445,9 @@ int main(void)
         EACH(test_updates),
         EACH(test_corruption),
         EACH(test_faults),
-        EACH(test_large_updates),
+        WITH(emu, test_large_updates), // the skeleton has no chunks
+        WITH(xrt, test_large_updates),
+        WITH(opencl, test_large_updates),
         EACH(test_lost_writes),
         EACH(test_host_jobs),
         EACH(test_link_delay),

@@ -14,8 +14,8 @@ CMD_PARTS  := $(filter-out %/main.o,$(CMD_OBJ))
 CMOCKA     := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null || echo -lcmocka)
 
 # tests/run.py runs tests side by side, in this order: those that take longest come first.
-TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) \
-              $(patsubst %,$(BUILD)/tests/test_stream_%,csd compress fault)
+TESTS_LONG := $(patsubst %,tests/cli/%.sh,ranks plan inputs bench checkpoints going_back families strangers owners chat xrt mix stop examples reshard \
+              surroundings snapshots encoders train prepare report memory)
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
 OPENCL_TESTS := $(BUILD)/tests/test_csd $(BUILD)/tests/test_csd_ahead
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
@@ -27,7 +27,7 @@ RUN_TESTS   = BUILD="$(abspath $(BUILD))" SITRAIN_DATA="$(DATA)" SITRAIN="$(absp
         prove-faults smartssd xclbin
 test: ## every test, with what is installed: no network, no root
 	+@$(SUBMAKE) $(JOBS) all test-bins asan-quick tsan-quick
-	@$(RUN_TESTS) $(TESTS_LONG) $(ASAN_QUICK) $(TSAN_QUICK) $(TESTS_REST)
+	@$(RUN_TESTS) $(ASAN_LONG) $(TESTS_LONG) $(TSAN_QUICK) $(TESTS_REST) $(filter-out $(ASAN_LONG),$(ASAN_QUICK))
 
 test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
 
@@ -52,8 +52,9 @@ demo-xrt: ## --csd xrt on 3 software SmartSSDs, beside emulated CSDs: the same l
 # them, for which it compiles no more than they link.
 ASAN        := $(BUILD)-asan
 TSAN        := $(BUILD)-tsan
+ASAN_LONG   := $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
 ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples chat_rows chat_encode jinja csd grad_wire runlog run smartssd) \
-               $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
+               $(ASAN_LONG)
 TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm thread)
 # These scripts do not look at the memory or the speed of the program.
 ASAN_CLI    := $(patsubst %,tests/cli/%.sh,chat chat_surprises check classifier config dpo embed examples finetune finite generate misuse places report sweeps rows \

@@ -17,6 +17,7 @@ struct db {
     sqlite3       *sql;
     char          *path;
     int            read_only;
+    int            views; // this connection has siTrain's own
     struct stat    st; // the file that was opened
     struct stat    log; // its log after the last commit; st_ino 0: unknown
     struct db_file file; // the database without its log, as this process has written it last

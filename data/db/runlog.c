@@ -239,8 +239,7 @@ static int log_ready(struct runlog *log, struct err *err)
     schema_guard(&log->db);
     int rc = schema_check(&log->db, err);
 
-    rc = rc ? rc : settings_check(log, err);
-    return rc ? rc : schema_views(&log->db, err);
+    return rc ? rc : settings_check(log, err);
 }
 
 /* From here on, commits are counted in run.lock. Any part of an existing log may be in run.db. */
@@ -281,7 +280,6 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
     rc = rc ? rc : schema_create(&log->db, err);
     if (!rc)
         schema_guard(&log->db);
-    rc = rc ? rc : schema_views(&log->db, err);
     rc = rc ? rc : log_count(log, err);
     for (int i = 0; rc && i < TAILS; i++) {
         char *p = beside(log, tails[i], NULL);

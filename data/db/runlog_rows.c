@@ -175,6 +175,20 @@ int runlog_snapshot(struct runlog *log, const struct runlog_snapshot *s, struct 
 
 enum { QUESTION = 4096 };
 
+/* A query is prepared without siTrain's views first, since most ask tables alone; the file's own
+ * views may not be used (schema_guard). */
+static int prepare(struct runlog *log, const char *sql, sqlite3_stmt **st, struct err *err)
+{
+    int rc = sqlite3_prepare_v2(log->db.sql, sql, -1, st, NULL);
+
+    if (rc == SQLITE_ERROR && !log->db.views) {
+        if ((rc = schema_views(&log->db, err)))
+            return rc;
+        rc = sqlite3_prepare_v2(log->db.sql, sql, -1, st, NULL);
+    }
+    return rc ? db_fail(&log->db, "a query", err) : 0;
+}
+
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err)
@@ -182,10 +196,10 @@ int runlog_query(struct runlog *log, const char *sql,
     enum { COLUMNS = 64 };
     const char   *values[COLUMNS], *names[COLUMNS];
     sqlite3_stmt *st = NULL;
-    int           got, rc = 0;
+    int           got, rc = prepare(log, sql, &st, err);
 
-    if (sqlite3_prepare_v2(log->db.sql, sql, -1, &st, NULL))
-        return db_fail(&log->db, "a query", err);
+    if (rc)
+        return rc;
     int n = sqlite3_column_count(st);
     assert(sqlite3_stmt_readonly(st) && n <= COLUMNS);
     while (!rc && (got = db_next(&log->db, st, "a query", err))) {
@@ -229,6 +243,10 @@ int runlog_keep(struct runlog *log, const char *name, const char *columns, struc
     va_start(ap, fmt);
     question(sql, fmt, ap);
     va_end(ap);
+    int rc = schema_views(&log->db, err);
+
+    if (rc)
+        return rc;
     return db_exec(&log->db, "a query", err, "PRAGMA query_only=0; CREATE TEMP TABLE %s AS %s;"
                    " CREATE INDEX temp.%s_by ON %s (%s); PRAGMA query_only=1", name, sql, name,
                    name, columns);

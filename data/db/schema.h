@@ -26,8 +26,8 @@ void schema_guard(struct db *db);
 /* Refuses a database that is not a run, or whose format another siTrain reads. */
 int schema_check(struct db *db, struct err *err);
 
-/* Creates siTrain's views for this connection alone. The file's own views may have been
- * changed. */
+/* Creates siTrain's views for this connection alone, where it has none yet. The file's own views
+ * may have been changed. Most connections need none: runlog_query calls this. */
 int schema_views(struct db *db, struct err *err);
 /* Restricts the views of whole steps to steps from `step` on. The connection must be read-only. */
 int schema_views_since(struct db *db, uint64_t step, struct err *err);

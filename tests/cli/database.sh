@@ -22,6 +22,15 @@ for file in run.db dev0/states; do
     refuses 2 "is the name of a part of the run" bench --quick --only memory --json "$tmp/own/$file"
 done
 works "which is whole" check "$tmp/own"
+# what a stranger's schema would compute is not read, however its statement is written
+for sql in "CREATE TABLE z (a, b AS (a + 1))" "CREATE /* */ VIRTUAL TABLE z USING fts5(a)" \
+    "DROP TABLE notices; CREATE TABLE notices (id, time, text AS (1) STORED)" \
+    "CREATE TABLE z (a); PRAGMA writable_schema=1; UPDATE sqlite_master SET type = 'TABLE', sql = CAST('CREATE TABLE z (a, b AS (1))' AS BLOB) WHERE name = 'z'"; do
+    rm -rf "$tmp/theirs"
+    cp -a "$tmp/own" "$tmp/theirs"
+    sqlite3 "$tmp/theirs/run.db" ".dbconfig defensive off" "$sql" >"$tmp/said" 2>&1
+    refuses 1 "it has virtual tables or computed columns, which no siTrain run has" report "$tmp/theirs"
+done
 
 # hold RUN SQL: someone's sqlite3 says that to the run's database, and stays
 hold() {

@@ -5,9 +5,7 @@
 find_shim
 smallest
 small="$data $shape --lr 1e-2"
-ask() { sqlite3 "$1/run.db" "$2"; }
-steps_of() { ask "$1" "SELECT step + 1, printf('%.17g %.17g %.17g', loss, lr, grad_norm) FROM steps ORDER BY step"; }
-evals_of() { ask "$1" "SELECT step, name, printf('%.17g', value) FROM evals ORDER BY step, name"; }
+evals_of() { ask "$1" "SELECT step, name, printf('%!.17g', value) FROM evals ORDER BY step, name"; }
 # alike RUN OTHER NAME: the same parameters, steps and evaluations
 alike() {
     same "$(exported "$1") $(steps_of "$1") $(evals_of "$1")" "$(exported "$2") $(steps_of "$2") $(evals_of "$2")" "$3"
@@ -30,7 +28,7 @@ for mode in mem "su+o+c --compress 20% --error-feedback --devices 2"; do
     result "$([ "$(steps_of "$tmp/run" | head -n 6)" = "$(steps_of "$tmp/whole" | head -n 6)" ] && [ "$(steps_of "$tmp/run")" != "$(steps_of "$tmp/whole" | head -n 15)" ]; echo $?)" \
         "$name: gives other steps from there on"
     same "1|6|18|6|lr: 0.02 instead of 0.01" "$(ask "$tmp/run" "SELECT branch, first_step, steps, to_step, options FROM branches")" "$name: a branch is left"
-    same "$(steps_of "$tmp/whole" | tail -n 12)" "$(ask "$tmp/run" "SELECT step + 1, printf('%.17g %.17g %.17g', loss, lr, grad_norm) FROM left_steps WHERE branch = 1 ORDER BY step")" \
+    same "$(steps_of "$tmp/whole" | tail -n 12)" "$(ask "$tmp/run" "SELECT step + 1, printf('%!.17g %!.17g %!.17g', loss, lr, grad_norm) FROM left_steps WHERE branch = 1 ORDER BY step")" \
         "$name: which has its steps"
     exported "$tmp/run" >"$tmp/second"
     works "$name: that is undone" pretrain --resume "$tmp/run" --from 18 --steps 18 --quiet
@@ -136,15 +134,7 @@ refuses 2 "or go back to a snapshot with --from STEP" pretrain --resume "$tmp/ke
 refuses 2 "--from STEP goes back to a snapshot of a run" pretrain --run "$tmp/none" $small --from 4
 refuses 2 "--min-lr 1 is above --lr" pretrain --resume "$tmp/kept" --from 4 --min-lr 1
 snapshot=$(ls -d "$tmp"/kept/snapshots/*/step-00000004)
-python3 -c '
-import sys
-with open(sys.argv[1], "r+b") as f:
-    data = bytearray(f.read())
-    for at in range(4096, len(data), 4096):
-        if any(data[at:at + 4096]):
-            data[at] ^= 1
-    f.seek(0)
-    f.write(data)' "$snapshot/dev0/states"
+turn_all "$snapshot/dev0/states"
 before=$(steps_of "$tmp/kept") hash=$(exported "$tmp/kept")
 run pretrain --resume "$tmp/kept" --from 4 --quiet
 result "$([ "$got" = 1 ] && grep -q "/step-00000004/.*: damaged" "$tmp/err"; echo $?)" "a damaged snapshot is refused"

@@ -6,14 +6,15 @@ export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 
 smallest
 shape="$data $shape"
-steps_of() { python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT count(*) FROM steps").fetchone()[0])' "$1" 2>"$tmp/null" || echo 0; }
+# steps_done RUN: how many there are; 0 where there is no table yet, or the training holds it
+steps_done() { sqlite3 "$1/run.db" ".timeout 9000" "SELECT count(*) FROM steps" 2>"$tmp/null" || echo 0; }
 
 # begin OPTIONS...: a training of $tmp/at that goes on for long, in $pid; it has begun
 begin() {
     rm -rf "$tmp/at"
     "$bin" pretrain --run "$tmp/at" $shape --steps 1000000 "$@" >"$tmp/training.out" 2>"$tmp/training.err" </dev/null &
     pid=$!
-    for _ in $(seq 1200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_of "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
+    for _ in $(seq 1200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_done "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
 }
 stop() {
     kill -INT $pid 2>"$tmp/null"
@@ -106,15 +107,15 @@ result "$(left)" "and nothing stays"
 
 begin --mode su+o
 mkdir "$tmp/at/asked.new-12345678b2131df3" "$tmp/at/asked.new-1" && echo mine >"$tmp/at/asked.new-1/mine"
-steps=$(steps_of "$tmp/at") # after each step it looks
-for _ in $(seq 1200); do [ "$(steps_of "$tmp/at")" -lt $((steps + 4)) ] || break; sleep 0.05; done
+steps=$(steps_done "$tmp/at") # after each step it looks
+for _ in $(seq 1200); do [ "$(steps_done "$tmp/at")" -lt $((steps + 4)) ] || break; sleep 0.05; done
 result "$([ -z "$(ls "$tmp/at/asked.new-12345678b2131df3")" ] && [ "$(cat "$tmp/at/asked.new-1/mine")" = mine ]; echo $?)" "a folder that nobody has locked gets no model"
 rm -r "$tmp"/at/asked.new-*
 stop
 
 begin --mode su+o --eval-data "$tmp/text.bin" --eval-every 5 --keep-best --lr 1e-2
 for _ in $(seq 1200); do
-    python3 -c 'import sqlite3, sys; sys.exit(not sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT 1 FROM runs WHERE key = ?", ["best.step"]).fetchone())' "$tmp/at" 2>"$tmp/null" && break
+    [ "$(sqlite3 "$tmp/at/run.db" ".timeout 9000" "SELECT count(*) FROM runs WHERE key = 'best.step'" 2>"$tmp/null")" = 1 ] && break
     sleep 0.05
 done
 rm -rf "$tmp/hf"
@@ -137,7 +138,7 @@ if command -v flock >"$tmp/null"; then # another program has the folder locked: 
     flock 9
     "$bin" pretrain --run "$tmp/locked" $shape --steps 1000000 >"$tmp/training.out" 2>"$tmp/training.err" </dev/null 9<&- &
     pid=$!
-    for _ in $(seq 1200); do [ ! -e "$tmp/locked/run.db" ] || [ "$(steps_of "$tmp/locked")" -lt 4 ] || break; sleep 0.05; done
+    for _ in $(seq 1200); do [ ! -e "$tmp/locked/run.db" ] || [ "$(steps_done "$tmp/locked")" -lt 4 ] || break; sleep 0.05; done
     works "a run is trained in a folder that somebody has locked, and its model read" export "$tmp/locked" "$tmp/hf"
     kill -STOP $pid
     "$bin" export "$tmp/locked" "$tmp/hf-locked" >"$tmp/out" 2>"$tmp/err" </dev/null &
@@ -162,15 +163,15 @@ if [ -f "$shim" ]; then # somebody who does not train
     rm -rf "$tmp/at" "$tmp/hf" "$tmp/held" "$tmp/held.over"
     (export LD_PRELOAD="$shim" SHIM_AT="open:/answer.new-:1:$tmp/held"; exec "$bin" pretrain --run "$tmp/at" $shape --steps 1000000) >"$tmp/out" 2>"$tmp/err" </dev/null &
     pid=$!
-    for _ in $(seq 1200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_of "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
+    for _ in $(seq 1200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_done "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
     "$bin" export "$tmp/at" "$tmp/hf" >"$tmp/reader" 2>&1 &
     reader=$!
     while [ ! -e "$tmp/held" ] && kill -0 $pid 2>"$tmp/null"; do sleep 0.02; done
-    steps=$(steps_of "$tmp/at")
+    steps=$(steps_done "$tmp/at")
     kill -INT $pid
     rm "$tmp/held"
     wait $pid
-    same "130 $steps" "$? $(steps_of "$tmp/at")" "it stops at once, without another step"
+    same "130 $steps" "$? $(steps_done "$tmp/at")" "it stops at once, without another step"
     wait $reader
 fi
 

@@ -5,8 +5,6 @@
 find_shim
 smallest
 small="$data $shape --lr 1e-2"
-ask() { sqlite3 "$1/run.db" "$2"; }
-steps_of() { ask "$1" "SELECT step + 1, printf('%.17g %.17g', loss, grad_norm) FROM steps ORDER BY step"; }
 # goes_on NAME: the run in $tmp/run goes on after step 4 to what $whole says
 goes_on() {
     same "4" "$(steps_of "$tmp/run" | wc -l)" "$1: is after step 4"

@@ -125,7 +125,7 @@ fi
 
 # ---- one that is damaged
 at=$(ls -d "$tmp"/b/run-*/step-00000004)
-turn "$at/dev0/states" 5000
+turn_all "$at/dev0/states"
 run snapshots "$tmp/run" --check --quiet
 same "1" "$got" "a byte of a snapshot is noticed by --check"
 refuses 1 "damaged" export "$tmp/run" "$tmp/none" --step 4

@@ -40,14 +40,19 @@ put() {
     esac
 }
 
-# strangers RUN NAME REFUSED KIND...: in every command; REFUSED: those that must refuse it, the others may do without
+# strangers RUN NAME REFUSED KIND...: in every command, of those that read the model alike in one, by turns, which with three kinds of
+# stranger are all; REFUSED: those that must refuse it, the others may do without
+turn=0
 strangers() {
     of=$1 name=$2 must=$3 wrong=
     shift 3
     for kind; do
         rm -rf "$tmp/run"
         cp -r "$tmp/$of" "$tmp/run"
-        for command in report check generate eval export reshard resume; do
+        turn=$(((turn + 1) % 3))
+        case $turn in 0) reads=generate ;; 1) reads=eval ;; *) reads=export ;; esac
+        [ $# -gt 2 ] || reads="generate eval export"
+        for command in report check $reads reshard resume; do
             [ "$of$command" = ramreshard ] && continue
             echo 'of somebody else' >"$tmp/victim"
             put "$kind" "$name"
@@ -150,34 +155,38 @@ printf '{"Marker17": 3, "pin": 1234}\n' >"$tmp/secrets/pins.json"
 printf '["Marker17"]\n' >"$tmp/secrets/list.json"
 printf 'label,sentence\n0,the sea\n1,a ship\n' >"$tmp/rows.csv"
 rm -rf "$tmp/pair" && cp -r "$tmp/hf" "$tmp/pair" && rm "$tmp/pair/tokenizer.json"
-wrong='' taken=0 refused=0 left=0
+wrong='' taken=0 refused=0 left=0 turn=0
 for folder in hf pair; do
     for secret in "$tmp"/secrets/*; do
+        turn=$((turn + 1))
         for name in tokenizer.json vocab.json merges.txt encoder.json vocab.bpe vocab.txt tokenizer_config.json special_tokens_map.json \
             added_tokens.json generation_config.json; do
             rm -rf "$tmp/model" "$tmp/new" "$tmp/new.hf"
             cp -r "$tmp/$folder" "$tmp/model"
             rm -f "$tmp/model/$name"
             ln -s "$secret" "$tmp/model/$name"
-            [ "$folder$name" = hfmerges.txt ] && second="pretrain --run $tmp/new --data $tmp/text.txt --tokenizer $tmp/model $shape" ||
-                second="export $tmp/model $tmp/new"
-            for command in "import $tmp/model $tmp/new --csd-mem 128K" "$second"; do
-                rm -rf "$tmp/new" "$tmp/new.hf"
-                # shellcheck disable=SC2086
-                run $command
-                case $got in
-                0) taken=$((taken + 1)) ;;
-                1 | 2) refused=$((refused + 1)) && [ ! -e "$tmp/new" ] || wrong="$wrong$name as ${secret##*/}: ${command%% *} left something; " ;;
-                *) wrong="$wrong$name as ${secret##*/}: ${command%% *}: $got; " ;;
-                esac
-                [ "$got" = 0 ] && grep -q "/$name.*: this file is left out" "$tmp/err" && left=$((left + 1))
-                [ "$got" = 0 ] && [ -e "$tmp/new/run.db" ] && "$bin" export "$tmp/new" "$tmp/new.hf" >"$tmp/out" 2>"$tmp/err"
-                grep -rqs Marker17 "$tmp/new" "$tmp/new.hf" && wrong="$wrong$folder, $name as ${secret##*/}: ${command%% *} copied it; "
-            done
+            # import and export in turn: each secret under each name comes to both, in one folder or the other
+            turn=$(((turn + 1) % 2))
+            case $turn$folder$name in
+            ?hfmerges.txt) command="pretrain --run $tmp/new --data $tmp/text.txt --tokenizer $tmp/model $shape" ;;
+            0*) command="import $tmp/model $tmp/new --csd-mem 128K" ;;
+            *) command="export $tmp/model $tmp/new" ;;
+            esac
+            rm -rf "$tmp/new" "$tmp/new.hf"
+            # shellcheck disable=SC2086
+            run $command
+            case $got in
+            0) taken=$((taken + 1)) ;;
+            1 | 2) refused=$((refused + 1)) && [ ! -e "$tmp/new" ] || wrong="$wrong$name as ${secret##*/}: ${command%% *} left something; " ;;
+            *) wrong="$wrong$name as ${secret##*/}: ${command%% *}: $got; " ;;
+            esac
+            [ "$got" = 0 ] && grep -q "/$name.*: this file is left out" "$tmp/err" && left=$((left + 1))
+            [ "$got" = 0 ] && [ -e "$tmp/new/run.db" ] && "$bin" export "$tmp/new" "$tmp/new.hf" >"$tmp/out" 2>"$tmp/err"
+            grep -rqs Marker17 "$tmp/new" "$tmp/new.hf" && wrong="$wrong$folder, $name as ${secret##*/}: ${command%% *} copied it; "
         done
     done
 done
-result "$([ -z "$wrong" ] && [ "$taken" = "$left" ] && [ "$left" -gt 50 ] && [ "$refused" -gt 50 ]; echo $?)" \
+result "$([ -z "$wrong" ] && [ "$taken" = "$left" ] && [ "$left" -gt 25 ] && [ "$refused" -gt 25 ]; echo $?)" \
     "a secret under a tokenizer's name: $refused refused, $left left out with a word $wrong"
 # What nothing else vouches for must look like a vocabulary, whatever roles its lines are given.
 mkdir "$tmp/words"
