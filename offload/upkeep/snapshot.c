@@ -173,7 +173,8 @@ static int device_take(struct snapshot_take *t, struct copying *c, const struct 
     int         rc = devices_path(&from, t->run, device, 0, err);
 
     rc = rc ? rc : devices_path(&to, t->to, device, 1, err);
-    rc = rc ? rc : t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    if (!rc && !t->to->device_paths)
+        rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
     rc = rc ? rc : pair_make(&p, from, to, 1, err);
     if (!rc && ftruncate(p.to, (off_t)st->device_bytes[device]))
         rc = err_set(err, -errno, "set the length of %s: %s", to, strerror(errno));

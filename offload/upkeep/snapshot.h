@@ -12,9 +12,10 @@
 
 struct snapshot_take {
     const struct run_config *run; // no step is half done, and nobody writes to its states meanwhile
-    const struct run_config *to;  // the snapshot: the same run with another dir, owner and devices
+    const struct run_config *to;  // the snapshot: the same run with another dir, owner and devices.
+                                  // Its device_paths are new files, or NULL: they are in to->dir
     const struct watch      *watch; // progress in bytes, or NULL
-    /* Called for each file that is about to be made, by its name in to->dir. */
+    /* Called for each file that is about to be made in to->dir, by its name there. */
     int  (*made)(void *ctx, const char *name, struct err *err);
     void *ctx;
     // results
