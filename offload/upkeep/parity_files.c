@@ -1,6 +1,6 @@
 /* parity_files.c: makes and checks the parity of a snapshot, stripe by stripe, with memory for one.
  * Files are read and written past the cache where their file system can. */
-#include "offload/upkeep/parity_parts.h"
+#include "offload/upkeep/parity_files_parts.h"
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
@@ -33,8 +33,9 @@ static int ranges_add(struct parity_files *p, const struct journal *j, size_t i)
     const struct store     *st = &p->store;
     const struct store_sub *u = &st->subs[i];
     struct parity_file     *f = &p->file[u->device];
-    size_t bytes = round_up(store_states_of(st, u) + store_wire_bytes(st, u->n_pad), PARITY_SECTOR);
-    int    rc = range_add(f, store_slot_off(st, u->class_, j->subs[i].slot), bytes);
+    size_t                  bytes = store_states_of(st, u) + store_wire_bytes(st, u->n_pad);
+    int rc = range_add(f, store_slot_off(st, u->class_, j->subs[i].slot),
+                       round_up(bytes, PARITY_SECTOR));
 
     if (rc || !st->error_feedback || !u->trains)
         return rc;
@@ -192,8 +193,8 @@ void parity_header(const struct parity_files *p, size_t d)
     char                    *page = (char *)p->page;
 
     memset(page, 0, PARITY_SECTOR);
-    snprintf(page, PARITY_SECTOR, "siTrain parity 1\nrun %s\nowner %s\nstep %" PRIu64 "\ndevice %zu "
-             "of %zu\nparity %zu\nchunk %zu\nstripes %" PRIu64 "\nsums %08" PRIx32 "\n", cfg->id,
+    snprintf(page, PARITY_SECTOR, "siTrain parity 1\nrun %s\nowner %s\nstep %" PRIu64 "\n"
+             "device %zu of %zu\nparity %zu\nchunk %zu\nstripes %" PRIu64 "\nsums %08" PRIx32 "\n", cfg->id,
              cfg->owner ? cfg->owner : "", p->step, d, p->shape.devices, p->shape.parity,
              p->shape.chunk, p->shape.stripes, p->sums_crc);
     uint32_t crc = crc32c(0, page, PARITY_SECTOR - sizeof crc);

@@ -17,12 +17,13 @@ struct parity_file;
 
 struct parity_files {
     // set by the caller
-    const struct run_config *snapshot; // its device_paths are the portions, its log has its journal
+    const struct run_config *snapshot; // device_paths: the portions; log: its journal
     const char *const       *paths;    // (n_devices) of the parity files
     const struct watch      *watch;    // progress in bytes, or NULL
     size_t                   parity;   // 1 or 2
     uint64_t                 step;     // of the snapshot
-    uint32_t                 sums_crc; // checksum of the sums: result of parity_make, read by others
+    int                      look;     // parity_mend only reads: whether all could be made again
+    uint32_t                 sums_crc; // checksum of the sums: parity_make sets it, others read it
     // results
     uint64_t read, written;    // bytes
     uint64_t damaged, mended;  // chunks, headers, superblocks and lengths
@@ -52,5 +53,5 @@ int parity_check(struct parity_files *p, struct err *err);
  * cannot be read or whose checksum is wrong. It is written in place and flushed, so a kill leaves
  * no more damage than there was, and the same call goes on. Files are made where they are not
  * there; their folders must be. -EBADMSG: more is lost than the parity bears; what could be made
- * again was. If whole files are too many, nothing is written. */
+ * again was. If whole files are too many, or with `look`, nothing is written. */
 int parity_mend(struct parity_files *p, struct err *err);

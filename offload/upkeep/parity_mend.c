@@ -1,8 +1,8 @@
 /* parity_mend.c: makes again what a snapshot with parity has lost. A chunk is lost if its file is
- * missing, if it cannot be read, or if its checksum is wrong. Each stripe is read whole and decoded,
- * and what was lost of it is written where it belongs. Lengths, superblocks, headers and sums follow
- * from the snapshot's run.db and the sums. */
-#include "offload/upkeep/parity_parts.h"
+ * missing, if it cannot be read, or if its checksum is wrong. Each stripe is read whole and
+ * decoded, and what was lost of it is written where it belongs. Lengths, superblocks and headers
+ * follow from the snapshot's run.db, the sums from another parity file. */
+#include "offload/upkeep/parity_files_parts.h"
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
@@ -13,14 +13,18 @@
 
 /* ---- files ---- */
 
-/* Opens a file for mending. *lost: it was made, or was shorter than it should be. */
-static int file_begin(struct parity_files *p, int *fd, int *lost, const char *path, uint64_t bytes,
+/* Opens a file for mending, and makes it if it is not there. */
+static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_t bytes,
                       struct err *err)
 {
     struct stat st;
     int         made, rc;
 
-    *fd = parity_open(path, O_RDWR);
+    *fd = parity_open(path, p->look ? O_RDONLY : O_RDWR);
+    if (*fd < 0 && p->look) {
+        parity_damage(p, "open %s: %s", path, strerror(-*fd));
+        return 0;
+    }
     if (*fd == -ENOENT) {
         if ((rc = file_open_own(path, O_CREAT | O_EXCL, &made, err)))
             return rc;
@@ -38,10 +42,9 @@ static int file_begin(struct parity_files *p, int *fd, int *lost, const char *pa
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
     if ((uint64_t)st.st_size == bytes)
         return 0;
-    *lost = 1;
     parity_damage(p, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, (uint64_t)st.st_size,
                   bytes);
-    return ftruncate(*fd, (off_t)bytes)
+    return !p->look && ftruncate(*fd, (off_t)bytes)
                ? err_set(err, -errno, "set the length of %s: %s", path, strerror(errno)) : 0;
 }
 
@@ -59,8 +62,9 @@ static int missing_check(struct parity_files *p, struct err *err)
     }
     return lost <= p->shape.parity
                ? 0
-               : err_set(err, -EBADMSG, "the snapshot after step %" PRIu64 " is lost on devices %s, "
-                         "and its parity bears the loss of %zu", p->step, which, p->shape.parity);
+               : err_set(err, -EBADMSG, "the snapshot after step %" PRIu64 " is lost on devices "
+                         "%s, and its parity bears the loss of %zu", p->step, which,
+                         p->shape.parity);
 }
 
 static int files_open(struct parity_files *p, struct err *err)
@@ -70,8 +74,8 @@ static int files_open(struct parity_files *p, struct err *err)
     for (size_t d = 0; d < p->shape.devices && !rc; d++) {
         struct parity_file *f = &p->file[d];
 
-        rc = file_begin(p, &f->fd, &f->lost, f->portion, p->store.device_bytes[d], err);
-        rc = rc ? rc : file_begin(p, &f->parity_fd, &f->lost, p->paths[d],
+        rc = file_begin(p, &f->fd, f->portion, p->store.device_bytes[d], err);
+        rc = rc ? rc : file_begin(p, &f->parity_fd, p->paths[d],
                                   parity_sums_off(p, d) + parity_sums_bytes(p), err);
     }
     return rc;
@@ -89,6 +93,8 @@ static int page_mend(struct parity_files *p, int fd, const char *path, const cha
     if (!file_pread(fd, is, PARITY_SECTOR, 0, path, NULL) && !memcmp(is, p->page, PARITY_SECTOR))
         return 0;
     parity_damage(p, "%s: the %s is damaged", path, what);
+    if (p->look)
+        return 0;
     int rc = file_pwrite(fd, p->page, PARITY_SECTOR, 0, path, err);
     p->mended += !rc;
     p->written += PARITY_SECTOR;
@@ -117,8 +123,8 @@ static int pages_mend(struct parity_files *p, size_t d, struct err *err)
     int rc = page_mend(p, f->fd, f->portion, "superblock", err);
     if (!rc && !sums_are_right(p, d)) {
         parity_damage(p, "%s: the checksums at its end are damaged", p->paths[d]);
-        rc = parity_tail_write(p, d, err);
-        p->mended += !rc;
+        rc = p->look ? 0 : parity_tail_write(p, d, err);
+        p->mended += !rc && !p->look;
     }
     parity_header(p, d);
     return rc ? rc : page_mend(p, f->parity_fd, p->paths[d], "header", err);
@@ -156,8 +162,8 @@ static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond
         if (crc32c(0, p->chunk[place], s->chunk) != *parity_sum_at(p, stripe, d))
             return err_set(err, -EBADMSG, "stripe %" PRIu64 " of the parity of %s does not fit its "
                            "checksums", stripe, p->snapshot->dir);
-        rc = parity_chunk_write(p, stripe, d, err);
-        p->mended += !rc;
+        rc = p->look ? 0 : parity_chunk_write(p, stripe, d, err);
+        p->mended += !rc && !p->look;
     }
     p->done += s->devices * s->chunk;
     return rc && rc != -EBADMSG ? rc : watch_look(p->watch, p->done, p->total, err);
@@ -174,8 +180,8 @@ int parity_mend(struct parity_files *p, struct err *err)
     for (uint64_t i = 0; i < p->shape.stripes && !rc; i++)
         rc = stripe_mend(p, i, &beyond, err);
     for (size_t d = 0; d < p->shape.devices && !rc; d++)
-        rc = pages_mend(p, d, err);
-    rc = rc ? rc : parity_flush(p, err);
+        rc = p->file[d].fd < 0 || p->file[d].parity_fd < 0 ? 0 : pages_mend(p, d, err);
+    rc = rc || p->look ? rc : parity_flush(p, err);
     if (!rc && beyond)
         rc = err_set(err, -EBADMSG, "%" PRIu64 " of %" PRIu64 " stripes of the snapshot after step "
                      "%" PRIu64 " have lost more than their parity bears (%zu of %zu devices)",

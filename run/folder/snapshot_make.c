@@ -17,6 +17,7 @@
 #include "offload/devices/image.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/output.h"
+#include "run/folder/portions.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_places.h"
@@ -42,6 +43,9 @@ struct making {
     char             *names;
     size_t            names_size;
     uint64_t          begun_ns, bytes, shared;
+    int               named;            // it gets its name, or has it
+    struct portions   portions;         // files on the devices' drives; n 0: none
+    uint64_t          parity[LINK_DIRS]; // bytes that their parity moved
 };
 
 /* ---- its files ---- */
@@ -65,6 +69,19 @@ static int copy_states(struct making *m, struct err *err)
     work_end(m->s->events);
     m->bytes = t.bytes;
     m->shared = t.shared;
+    return rc;
+}
+
+/* The parity of portions that lie on the devices' drives, by the journal of the snapshot. */
+static int encode_parity(struct making *m, struct err *err)
+{
+    if (!m->portions.n)
+        return 0;
+    struct watch w = work_begin(m->s->events, "computing the parity of the snapshot after step %"
+                                PRIu64, m->step);
+    int          rc = portions_encode(&m->portions, &m->to, m->step, &w, m->parity, err);
+
+    work_end(m->s->events);
     return rc;
 }
 
@@ -172,7 +189,7 @@ static int mark(const struct making *m, struct runlog *log, struct err *err)
     char      taken[32];
     time_t    now = time(NULL);
     struct tm tm;
-    int       rc = runlog_raise(log, FORMAT_SNAPSHOT, err);
+    int       rc = runlog_raise(log, m->portions.n ? FORMAT_PORTIONS : FORMAT_SNAPSHOT, err);
 
     strftime(taken, sizeof taken, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     rc = rc ? rc : store_folder(log, "place", m->to.dir, m->name, err);
@@ -192,6 +209,8 @@ static int settle(const struct making *m, struct runlog *log, struct err *err)
                           m->to.n_devices, m->owner);
     for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
         rc = runlog_unset(log, none[i], err);
+    if (!rc && m->portions.n)
+        rc = portions_store(&m->portions, log, err);
     if (!rc && settings_has(log, "best.folder")) {
         char best[MAKE_PATH], identity[FILE_IDENTITY];
 
@@ -213,8 +232,9 @@ static int settle_states(const struct making *m, struct err *err)
 
     for (size_t i = 0; to->mode != RUN_MEM && i < to->n_devices && !rc; i++) {
         devices_name_in_run(name, "", i);
-        char *in = file_path(err, "%s/%s", to->dir, name), *at = file_path(err, "%s/%s", m->name,
-                                                                           name);
+        const char *on = to->device_paths ? to->device_paths[i] : NULL;
+        char       *in = on ? file_path(err, "%s", on) : file_path(err, "%s/%s", to->dir, name),
+             *at = on ? file_path(err, "%s", on) : file_path(err, "%s/%s", m->name, name);
         rc = !in || !at        ? -ENOMEM
              : lstat(in, &st) ? err_set(err, -errno, "%s: %s", in, strerror(errno))
                               : runlog_device(to->log, (int)i, at, to->csd->name, to->disk,
@@ -272,6 +292,7 @@ static int fill(struct making *m, struct err *err)
         rc = copy_folder(m, "best", output_is_model, err);
     rc = rc ? rc : runlog_copy(m->s->log, db, err);
     rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
+    rc = rc ? rc : encode_parity(m, err);
     rc = rc ? rc : settle_log(m, err);
     runlog_close(m->to.log);
     m->to.log = NULL;
@@ -325,13 +346,13 @@ static int take_name(struct making *m, struct err *err)
     if (!renameat2(AT_FDCWD, f->temp, AT_FDCWD, m->name, RENAME_EXCHANGE)) {
         rc = file_sync_parent(m->name, err);
         if (!rc)
-            snapshot_replaced(f->temp, m->name, &unsaid);
+            snapshot_replaced(m->s, f->temp, m->name, &unsaid);
         file_new_keep(f);
         return rc;
     }
     if (!file_lacks_flags(errno))
         return err_set(err, -errno, "rename %s to %s: %s", f->temp, m->name, strerror(errno));
-    rc = snapshot_replaced(m->name, m->name, err); // the new one is whole already
+    rc = snapshot_replaced(m->s, m->name, m->name, err); // the new one is whole already
     return rc ? rc : file_new_commit(f, err);
 }
 
@@ -371,6 +392,38 @@ static int place(struct making *m, const char *dir, struct err *err)
     return name_check(m, err);
 }
 
+/* With --snapshot-on devices: the states lie on the devices' drives. */
+static int begin_portions(struct making *m, struct err *err)
+{
+    const char **paths;
+
+    if (m->s->o.snapshot_on != TRAIN_SNAPSHOTS_DEVICES)
+        return 0;
+    int rc = portions_begin(&m->portions, m->s, m->step, m->owner, m->folder.temp, err);
+    if (rc)
+        return rc;
+    m->to.device_paths = paths = calloc(m->portions.n, sizeof *paths);
+    for (size_t i = 0; paths && i < m->portions.n; i++)
+        paths[i] = portions_device(&m->portions, i);
+    return paths ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", m->portions.n);
+}
+
+/* Forgets the files on the devices' drives. After a failure they are removed; if that came as the
+ * snapshot got its name, by the next snapshots_clean, which looks at its name. */
+static int end_portions(struct making *m, int rc, struct err *err)
+{
+    if (!m->portions.n)
+        return rc;
+    if (!rc)
+        rc = portions_end(m->s, err);
+    else if (!m->named && !portions_remove(&m->portions))
+        portions_end(m->s, NULL);
+    free((void *)(uintptr_t)m->to.device_paths);
+    m->to.device_paths = NULL;
+    portions_release(&m->portions);
+    return rc;
+}
+
 static int make_in(struct making *m, const char *dir, struct err *err)
 {
     int rc = place(m, dir, err);
@@ -388,10 +441,13 @@ static int make_in(struct making *m, const char *dir, struct err *err)
     if (!m->list)
         rc = err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files");
     rc = rc ? rc : machine_hex(m->owner, sizeof m->owner - 1, err);
+    rc = rc ? rc : begin_portions(m, err);
     rc = rc ? rc : fill(m, err);
     rc = rc ? rc : prove(m, err);
     rc = rc ? rc : record(m, err);
+    m->named = !rc;
     rc = rc ? rc : take_name(m, err);
+    rc = end_portions(m, rc, err);
     if (m->list)
         fclose(m->list);
     free(m->names);
@@ -433,7 +489,9 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
     if (rc)
         return rc;
     *out = (struct snapshot){ .step = step, .n = m.n, .whole = 1, .ours = 1, .loss = (double)NAN,
-                              .states = m.bytes, .shared = m.shared };
+                              .states = m.bytes, .shared = m.shared,
+                              .parity_read = m.parity[LINK_READ],
+                              .parity_written = m.parity[LINK_WRITE] };
     snprintf(out->path, sizeof out->path, "%.4000s", m.name);
     return 0;
 }

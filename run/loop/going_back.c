@@ -8,6 +8,7 @@
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
 #include "run/loop/lost.h"
+#include "run/loop/made_whole.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
@@ -259,6 +260,7 @@ int going_back_restore(struct session *s, uint64_t *step, struct err *err)
     struct back b = { .s = s, .restores = 1 };
     int         rc = refuse_ranks(s, err);
 
+    rc = rc ? rc : made_whole(s, err);
     rc = rc ? rc : find(&b, NULL, err);
     *step = b.at.step;
     return rc ? rc : go_to(&b, NULL, err);

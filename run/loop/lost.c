@@ -49,7 +49,7 @@ int lost_explain(struct session *s, int rc, struct err *err)
     if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
         snapshots_list(&list, s, &unsaid))
         return rc;
-    if (snapshots_newest(&list))
+    if (snapshots_newest(&list) || snapshots_any_by_parity(&list))
         err_set(err, rc, "%.600s; if it is lost, siTrain restore %s makes it again and goes back "
                 "to the newest snapshot, from which --resume goes on", err->text,
                 machine_word(word, sizeof word, s->dir));

@@ -2,15 +2,18 @@
 #include "run/loop/snapshotting.h"
 
 #include "model/together.h"
+#include "run/folder/portions.h"
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
 
-int snapshotting_check(const struct session *s, struct err *err)
+int snapshotting_check(struct session *s, struct err *err)
 {
     uint64_t every = s->o.snapshot_every, none = 0;
     size_t   ranks = s->ranks.comm ? s->ranks.comm->size : 1;
     int      rc = every ? snapshot_can(s, err) : 0;
 
+    if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
+        rc = portions_notice(s, err);
     rc = rc ? rc : together_add(s->ranks.comm, &every, &none, err);
     if (!rc && every != ranks * s->o.snapshot_every)
         rc = err_misuse(err, "--snapshot-every is %" PRIu64 " on rank %zu, and another number on "
@@ -54,6 +57,12 @@ static void measure(struct meter *meter, uint64_t step, uint64_t begun_ns,
     link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, copied, copied);
     link_meter_count(&moved, LINK_FILES, CLASS_STATES, LINK_WRITE, copied, copied);
     link_meter_count(&moved, LINK_FILES, CLASS_STATES, LINK_READ, made->states, made->states);
+    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, made->parity_read,
+                     made->parity_read);
+    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_WRITE, made->parity_written,
+                     made->parity_written);
+    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, made->parity_written,
+                     made->parity_written); // read back
     meter_traffic(meter, step, PHASE_SNAPSHOT, -1, &moved);
     meter_span(meter, step, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), copied + made->states);
 }
@@ -73,7 +82,7 @@ static int settle(struct session *s, int rc, const struct snapshot *made, struct
     if (rc == -EINTR) // all ranks end after the next step
         return 0;
     if (!rc) {
-        snapshot_remove(made->path, &unsaid);
+        snapshot_remove(s, made->path, &unsaid);
         err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
                 made->step);
     }

@@ -7,7 +7,7 @@
 #include "run/folder/session.h"
 
 /* Refuse --snapshot-every for a run of which no snapshot can be taken. */
-int snapshotting_check(const struct session *s, struct err *err);
+int snapshotting_check(struct session *s, struct err *err);
 
 /* BEGINS: before the first step of this process. ENDS: nothing is left to train. */
 enum snapshotting_when { SNAPSHOTTING_BEGINS, SNAPSHOTTING_BETWEEN, SNAPSHOTTING_ENDS };

@@ -1,5 +1,5 @@
-/* parity_parts.h: what parity_files.c and parity_mend.c share: the open files of a snapshot with
- * parity, and its stripes. */
+/* parity_files_parts.h: what parity_files.c and parity_mend.c share: the open files of a snapshot
+ * with parity, and its stripes. */
 #pragma once
 
 #include "offload/upkeep/parity_files.h"
@@ -14,7 +14,6 @@ struct parity_file {
     size_t               ranges, at;    // at, before: the range of the last transfer, and the bytes
     uint64_t             before;        // of those before it
     uint64_t             bytes;         // of all ranges
-    int                  lost;          // a file is missing
 };
 
 /* Compute the shape from the snapshot's journal, and take memory. The files are not opened. The
