@@ -194,8 +194,8 @@ void parity_header(const struct parity_files *p, size_t d)
 
     memset(page, 0, PARITY_SECTOR);
     snprintf(page, PARITY_SECTOR, "siTrain parity 1\nrun %s\nowner %s\nstep %" PRIu64 "\n"
-             "device %zu of %zu\nparity %zu\nchunk %zu\nstripes %" PRIu64 "\nsums %08" PRIx32 "\n", cfg->id,
-             cfg->owner ? cfg->owner : "", p->step, d, p->shape.devices, p->shape.parity,
+             "device %zu of %zu\nparity %zu\nchunk %zu\nstripes %" PRIu64 "\n"
+             "sums %08" PRIx32 "\n", cfg->id, cfg->owner ? cfg->owner : "", p->step, d, p->shape.devices, p->shape.parity,
              p->shape.chunk, p->shape.stripes, p->sums_crc);
     uint32_t crc = crc32c(0, page, PARITY_SECTOR - sizeof crc);
     memcpy(page + PARITY_SECTOR - sizeof crc, &crc, sizeof crc);
@@ -203,13 +203,8 @@ void parity_header(const struct parity_files *p, size_t d)
 
 void parity_superblock(const struct parity_files *p, size_t d)
 {
-    const struct run_config *cfg = p->snapshot;
-    struct superblock s = { .device = (uint32_t)d, .n_devices = (uint32_t)cfg->n_devices,
-                            .bytes = p->store.device_bytes[d] };
+    struct superblock s = devices_super(p->snapshot, p->store.device_bytes[d], d);
 
-    snprintf(s.id, sizeof s.id, "%s", cfg->id);
-    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(cfg));
-    snprintf(s.owner, sizeof s.owner, "%s", cfg->owner ? cfg->owner : "");
     superblock_pack(p->page, &s);
 }
 

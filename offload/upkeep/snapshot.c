@@ -155,12 +155,8 @@ static int sub_copy(struct copying *c, struct pair *p, const struct store *st,
 static int super_put(struct copying *c, const struct pair *p, const struct run_config *to, size_t i,
                      uint64_t bytes, struct err *err)
 {
-    struct superblock s = { .device = (uint32_t)i, .n_devices = (uint32_t)to->n_devices,
-                            .bytes = bytes };
+    struct superblock s = devices_super(to, bytes, i);
 
-    snprintf(s.id, sizeof s.id, "%s", to->id);
-    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(to));
-    snprintf(s.owner, sizeof s.owner, "%s", to->owner ? to->owner : "");
     superblock_pack(c->buffer, &s);
     return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, p->to_path, err);
 }

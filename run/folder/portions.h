@@ -1,8 +1,8 @@
 /* portions.h: the files of a snapshot that lie on the drives of the run's devices (--snapshot-on
  * devices). For each device there are two: its portion, a device of the snapshot; and parity of the
  * others (offload/upkeep/parity_files.h). They lie next to the device's own file, in a folder
- * NAME-ID as snapshots have it, as step-00000400.WORD.dev1 and step-00000400.WORD.parity1: WORD is
- * the snapshot's owner word, so no other run's snapshot, nor a copy's, has these names.
+ * NAME-ID as snapshots have it: step-00000400.WORD.dev1 and step-00000400.WORD.parity1. WORD is the
+ * snapshot's owner word, so no other run's snapshot, nor a copy's, has these names.
  *
  * The snapshot's run.db names them:
  *

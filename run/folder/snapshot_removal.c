@@ -45,8 +45,8 @@ static char *list_of(const char *path)
     return files;
 }
 
-/* Removes a snapshot's files on the devices' drives, if they are certainly this run's: the run.db of
- * a copy of the snapshot names the original's. */
+/* Removes a snapshot's files on the devices' drives, if they are certainly this run's: the run.db
+ * of a copied snapshot names the original's. */
 static int clear_portions(const struct session *s, const char *path)
 {
     char           *db = file_path(NULL, "%s/run.db", path), *of = NULL;
@@ -71,7 +71,8 @@ static void clear(const struct session *s, const char *path)
 {
     static const char *const own[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
     char                     file[SESSION_PATH + 64], *files = list_of(path);
-    int gone = files && !clear_portions(s, path) && !snapshots_each_file(path, files, unlink_file, (void *)(uintptr_t)path);
+    int gone = files && !clear_portions(s, path) &&
+               !snapshots_each_file(path, files, unlink_file, (void *)(uintptr_t)path);
 
     for (size_t i = 0; gone && i < sizeof own / sizeof *own; i++) {
         snprintf(file, sizeof file, "%s/%s", path, own[i]);

@@ -4,6 +4,7 @@
 
 #include "data/db/branches.h"
 #include "offload/upkeep/snapshot.h"
+#include "run/folder/exports.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
@@ -262,6 +263,8 @@ int going_back_restore(struct session *s, uint64_t *step, struct err *err)
 
     rc = rc ? rc : made_whole(s, err);
     rc = rc ? rc : find(&b, NULL, err);
+    if (rc == -ENOENT)
+        exports_say(s->log, s->dir, s->events, err);
     *step = b.at.step;
     return rc ? rc : go_to(&b, NULL, err);
 }

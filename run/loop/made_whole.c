@@ -109,7 +109,7 @@ static int make_whole(struct session *s, const struct snapshot *at, struct err *
     char                text[SESSION_PATH + 128];
     int                 rc = open_snapshot(&m, s->events, err);
 
-    for (size_t i = 0; i < m.p.n && i < s->o.device.n && !rc; i++)
+    for (size_t i = 0; at->lost <= at->parity && i < m.p.n && i < s->o.device.n && !rc; i++)
         rc = place(&m, i, err);
     rc = rc ? rc : mend(&m, &f, "restoring", err);
     session_close(&m.snapshot);
@@ -143,18 +143,15 @@ int made_whole_can(const struct snapshot *at, const struct events *events, struc
 int made_whole(struct session *s, struct err *err)
 {
     struct snapshots list;
-    int              rc = snapshots_list(&list, s, err), any = 0;
+    int              rc = snapshots_list(&list, s, err);
 
     for (size_t i = list.n; i-- > 0 && !rc;) {
         const struct snapshot *at = &list.at[i];
         struct err             why;
 
-        if (!at->files || !at->parity || (any && !at->lost)) {
-            any |= at->whole;
+        if (!at->files || !at->parity)
             continue;
-        }
         rc = make_whole(s, at, &why);
-        any |= !rc;
         if (rc == -EBADMSG)
             rc = session_notice(s, why.text, err);
         else if (rc)

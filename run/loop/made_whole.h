@@ -4,8 +4,7 @@
 
 #include "run/folder/snapshots.h"
 
-/* Make whole what can be: the newest snapshot that can be read afterwards, of which all is read and
- * compared; of older ones, missing files. The files of a device are made where they were, or next
+/* Read all snapshots with parity, and make whole those that can be. The files of a device are made where they were, or next
  * to the device's file if that is elsewhere now. s is open as SESSION_RESTORE. What is beyond its
  * parity is a notice. 0 or -errno: nothing can be written, or the end was asked for. */
 int made_whole(struct session *s, struct err *err);
