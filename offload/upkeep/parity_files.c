@@ -195,8 +195,8 @@ void parity_header(const struct parity_files *p, size_t d)
     memset(page, 0, PARITY_SECTOR);
     snprintf(page, PARITY_SECTOR, "siTrain parity 1\nrun %s\nowner %s\nstep %" PRIu64 "\n"
              "device %zu of %zu\nparity %zu\nchunk %zu\nstripes %" PRIu64 "\n"
-             "sums %08" PRIx32 "\n", cfg->id, cfg->owner ? cfg->owner : "", p->step, d, p->shape.devices, p->shape.parity,
-             p->shape.chunk, p->shape.stripes, p->sums_crc);
+             "sums %08" PRIx32 "\n", cfg->id, cfg->owner ? cfg->owner : "", p->step, d,
+             p->shape.devices, p->shape.parity, p->shape.chunk, p->shape.stripes, p->sums_crc);
     uint32_t crc = crc32c(0, page, PARITY_SECTOR - sizeof crc);
     memcpy(page + PARITY_SECTOR - sizeof crc, &crc, sizeof crc);
 }

@@ -18,7 +18,7 @@
 #include "run/folder/session.h"
 
 struct portions {
-    size_t    n, parity;        // devices (0: the snapshot has no such files); losses that they bear
+    size_t    n, parity;        // devices (0: it has no such files); losses that they bear
     uint32_t  sums_crc;
     char    **path;             // (2 n) device i: its portion, then its parity file
     uint64_t *bytes;            // (2 n)

@@ -51,9 +51,10 @@ int lost_explain(struct session *s, int rc, struct err *err)
         (!gone && rc != -EBADMSG && rc != -EIO) || snapshots_list(&list, s, &unsaid))
         return rc;
     if (snapshots_newest(&list) || snapshots_any_by_parity(&list))
-        err_set(err, rc, "%.600s; %s, siTrain restore %s makes it again and goes back to the newest "
-                "snapshot, from which --resume goes on", err->text,
-                gone ? "if it is lost" : "if a device is damaged",
+        err_set(err, rc, gone ? "%.600s; if it is lost, siTrain restore %s makes it again and goes "
+                                "back to the newest snapshot, from which --resume goes on"
+                              : "%.600s; siTrain restore %s mends damaged devices from the newest "
+                                "snapshot, from which --resume goes on", err->text,
                 machine_word(word, sizeof word, s->dir));
     snapshots_free(&list);
     return rc;
