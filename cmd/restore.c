@@ -76,8 +76,8 @@ const struct opt_command restore_command = {
     .summary = "make lost devices of a run again, from its newest snapshot",
     .text = "Devices that are gone or damaged are made again. All states then come from the newest "
             "complete snapshot (--snapshot-every), and --resume computes the steps since again. "
-            "What snapshots with --snapshot-on devices have lost is made again first. A drive that is "
-            "merely not mounted is not lost: mount it instead.",
+            "What snapshots with --snapshot-on devices have lost is made again first. A drive "
+            "that is merely not mounted is not lost: mount it instead.",
     .parts = parts, .size = sizeof(struct restore_opts), .run = run,
     .examples = { "siTrain restore first", "siTrain restore first --device 1=/mnt/new" },
 };
