@@ -9,11 +9,15 @@
 #include "offload/devices/devices.h"
 #include "offload/devices/image.h"
 #include "offload/devices/journal.h"
+#include "offload/upkeep/beside.h"
 
 struct snapshot_take {
     const struct run_config *run; // no step is half done, and nobody writes to its states meanwhile
+                                  // (beside: to those that are held)
     const struct run_config *to;  // the snapshot: the same run with another dir, owner and devices
+    struct runlog           *log;   // whose journal names the states: the run's run.db, or a copy
     const struct watch      *watch; // progress in bytes, or NULL
+    struct beside           *beside; // the training that goes on, or NULL
     /* Called for each file that is about to be made, by its name in to->dir. */
     int  (*made)(void *ctx, const char *name, struct err *err);
     void *ctx;

@@ -100,6 +100,7 @@ struct train_opts {
     uint64_t snapshot_every;                // steps; 0: no snapshots
     struct opt_strings snapshot_dir;        // folders; none: RUN/snapshots
     uint64_t snapshots;                     // how many are kept
+    uint64_t snapshot_bw;                   // bytes/s; 0: as the drives have time to spare
     uint64_t early_stopping;                // evaluations without a better value; 0: any number
     uint64_t time_limit;                    // seconds of this process; 0: unlimited; not stored
     const char *tensorboard;                // a folder; "auto": RUN/tensorboard; "none"
