@@ -176,7 +176,7 @@ static void make(struct made *m, size_t devices, size_t parity, int feedback)
         m->portions[d] = m->portion[d];
         m->paths[d] = m->parity[d];
     }
-    struct snapshot_take take = { .run = &t->cfg, .to = &m->to, .made = noted };
+    struct snapshot_take take = { .run = &t->cfg, .to = &m->to, .log = t->cfg.log, .made = noted };
     must(t, snapshot_take(&take, &t->err));
     snprintf(db, sizeof db, "%.4000s/run.db", m->dir);
     must(t, runlog_copy(t->cfg.log, db, &t->err));

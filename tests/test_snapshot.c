@@ -91,8 +91,8 @@ static struct run_config snapshot_of(const struct toy *t, char dir[4096])
 
 static int take(struct toy *t, struct run_config *to, const struct watch *watch)
 {
-    struct snapshot_take s = { .run = &t->cfg, .to = to, .watch = watch, .made = name_is_noted,
-                               .ctx = to };
+    struct snapshot_take s = { .run = &t->cfg, .to = to, .log = t->cfg.log, .watch = watch,
+                               .made = name_is_noted, .ctx = to };
     char                 db[8192];
 
     assert_int_equal(mkdir(to->dir, 0700), 0);

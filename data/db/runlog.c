@@ -467,7 +467,8 @@ int runlog_copy(struct runlog *log, const char *path, struct err *err)
     if (rc)
         return rc;
     close(fd); // SQLite fills an empty file
-    return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
+    rc = db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
+    return rc == -ENOSPC ? err_set(err, rc, "write %s: %s", path, strerror(ENOSPC)) : rc;
 }
 
 int runlog_cut(const char *path, struct err *err)

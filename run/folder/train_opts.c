@@ -237,7 +237,7 @@ const struct opt_row train_rows[] = {
               "newer one is complete. Requires --export-every.", .kept = OPT_CHANGES },
     { "snapshot-every", OPT_UINT, AT(snapshot_every),
       .help = "Number of steps between snapshots of the whole run (default: 0, none). One is also "
-              "taken before the first step and at the end. Training waits meanwhile.",
+              "taken before the first step and at the end. Training goes on meanwhile.",
       .kept = OPT_CHANGES },
     { "snapshot-dir", OPT_PATHS, AT(snapshot_dir), .arg = "DIR", .max = 64,
       .help = "Existing folder for snapshots (default: RUN/snapshots). Several folders take turns.",
@@ -254,6 +254,9 @@ const struct opt_row train_rows[] = {
     { "snapshots", OPT_UINT, AT(snapshots), "3", .min = 1, .max = 1000000,
       .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
               "back and compared.", .kept = OPT_CHANGES },
+    { "snapshot-bw", OPT_SIZE, AT(snapshot_bw),
+      .help = "Bytes a second at which a snapshot is copied during training (default: 0, while the "
+              "run's drives have nothing else to do)", .kept = OPT_CHANGES },
     { "early-stopping", OPT_UINT, AT(early_stopping),
       .help = "Number of evaluations without a better value after which training ends (default: "
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },

@@ -103,6 +103,7 @@ struct train_opts {
     int      snapshot_on;                   // enum train_snapshots
     uint64_t parity;                        // lost drives that it bears
     uint64_t snapshots;                     // how many are kept
+    uint64_t snapshot_bw;                   // bytes/s; 0: as the drives have time to spare
     uint64_t early_stopping;                // evaluations without a better value; 0: any number
     uint64_t time_limit;                    // seconds of this process; 0: unlimited; not stored
     const char *tensorboard;                // a folder; "auto": RUN/tensorboard; "none"

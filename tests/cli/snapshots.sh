@@ -158,7 +158,10 @@ if [ -n "$shim" ]; then
             whole=$("$bin" snapshots "$tmp/run" --check --json 2>"$tmp/null" | grep -c '"whole": true')
             [ "$whole" -ge $least ] || least=$whole
             go_on
-            [ "$(exported "$tmp/run")" = "$want" ] && [ "$(cd "$tmp"/run/snapshots/* && echo *)" = "step-00000003 step-00000004" ] || wrong="$wrong $at"
+            case "$(exported "$tmp/run") $(cd "$tmp"/run/snapshots/* && echo *)" in # the one under way is lost
+            "$want step-00000003 step-00000004" | "$want step-00000002 step-00000004") ;;
+            *) wrong="$wrong $at" ;;
+            esac
             at=$((more_each * at + more_each - 1))
         done
         result "$([ $kills -gt 5 ]; echo $?)" "$mode: killed at $kills calls"
