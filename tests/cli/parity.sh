@@ -123,6 +123,18 @@ if [ -n "$shim" ]; then
     done
     result "$([ -z "$bad" ] && [ $n -gt 5 ]; echo $?)" "killed $n times, the same command finishes$bad"
 
+    # a drive that cannot read a block of a snapshot, and has damaged states of the run
+    begin 3 1
+    hurt flipped "$tmp/d1/sitrain-"*
+    run pretrain --resume "$tmp/run" --steps 9 --quiet
+    result "$([ "$got" = 1 ] && grep -q "mends damaged devices from the newest snapshot" "$tmp/err"; echo $?)" "a resume of damaged states names restore"
+    bad=
+    LD_PRELOAD="$shim" SHIM_AT="pread:.dev1:3:fail" "$bin" restore "$tmp/run" >"$tmp/out" 2>"$tmp/err" </dev/null || bad=" restore"
+    grep -q "step-00000004 is whole again, by its parity (1 parts)" "$tmp/err" || bad="$bad one"
+    run pretrain --resume "$tmp/run" --steps 9 --quiet
+    [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad bits"
+    result "$([ -z "$bad" ]; echo $?)" "a block that cannot be read$bad"
+
     # a kill while a snapshot is taken, or an old one removed: what was begun is removed, and all others stay
     begin 3 1
     bad= n=0 step=7
