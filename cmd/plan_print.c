@@ -163,10 +163,17 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
     if (rc)
         return rc;
     each = (double)bytes + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
-    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s; training waits while one is taken",
+    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s",
            opt_size_text(size, sizeof size, each), o->snapshots + 1,
            o->snapshot_dir.n ? "--snapshot-dir" : "RUN/snapshots",
            opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1)));
+    double copying = o->snapshot_bw ? each / (double)o->snapshot_bw : 0;
+    if (o->snapshot_bw)
+        printf("\n  copied in %.3g s at --snapshot-bw%s", copying,
+               step > 0 && copying > step * (double)o->snapshot_every
+                   ? ", which is more than the steps between two take: training will wait" : "");
+    else
+        printf("\n  copied while the drives have time to spare; training goes on");
     if (step > 0)
         printf("\n  %s written a day, unless the file system shares blocks",
                opt_size_text(size, sizeof size,

@@ -1,7 +1,7 @@
 /* test_snapshot.c: the states of a run copied to a snapshot and put back are the same states: every
  * later bit is that of a run that never went further, in all modes, also if the run was moved to
- * other devices meanwhile, or trains while it is copied. A snapshot's devices are no run's, and a run stopped in the middle of a
- * copy is the run that it was. */
+ * other devices meanwhile, or trains while it is copied. A snapshot's devices are no run's, and a
+ * run stopped in the middle of a copy is the run that it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

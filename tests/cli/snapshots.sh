@@ -63,6 +63,17 @@ turn "$first/best/model.safetensors" 2000
 run snapshots "$tmp/run" --check --quiet
 same "1 1" "$got $(grep -c "best/model.safetensors" "$tmp/err")" "a byte of its best model is noticed by --check"
 
+# ---- copied next to the training
+rm -rf "$tmp/run"
+refuses 2 "--snapshot-bw" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshot-bw fast
+for mode in su+o mem; do
+    rm -rf "$tmp/run"
+    works "$mode: copied slowly, with few spare slots" pretrain --run "$tmp/run" $shape --mode $mode --steps 6 --schedule-steps 9 --snapshot-every 2 --snapshots 9 --snapshot-bw 400K --spare-slots few --commit-every 1
+    same "0 2 4 6" "$(of "$tmp/run" step)" "$mode: a snapshot that is due waits for the one before"
+    same "$(alone 4 --mode $mode)" "$(of_step "$tmp/run" 4)" "$mode: it is the run at that step"
+    same "$(alone 6 --mode $mode)" "$(exported "$tmp/run")" "$mode: and the run has the same bits as alone"
+done
+
 # ---- which are kept, and whose they are
 rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
 mkdir "$tmp/a" "$tmp/b" "$tmp/a/somebody"
@@ -125,7 +136,7 @@ fi
 
 # ---- one that is damaged
 at=$(ls -d "$tmp"/b/run-*/step-00000004)
-turn "$at/dev0/states" 5000
+turn "$at/dev0/states" "$(python3 -c 'import os, sys; print(os.lseek(os.open(sys.argv[1], os.O_RDONLY), 4096, os.SEEK_DATA) + 904)' "$at/dev0/states")" # of a committed slot
 run snapshots "$tmp/run" --check --quiet
 same "1" "$got" "a byte of a snapshot is noticed by --check"
 refuses 1 "damaged" export "$tmp/run" "$tmp/none" --step 4
