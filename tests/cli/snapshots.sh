@@ -129,6 +129,16 @@ if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     result "$(grep -q "No space left" "$tmp/err"; echo $?)" "is a notice"
     same "4 5 6" "$(of "$tmp/run" step)" "and the next one has it"
     result "$(find "$tmp/full" -name 'step*' | wc -l)" "nothing is left in the full one"
+    mount -o remount,size=1m "$tmp/full"
+    rm -rf "$tmp/wide" "$tmp/c"
+    mkdir "$tmp/c"
+    wide="$(echo "$shape" | sed 's/--n-embd 8 /--n-embd 128 /; s/--csd-mem 128K/--csd-mem 1M/') --steps 4 --schedule-steps 9"
+    works "a directory that is full while a snapshot is copied" pretrain --run "$tmp/wide" $wide --snapshot-every 2 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/c"
+    result "$(grep -q "No space left.*the next --snapshot-dir is tried" "$tmp/err"; echo $?)" "is a notice"
+    result "$("$bin" snapshots "$tmp/wide" --check --json 2>"$tmp/null" | grep -A4 '"step": 4,' | grep -q '"whole": true'; echo $?)" "the next one has later ones"
+    result "$(find "$tmp/full" -name 'step*' | wc -l)" "nothing is left in the full one"
+    run pretrain --run "$tmp/narrow" $wide
+    same "$(exported "$tmp/narrow")" "$(exported "$tmp/wide")" "and the run has the same bits"
     umount "$tmp/full"
 else
     skip "a full directory" "nothing can be mounted here"
