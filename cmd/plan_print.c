@@ -167,7 +167,7 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
     if (rc)
         return rc;
     each = (double)(parity + bytes) + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
-    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s; training waits while one is taken",
+    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s",
            opt_size_text(size, sizeof size, each), o->snapshots + 1,
            on_devices          ? "the folders of all devices"
            : o->snapshot_dir.n ? "--snapshot-dir"
@@ -178,6 +178,13 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
                opt_size_text(size, sizeof size, (double)parity),
                opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1) /
                                                   (double)s->run.n_devices));
+    double copying = o->snapshot_bw ? each / (double)o->snapshot_bw : 0;
+    if (o->snapshot_bw)
+        printf("\n  copied in %.3g s at --snapshot-bw%s", copying,
+               step > 0 && copying > step * (double)o->snapshot_every
+                   ? ", which is more than the steps between two take: training will wait" : "");
+    else
+        printf("\n  copied while the drives have time to spare; training goes on");
     if (step > 0)
         printf("\n  %s written a day, unless the file system shares blocks",
                opt_size_text(size, sizeof size,

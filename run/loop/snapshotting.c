@@ -7,6 +7,8 @@
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
 
+enum { LATE_SECONDS = 2 };
+
 int snapshotting_check(struct session *s, struct err *err)
 {
     uint64_t every = s->o.snapshot_every, none = 0;
@@ -107,6 +109,21 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
     return session_notice(s, why->text, err);
 }
 
+/* Says, once, that a snapshot was due before the one before it was copied. */
+static int notice_late(struct snapshotting *w, uint64_t begun_ns, struct err *err)
+{
+    double waited = (double)(clock_ns() - begun_ns) * 1e-9;
+    char   text[512];
+
+    if (waited < LATE_SECONDS || w->said)
+        return 0;
+    w->said = 1;
+    snprintf(text, sizeof text, "training waited %.0f s for the snapshot after step %" PRIu64
+             ", which was still being copied when the next one was due: a larger --snapshot-every "
+             "or --snapshot-bw, or another --snapshot-dir, avoids that", waited, w->step);
+    return session_notice(w->s, text, err);
+}
+
 /* Ends the snapshot under way if all ranks have copied theirs; must: waits for that. */
 static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, struct err *err)
 {
@@ -120,6 +137,8 @@ static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, st
     if ((rc = together_add(w->s->ranks.comm, &over, &none, err)) || over < ranks)
         return rc;
     if (w->stream && (rc = stream_drain(w->stream, err)))
+        return rc;
+    if (must && w->stream && !waited && (rc = notice_late(w, begun_ns, err)))
         return rc;
     w->tried = snapshot_tried(w->making);
     if (waited == -EINTR)
@@ -172,6 +191,18 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
         return ends ? snapshots_rotate(s, err) : 0;
     w->tried = again ? w->tried : 0;
     return begin(w, step, ends, &again, err);
+}
+
+int snapshotting_stop(struct snapshotting *w, struct err *err)
+{
+    char text[256];
+
+    if (!w->making)
+        return 0;
+    snprintf(text, sizeof text, "the snapshot after step %" PRIu64 " was not copied yet when the "
+             "training was stopped, so it is dropped", w->step);
+    snapshotting_close(w);
+    return session_notice(w->s, text, err);
 }
 
 void snapshotting_close(struct snapshotting *w)

@@ -18,6 +18,7 @@ struct snapshotting {
     struct snapshot_making *making; // the one under way
     uint64_t                step;   // that it is of
     size_t                  tried;  // directories
+    int                     said;   // that one was late
 };
 
 /* BEGINS: before the first step of this process. ENDS: nothing is left to train. */
@@ -27,5 +28,7 @@ enum snapshotting_when { SNAPSHOTTING_BEGINS, SNAPSHOTTING_BETWEEN, SNAPSHOTTING
  * begin one if it is time. -EINTR: the end was asked for. */
 int  snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_when when,
                        struct err *err);
+/* The training was stopped, and the stream is drained: drop the snapshot under way, and say so. */
+int  snapshotting_stop(struct snapshotting *w, struct err *err);
 /* Drops the snapshot under way. Before the stream is closed; accepts the zero state. */
 void snapshotting_close(struct snapshotting *w);

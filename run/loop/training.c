@@ -487,6 +487,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
         rc = stream_drain(t->stream, err);
     if (!rc && !stopped && (!why || why == JOB_EARLY))
         rc = snapshotting_step(&t->snapshots, step, SNAPSHOTTING_ENDS, err);
+    else if (!rc)
+        rc = snapshotting_stop(&t->snapshots, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
