@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "offload/estimate/traffic.h"
+#include "offload/upkeep/parity_files.h"
 #include "offload/upkeep/snapshot.h"
 #include "plan/mem_choice.h"
 #include "plan/training_plan.h"
@@ -155,18 +156,35 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
     const struct train_opts *o = &s->o;
     double                   step = json_num(json_object_get(found, "step"), "seconds"), each;
     char                     size[SIZE], all[SIZE];
-    uint64_t                 bytes;
+    uint64_t                 bytes, parity = 0;
+    int                      on_devices = o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
 
     if (!o->snapshot_every)
         return 0;
     int rc = snapshot_bytes(&s->run, &bytes, err);
+    if (!rc && on_devices)
+        rc = parity_files_bytes(&s->run, o->parity, &parity, err);
     if (rc)
         return rc;
-    each = (double)bytes + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
-    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s; training waits while one is taken",
+    each = (double)(parity + bytes) + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
+    printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s",
            opt_size_text(size, sizeof size, each), o->snapshots + 1,
-           o->snapshot_dir.n ? "--snapshot-dir" : "RUN/snapshots",
+           on_devices          ? "the folders of all devices"
+           : o->snapshot_dir.n ? "--snapshot-dir"
+                               : "RUN/snapshots",
            opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1)));
+    if (on_devices)
+        printf("\n  %s of each is parity: %s for a drive of each device",
+               opt_size_text(size, sizeof size, (double)parity),
+               opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1) /
+                                                  (double)s->run.n_devices));
+    double copying = o->snapshot_bw ? each / (double)o->snapshot_bw : 0;
+    if (o->snapshot_bw)
+        printf("\n  copied in %.3g s at --snapshot-bw%s", copying,
+               step > 0 && copying > step * (double)o->snapshot_every
+                   ? ", which is more than the steps between two take: training will wait" : "");
+    else
+        printf("\n  copied while the drives have time to spare; training goes on");
     if (step > 0)
         printf("\n  %s written a day, unless the file system shares blocks",
                opt_size_text(size, sizeof size,

@@ -4,6 +4,7 @@
 #include "cmd/terminal/say.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
+#include "run/loop/damaged.h"
 #include "run/loop/going_back.h"
 #include "run/loop/lost.h"
 
@@ -16,7 +17,7 @@ struct restore_opts {
 #define AT(field) offsetof(struct restore_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "Run of which a device is gone" },
+    { "RUN", OPT_ARG, AT(run), .help = "Run of which a device is gone or damaged" },
     { "device", OPT_STRINGS, AT(device), .arg = "I=PATH", .max = 1024,
       .help = "New place of device I, counted from 0: folder, new file or block device (default: "
               "where it was)" },
@@ -26,6 +27,17 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
+/* No device is gone: whether one is damaged. */
+static int damaged(const struct session *s, const struct restore_opts *o, struct err *err)
+{
+    uint64_t n;
+    int      rc = damaged_count(s, &n, err);
+
+    return rc || n ? rc
+                   : err_misuse(err, "no device of %s is gone or damaged; --resume %s --from STEP "
+                                "goes back to a snapshot", o->run, o->run);
+}
+
 static int restore(struct session *s, const struct restore_opts *o, struct err *err)
 {
     uint64_t step;
@@ -34,8 +46,7 @@ static int restore(struct session *s, const struct restore_opts *o, struct err *
     int      rc = lost_count(s, &gone, err);
 
     if (!rc && !gone && !settings_has(s->log, "going_back"))
-        rc = err_misuse(err, "no device of %s is gone: siTrain check %s says what is damaged, and "
-                        "--resume %s --from STEP goes back to a snapshot", o->run, o->run, o->run);
+        rc = damaged(s, o, err);
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = lost_place(s, o->device.item[i], err);
     s->o.force_device = s->run.force_device = o->force_device;
@@ -63,8 +74,9 @@ const struct opt_command restore_command = {
     .name = "restore",
     .usage = "RUN [--device I=PATH]",
     .summary = "make lost devices of a run again, from its newest snapshot",
-    .text = "Only devices that are gone are made. All states then come from the newest complete "
-            "snapshot (--snapshot-every), and --resume computes the steps since again. A drive "
+    .text = "Devices that are gone or damaged are made again. All states then come from the newest "
+            "complete snapshot (--snapshot-every), and --resume computes the steps since again. "
+            "What snapshots with --snapshot-on devices have lost is made again first. A drive "
             "that is merely not mounted is not lost: mount it instead.",
     .parts = parts, .size = sizeof(struct restore_opts), .run = run,
     .examples = { "siTrain restore first", "siTrain restore first --device 1=/mnt/new" },

@@ -5,6 +5,7 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "run/folder/snapshots.h"
+#include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
 
 struct snapshots_opts { const char *run; int check, json, quiet; };
@@ -20,6 +21,16 @@ static const struct opt_row rows[] = {
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+/* A damaged snapshot: whether it is whole by its parity. */
+static int check_parity(struct snapshot *at, struct err *err)
+{
+    struct err why;
+    int        can = at->parity && at->files ? made_whole_can(at, &say_events, &why, err) : 0;
+
+    at->parity = can > 0 ? at->parity : 0;
+    return can < 0 ? can : 0;
+}
 
 /* Reads one snapshot, of all ranks. Damage is a sentence on stderr. */
 static int check(struct snapshot *at, struct err *err)
@@ -37,17 +48,33 @@ static int check(struct snapshot *at, struct err *err)
     progress_make_way();
     say_line(stderr, "siTrain: %s", err->text);
     at->whole = 0;
-    return 0;
+    return check_parity(at, err);
 }
 
-static const char *state_text(const struct snapshot *at, int checked)
+/* Whether siTrain restore makes it whole. */
+static int by_parity(const struct snapshot *at)
 {
-    return !at->whole ? "not whole" : checked ? "whole" : "complete";
+    return !at->whole && at->files && at->parity && at->lost <= at->parity;
+}
+
+enum { STATE = 96 };
+
+static const char *state_text(char out[STATE], const struct snapshot *at, int checked)
+{
+    if (!by_parity(at))
+        snprintf(out, STATE, "%s", !at->whole ? "not whole" : checked ? "whole" : "complete");
+    else if (at->lost > 1)
+        snprintf(out, STATE, "whole by parity: %zu devices are missing", at->lost);
+    else if (at->lost)
+        snprintf(out, STATE, "whole by parity: device %zu is missing", at->lost_first);
+    else
+        snprintf(out, STATE, "whole by parity: a device is damaged");
+    return out;
 }
 
 static void print_list(const struct snapshots *list, const struct snapshots_opts *o)
 {
-    char size[32], loss[32];
+    char size[32], loss[32], state[STATE];
 
     if (!list->n) {
         say_line(stdout, "%s has no snapshots; --snapshot-every N takes them in training", o->run);
@@ -62,7 +89,7 @@ static void print_list(const struct snapshots *list, const struct snapshots_opts
         say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-9s  %s", at->step,
                  isnan(at->loss) ? "" : loss,
                  opt_size_text(size, sizeof size, (double)at->bytes), at->taken,
-                 state_text(at, o->check), at->path);
+                 state_text(state, at, o->check), at->path);
     }
 }
 
@@ -76,10 +103,10 @@ static int print_json(const struct snapshots *list, const struct snapshots_opts 
         const struct snapshot *at = &list->at[i];
 
         bad = json_array_append_new(
-            all, json_pack("{s:I, s:o, s:I, s:s, s:s, s:b, s:b}", "step", (json_int_t)at->step,
+            all, json_pack("{s:I, s:o, s:I, s:s, s:s, s:b, s:b, s:b}", "step", (json_int_t)at->step,
                            "loss", isnan(at->loss) ? json_null() : json_real(at->loss), "bytes",
                            (json_int_t)at->bytes, "taken", at->taken, "path", at->path, "whole",
-                           at->whole, "checked", o->check));
+                           at->whole, "by_parity", by_parity(at), "checked", o->check));
     }
     if (!bad)
         say_json(all, JSON_FIGURES);

@@ -340,7 +340,9 @@ static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
         return rc;
     rc = report_rows(&found, log, err, "SELECT count(*) AS taken, max(step) AS last_step,"
                      " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes,"
-                     " sum(seconds) AS seconds FROM snapshots HAVING count(*) > 0");
+                     " sum(seconds) AS seconds, (SELECT coalesce(sum(end_ns - start_ns), 0) * 1e-9"
+                     " FROM spans WHERE phase = 'snapshot') AS waited_seconds"
+                     " FROM snapshots HAVING count(*) > 0");
     if (!rc && json_array_size(found) &&
         json_object_set(report, "snapshots", json_array_get(found, 0)))
         rc = no_memory(err);

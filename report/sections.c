@@ -94,10 +94,12 @@ static void say_snapshots(json_t *list, const json_t *s)
     if (shared > 0)
         snprintf(text, sizeof text, ", %s shared with the run",
                  FIGURE_TEXT(figure_bytes, shared));
-    say(list, "Snapshots", "%.0f|the last after step %.0f; %s copied%s; training waited for %s",
+    say(list, "Snapshots",
+        "%.0f|the last after step %.0f; %s copied%s, in %s; training waited for %s",
         json_num(s, "taken"), json_num(s, "last_step"),
         FIGURE_TEXT(figure_bytes, json_num(s, "bytes") - shared), text,
-        FIGURE_TEXT(figure_seconds, json_num(s, "seconds")));
+        FIGURE_TEXT(figure_seconds, json_num(s, "seconds")),
+        FIGURE_TEXT(figure_seconds, json_num(s, "waited_seconds")));
 }
 
 static json_t *list_lead(const json_t *report)

@@ -113,9 +113,12 @@ _siTrain() {
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
-            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -230,9 +233,12 @@ _siTrain() {
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
-            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -413,9 +419,12 @@ _siTrain() {
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
-            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -552,9 +561,12 @@ _siTrain() {
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
-            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -706,9 +718,12 @@ _siTrain() {
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
             '--export-every=[Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face folder, or of its adapters (default\: 0, none). The last step has one, too.]:N: ' \
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
-            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
+            '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \

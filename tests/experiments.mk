@@ -3,7 +3,7 @@
 
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
-        bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-activations bench-adapters glue-table glue-encoder curves \
+        bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-snapshots bench-activations bench-adapters glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
@@ -106,6 +106,8 @@ bench-plan: $(TARGET) ## what plan predicts beside what steps take: docs/lab/sca
 
 # STEPS="--models 124M,355M --clipping --seconds 600 --json steps.json": more of it, in parts
 STEPS ?=
+bench-snapshots: $(TARGET) ## steps next to which snapshots are copied, with busy drives (SNAPSHOTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/snapshots.py $(SNAPSHOTS)
 bench-steps: $(TARGET) ## steps from drives against their bound, and what durable steps cost (STEPS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/steps.py $(STEPS)
 

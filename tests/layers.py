@@ -37,7 +37,7 @@ LAW = {
     "model/lora": "model/arch offload kernels data",
     "model/arch": "kernels data",
     "offload": "offload/upkeep offload/stream offload/devices offload/layout csd comm kernels data",
-    "offload/upkeep": "offload/devices offload/layout csd comm kernels data",
+    "offload/upkeep": "offload/stream offload/devices offload/layout csd comm kernels data",
     "offload/stream": "offload/gradient offload/devices offload/estimate offload/layout csd comm kernels data",
     "offload/gradient": "offload/devices offload/layout csd comm kernels data",
     "offload/devices": "offload/layout csd comm kernels data",

@@ -1,7 +1,7 @@
 /* test_snapshot.c: the states of a run copied to a snapshot and put back are the same states: every
  * later bit is that of a run that never went further, in all modes, also if the run was moved to
- * other devices meanwhile. A snapshot's devices are no run's, and a run stopped in the middle of a
- * copy is the run that it was. */
+ * other devices meanwhile, or trains while it is copied. A snapshot's devices are no run's, and a
+ * run stopped in the middle of a copy is the run that it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +15,7 @@
 #include "tests/toy_run.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,7 +43,8 @@ static const struct variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-static void variant_make(struct toy *t, const struct variant *v)
+/* few: with few spare slots, so that updates come to those that are held. */
+static void variant_make_few(struct toy *t, const struct variant *v, int few)
 {
     struct run_config cfg = toy_config(NULL, v->mode, sizes, BLOCKS);
 
@@ -51,8 +53,12 @@ static void variant_make(struct toy *t, const struct variant *v)
     cfg.error_feedback = v->feedback;
     cfg.n_devices = v->devices;
     cfg.csd_mem = 128 << 10;
+    if (few)
+        cfg.spares = RUN_SPARES_FEW;
     toy_make(t, &cfg);
 }
+
+static void variant_make(struct toy *t, const struct variant *v) { variant_make_few(t, v, 0); }
 
 static void train(struct toy *t, uint64_t from, uint64_t to, double *loss)
 {
@@ -91,8 +97,8 @@ static struct run_config snapshot_of(const struct toy *t, char dir[4096])
 
 static int take(struct toy *t, struct run_config *to, const struct watch *watch)
 {
-    struct snapshot_take s = { .run = &t->cfg, .to = to, .watch = watch, .made = name_is_noted,
-                               .ctx = to };
+    struct snapshot_take s = { .run = &t->cfg, .to = to, .log = t->cfg.log, .watch = watch,
+                               .made = name_is_noted, .ctx = to };
     char                 db[8192];
 
     assert_int_equal(mkdir(to->dir, 0700), 0);
@@ -225,6 +231,87 @@ static void test_stopped(void **state)
     }
 }
 
+struct copier {
+    struct toy          *t;
+    struct snapshot_take take;
+    struct beside        beside;
+    int                  rc;
+    struct err           err;
+};
+
+static void *copy(void *arg)
+{
+    struct copier *c = arg;
+
+    c->rc = snapshot_take(&c->take, &c->err);
+    stream_hold_end(c->beside.stream);
+    return NULL;
+}
+
+/* Trains from TAKE_AT on while a thread copies what the run was then. rate: so slow that updates
+ * and gradients come to what it still needs. watch: it may be told to end. */
+static void train_beside(struct toy *t, struct run_config *to, uint64_t rate,
+                         const struct watch *watch, int ends, double *loss)
+{
+    struct stream *s = toy_open(t);
+    struct copier  c = { .t = t, .beside = { .stream = s, .rate = rate } };
+    char           db[8192];
+    pthread_t      id;
+
+    for (uint64_t step = 0; step < TAKE_AT; step++)
+        loss[step] = toy_train(t, s, step);
+    must(t, stream_drain(s, &t->err));
+    assert_int_equal(mkdir(to->dir, 0700), 0);
+    snprintf(db, sizeof db, "%s/run.db", to->dir);
+    must(t, runlog_copy(t->cfg.log, db, &t->err));
+    must(t, runlog_open(&to->log, db, 0, 0, &t->err));
+    c.take = (struct snapshot_take){ .run = &t->cfg, .to = to, .log = to->log, .watch = watch,
+                                     .beside = &c.beside, .made = name_is_noted, .ctx = to };
+    stream_hold(s);
+    assert_int_equal(pthread_create(&id, NULL, copy, &c), 0);
+    for (uint64_t step = TAKE_AT; step < STEPS; step++)
+        loss[step] = toy_train(t, s, step);
+    pthread_join(id, NULL);
+    assert_int_equal(c.rc, ends ? -EINTR : 0);
+    toy_close(t, s);
+}
+
+/* With a snapshot under way, a run has the same bits as without; the snapshot is the run as it was
+ * then; and a copy that ends early lets the run go on. */
+static void test_beside(void **state)
+{
+    uint64_t           part = 2;
+    const struct watch half = { stop_at, &part };
+
+    (void)state;
+    for (size_t i = 0; i < VARIANTS + 3; i++) { // slowly; the last ones end early
+        int        ends = i >= VARIANTS, few = i % 2 == 0;
+        const struct variant *v = &variants[ends ? 2 * (i - VARIANTS) + 1 : i];
+        double                want[STEPS], got[STEPS];
+        char                  dir[4096];
+        struct toy            t, alone;
+
+        variant_make(&alone, v);
+        train(&alone, 0, TAKE_AT, want);
+        uint32_t before = toy_sum(&alone);
+        train(&alone, TAKE_AT, STEPS, want);
+        variant_make_few(&t, v, few);
+        struct run_config to = snapshot_of(&t, dir);
+        train_beside(&t, &to, few ? 2 << 20 : 0, ends ? &half : NULL, ends, got);
+        assert_memory_equal(want, got, sizeof want);
+        assert_int_equal(toy_sum(&t), toy_sum(&alone));
+        assert_int_equal(damage(&t, &t.cfg), 0);
+        if (!ends) {
+            assert_int_equal(damage(&t, &to), 0);
+            must(&t, put(&t, &to, NULL));
+            assert_int_equal(toy_sum(&t), before);
+        }
+        runlog_close(to.log);
+        toy_remove(&alone);
+        toy_remove(&t);
+    }
+}
+
 /* A snapshot's devices are not taken for the run's, nor the run's for them; a byte of it is noticed
  * on the way back. */
 static void test_whose(void **state)
@@ -286,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_back_is_the_same),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_beside),
         cmocka_unit_test(test_whose),
         cmocka_unit_test(test_half_done),
     };

@@ -60,7 +60,7 @@ TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read
 ASAN_CLI    := $(patsubst %,tests/cli/%.sh,chat chat_surprises check classifier config dpo embed examples finetune finite generate misuse places report sweeps rows \
                tensorboard trace watch)
 TSAN_TESTS  := $(patsubst %,$(BUILD)/tests/test_%,csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault \
-               stream_read stream_pieces pieces comm disk meter ranks thread)
+               stream_read stream_pieces pieces comm disk meter ranks thread snapshot)
 # sanitized FOLDER FLAGS. What they find is told by lines, which is all that -g1 has; it compiles a fifth faster than -g.
 sanitized    = $(SUBMAKE) BUILD=$(1) TARGET=$(1)/siTrain CFLAGS="-O1 -g1 $(2)" CXXFLAGS="-O1 -g1 $(2)" LDFLAGS="$(2)" KERNEL_CFLAGS=
 ASAN_MAKE    = $(call sanitized,$(ASAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer)

@@ -19,7 +19,7 @@ for family in llama gemma3_text bert; do
     [ $family = bert ] || cp -r "$tmp/tok" "$tmp/$family"
     python3 tests/cli/tiny_folder.py $family "$tmp/$family"
     begin="--init $tmp/$family --eval-data $tmp/held.txt --eval-every 2"
-    clean "$family: offloaded activations" pretrain --run "$tmp/run" "$@" $begin --mode su+o --activations offload --steps 3
+    clean "$family: offloaded activations" pretrain --run "$tmp/run" "$@" $begin --mode su+o --activations offload --snapshot-every 1 --steps 3
     clean "$family: resumed" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
     clean "$family: check" check "$tmp/run"
     clean "$family: export" export "$tmp/run" "$tmp/hf"

@@ -9,4 +9,5 @@ enum run_format {
     FORMAT_IN_PLACE,   // frozen blocks stay in files of their own
     FORMAT_GOING_BACK, // a snapshot's states are being written over the run's (branches.h)
     FORMAT_SNAPSHOT,   // a snapshot
+    FORMAT_PORTIONS,   // a snapshot whose states lie on the run's drives, with parity
 };

@@ -483,6 +483,8 @@ int runlog_copy(struct runlog *log, const char *path, struct err *err)
         return rc;
     close(fd); // SQLite fills an empty file
     rc = db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
+    if (rc == -ENOSPC)
+        return err_set(err, rc, "write %s: %s", path, strerror(ENOSPC));
     return rc == -ENOENT ? copy_fail(path, rc, err) : rc;
 }
 

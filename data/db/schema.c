@@ -1,5 +1,8 @@
 /* schema.c: creates the measuring tables, and recognises a run's database.
  *
+ * Format 12 is that of snapshots whose states lie on the drives of the run (run/folder/portions.h):
+ * programs of format 11 would remove them without these files.
+ *
  * Format 11 is that of snapshots (run/folder/snapshots.h), which have the tables of their run:
  * programs of format 9 would train them.
  *
@@ -25,7 +28,7 @@
  * Formats 2 and 3 are those of programs before the first release. Their runs are refused. */
 #include "data/db/schema.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_SNAPSHOT }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_PORTIONS }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                             // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"

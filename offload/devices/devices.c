@@ -64,13 +64,7 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
 /* The superblock that device i should have. */
 static struct superblock super_of(const struct devices *d, size_t i)
 {
-    struct superblock s = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
-                             .bytes = d->store.device_bytes[i] };
-
-    snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
-    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(&d->cfg));
-    snprintf(s.owner, sizeof s.owner, "%s", d->cfg.owner ? d->cfg.owner : "");
-    return s;
+    return devices_super(&d->cfg, d->store.device_bytes[i], i);
 }
 
 /* Checks that the page that was read is device i's superblock. */

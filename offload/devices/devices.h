@@ -10,6 +10,7 @@ struct device {
     struct csd  *csd;
     char        *path;     // of its file or block device
     uint64_t     dev, ino; // of the file, when it was opened
+    unsigned     tasks;    // of the scheduler (scheduler.h) that are submitted and not reaped
 };
 
 struct devices {

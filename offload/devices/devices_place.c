@@ -25,6 +25,17 @@ void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i)
     snprintf(out, DEVICES_NAME, "dev%zu/states%s%s", i, *layout ? "-" : "", layout);
 }
 
+struct superblock devices_super(const struct run_config *cfg, uint64_t bytes, size_t i)
+{
+    struct superblock s = { .device = (uint32_t)i, .n_devices = (uint32_t)cfg->n_devices,
+                            .bytes = bytes };
+
+    snprintf(s.id, sizeof s.id, "%s", cfg->id);
+    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(cfg));
+    snprintf(s.owner, sizeof s.owner, "%s", cfg->owner ? cfg->owner : "");
+    return s;
+}
+
 static char *path_in_given(const char *given, const struct run_config *cfg, size_t i, int older,
                            struct err *err)
 {

@@ -16,6 +16,9 @@ void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, si
 /* The name of device i in RUN. */
 void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
 
+/* The superblock that device i of the run should have, if it has so many bytes. */
+struct superblock devices_super(const struct run_config *cfg, uint64_t bytes, size_t i);
+
 /* The path of device i's file or block device. In a given folder it is a file named after the run.
  * create: the file need not exist, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);

@@ -72,6 +72,7 @@ int scheduler_files(const struct scheduler *s)
 
 void scheduler_submit(struct scheduler *s, size_t device, struct task *t)
 {
+    s->dev.device[device].tasks++;
     s->dev.device[device].csd->ops->submit(s->dev.device[device].csd, &t->job);
 }
 
@@ -164,6 +165,7 @@ static int reap(struct scheduler *s, struct err *err)
         for (int i = 0; i < n; i++) {
             struct task *t = (struct task *)done[i];
 
+            s->dev.device[d].tasks -= t->job.kind != CSD_AHEAD; // which is no task of its own
             t->kind->done(t->part, t);
         }
         thread_changed(&s->thread);

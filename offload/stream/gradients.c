@@ -536,7 +536,8 @@ int gradients_advance(struct gradients *g, struct err *err)
         size_t       first = st->block_sub[b->block], end = st->block_sub[b->block + 1];
         int          asks = b->asked == RESIDUAL_ASKED;
         int          writes = b->state == GBUF_QUEUED &&
-                              subs_all(g->subs, b->block, g->subs->state.applied, 1);
+                              subs_all(g->subs, b->block, g->subs->state.applied, 1) &&
+                              !subs_residual_held(g->subs, b->block);
 
         if (asks) {
             b->asked = RESIDUAL_READING;

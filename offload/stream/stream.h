@@ -50,8 +50,12 @@ struct stream_work {
     struct step_move forward, backward, write, read;
 };
 
+/* What a drive has to do besides being copied: something, nothing, or the training waits for the
+ * copy. */
+enum stream_held { STREAM_HELD_BUSY, STREAM_HELD_IDLE, STREAM_HELD_WANTED };
+
 /* The calls below, as a backend implements them. A backend that only reads has none from grad to
- * masters_end. NULL is allowed for expect, release and masters_end if the call does nothing; for
+ * hold_end. NULL is allowed for expect, release and masters_end if the call does nothing; for
  * push to work if there are no activations on devices; for norm if send_grad completes the norm. */
 struct params_source;
 struct stream_ops {
@@ -73,6 +77,12 @@ struct stream_ops {
     int  (*drain)(struct stream *s, struct err *err);
     int  (*masters)(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
     int  (*masters_end)(struct stream *s, struct err *err);
+    void (*hold)(struct stream *s);
+    int  (*held_next)(struct stream *s, size_t *unit);
+    enum stream_held (*held_look)(struct stream *s, size_t unit);
+    uint64_t (*held_read)(struct stream *s, size_t unit, uint64_t bytes);
+    void (*let_go)(struct stream *s, size_t unit);
+    void (*hold_end)(struct stream *s);
     void (*close)(struct stream *s);
 };
 
@@ -210,6 +220,41 @@ static inline int stream_masters_end(struct stream *s, struct err *err)
 {
     return s->ops->masters_end ? s->ops->masters_end(s, err) : 0;
 }
+
+/* Copying the committed states while the training goes on (offload/upkeep/snapshot.h). A unit is a
+ * subgroup, by its number, or in mode mem the image, number 0. stream_hold is the model's thread's,
+ * of a drained stream: from then on nothing writes over the states that are committed now, until
+ * their unit is let go. An update or a commit that has no other place waits for that.
+ *
+ * One other thread copies:
+ *     held_next  gives the unit to copy next: the one that is waited for, then those that are in
+ *                the way, then all others as updates come to them. 0: there are no more.
+ *     held_look  says whether its drive is free for a read. Never waits.
+ *     held_read  takes the time of a read of so many bytes from the modelled links, and returns the
+ *                clock_ns time at which it may be over.
+ *     let_go     the unit is copied.
+ *
+ * stream_hold_end lets all go, by any thread when no other one copies. */
+static inline void stream_hold(struct stream *s) { s->ops->hold(s); }
+
+static inline int stream_held_next(struct stream *s, size_t *unit)
+{
+    return s->ops->held_next(s, unit);
+}
+
+static inline enum stream_held stream_held_look(struct stream *s, size_t unit)
+{
+    return s->ops->held_look(s, unit);
+}
+
+static inline uint64_t stream_held_read(struct stream *s, size_t unit, uint64_t bytes)
+{
+    return s->ops->held_read(s, unit, bytes);
+}
+
+static inline void stream_let_go(struct stream *s, size_t unit) { s->ops->let_go(s, unit); }
+
+static inline void stream_hold_end(struct stream *s) { s->ops->hold_end(s); }
 
 /* Frees all; NULL is fine. Nothing more is committed. */
 static inline void stream_close(struct stream *s)

@@ -13,6 +13,7 @@
 #include "offload/stream/act_stack.h"
 #include "offload/stream/commits.h"
 #include "offload/stream/frames.h"
+#include "offload/stream/holding.h"
 
 #include <assert.h>
 
@@ -25,6 +26,7 @@ struct stream_csd {
     struct updates       updates;
     struct act_stack     acts;
     struct commits       commits;
+    struct holding       holding;
     struct arena         tables;  // tables of the parts
     struct slots_reader  masters; // while they are lent, the scheduler's thread is stopped
     struct journal       newest;  // a commit's subs, from which masters are read
@@ -222,6 +224,31 @@ static int csd_masters_end(struct stream *s, struct err *err)
     return scheduler_start(&of(s)->sched, err);
 }
 
+static void csd_hold(struct stream *s)
+{
+    assert(of(s)->updates.ask == ASK_NONE);
+    holding_begin(&of(s)->holding);
+}
+
+static int csd_held_next(struct stream *s, size_t *unit)
+{
+    return holding_next(&of(s)->holding, unit);
+}
+
+static enum stream_held csd_held_look(struct stream *s, size_t unit)
+{
+    return holding_look(&of(s)->holding, unit);
+}
+
+static uint64_t csd_held_read(struct stream *s, size_t unit, uint64_t bytes)
+{
+    return holding_read(&of(s)->holding, unit, bytes);
+}
+
+static void csd_let_go(struct stream *s, size_t unit) { holding_let_go(&of(s)->holding, unit); }
+
+static void csd_hold_end(struct stream *s) { holding_end(&of(s)->holding); }
+
 static void csd_close(struct stream *stream)
 {
     struct stream_csd *s = of(stream);
@@ -280,6 +307,12 @@ static const struct stream_ops csd_ops_ = {
     .drain = csd_drain,
     .masters = csd_masters,
     .masters_end = csd_masters_end,
+    .hold = csd_hold,
+    .held_next = csd_held_next,
+    .held_look = csd_held_look,
+    .held_read = csd_held_read,
+    .let_go = csd_let_go,
+    .hold_end = csd_hold_end,
     .close = csd_close,
 };
 
@@ -298,6 +331,7 @@ static void parts_join(struct stream_csd *s, const struct run_config *cfg)
     s->frames.sched = s->gradients.sched = s->updates.sched = &s->sched;
     s->acts.sched = s->commits.sched = &s->sched;
     s->frames.subs = s->gradients.subs = s->updates.subs = s->commits.subs = &s->subs;
+    s->holding = (struct holding){ &s->sched, &s->subs };
     s->commits.gradients = &s->gradients;
     s->commits.updates = &s->updates;
 }

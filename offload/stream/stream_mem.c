@@ -22,6 +22,7 @@
 #include "offload/gradient/grad_form.h"
 #include "offload/gradient/grouped.h"
 #include "offload/stream/base_reader.h"
+#include "offload/stream/held_image.h"
 
 #include <assert.h>
 #include <unistd.h>
@@ -67,6 +68,7 @@ struct stream_mem {
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t           next_step;
     struct param_set   overflow;
+    struct held_image  held;
 };
 
 static struct stream_mem *of(struct stream *s) { return (struct stream_mem *)s; }
@@ -269,6 +271,8 @@ static int commit_image(struct stream_mem *m, const struct stream_step *step, st
                                 .step = m->next_step,
                                 .applied = m->stream.applied };
     uint64_t           start = clock_ns();
+
+    held_image_wait(&m->held, next.area);
     int rc = image_write(&m->cfg, next.area, m->image[next.area], m->stored, m->crc, err);
 
     if (rc)
@@ -337,6 +341,38 @@ static int mem_masters(struct stream *s, uint64_t step, struct params_source *ou
     return 0;
 }
 
+static void mem_hold(struct stream *s)
+{
+    assert(of(s)->next_step == of(s)->committed.step);
+    held_image_begin(&of(s)->held, of(s)->committed.area);
+}
+
+static int mem_held_next(struct stream *s, size_t *unit)
+{
+    *unit = 0;
+    return held_image_next(&of(s)->held);
+}
+
+static enum stream_held mem_held_look(struct stream *s, size_t unit)
+{
+    (void)unit;
+    return held_image_wanted(&of(s)->held) ? STREAM_HELD_WANTED : STREAM_HELD_IDLE;
+}
+
+static uint64_t mem_held_read(struct stream *s, size_t unit, uint64_t bytes)
+{
+    (void)s, (void)unit, (void)bytes;
+    return clock_ns();
+}
+
+static void mem_let_go(struct stream *s, size_t unit)
+{
+    (void)unit;
+    held_image_end(&of(s)->held);
+}
+
+static void mem_hold_end(struct stream *s) { held_image_end(&of(s)->held); }
+
 static void mem_close(struct stream *s)
 {
     struct stream_mem *m = of(s);
@@ -349,6 +385,7 @@ static void mem_close(struct stream *s)
     if (m->cfg.log)
         sync_rows(m, RUNLOG_SYNC_ALL, NULL);
     meter_free(m->stream.meter);
+    held_image_release(&m->held);
     free(m);
 }
 
@@ -360,6 +397,12 @@ static const struct stream_ops stream_mem_ops = {
     .update = mem_update,
     .drain = mem_drain,
     .masters = mem_masters,
+    .hold = mem_hold,
+    .held_next = mem_held_next,
+    .held_look = mem_held_look,
+    .held_read = mem_held_read,
+    .let_go = mem_let_go,
+    .hold_end = mem_hold_end,
     .close = mem_close,
 };
 
@@ -519,6 +562,7 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     assert(!route_fault(&cfg->route));
     m->stream.ops = &stream_mem_ops;
     m->image[0] = m->image[1] = -1;
+    held_image_init(&m->held);
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);
     m->n_slices = make_slices(cfg, NULL);

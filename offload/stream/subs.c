@@ -12,6 +12,7 @@ void subs_tables(struct subs *s, const struct store *st, struct arena *a)
     s->sub = arena_take(a, st->n_subs * sizeof *s->sub);
     s->free = arena_take(a, st->n_classes * sizeof *s->free);
     s->slots = arena_take(a, slots * sizeof *s->slots);
+    s->owed = arena_take(a, st->n_subs * sizeof *s->owed);
 }
 
 static struct class_free *free_of(const struct subs *s, size_t i)
@@ -63,6 +64,7 @@ int subs_open(struct subs *s, const struct store *st, const struct journal *j, c
 {
     s->store = st;
     s->state = j->state;
+    s->asked = SUBS_NONE;
     for (size_t i = 0; i < st->n_subs; i++) {
         struct journal_sub row = j->subs[i];
         uint64_t           version = st->subs[i].trains ? row.version : s->state.applied;
@@ -157,6 +159,20 @@ size_t subs_cover(struct subs *s)
     return n;
 }
 
+/* The slot of the committed version will be free: at once, or when a snapshot has it. */
+static void slot_leave(struct subs *s, size_t i)
+{
+    struct sub *u = &s->sub[i];
+
+    if (u->held != SUB_HELD) {
+        slot_give(s, i, u->committed.slot);
+        return;
+    }
+    u->held = SUB_OWED;
+    free_of(s, i)->owed++;
+    s->owed[s->n_owed++] = i;
+}
+
 void subs_commit(struct subs *s)
 {
     for (size_t i = 0; i < s->store->n_subs; i++) {
@@ -165,10 +181,87 @@ void subs_commit(struct subs *s)
 
         if (u->state != SUB_COVERED)
             continue;
-        slot_give(s, i, u->committed.slot);
+        slot_leave(s, i);
         free_of(s, i)->uncommitted--;
         u->committed = u->newest;
         param_set_add(&s->overflow, at->block, at->first, u->overflow);
         u->state = SUB_CLEAN;
     }
+}
+
+/* ---- a snapshot that is being copied */
+
+void subs_hold(struct subs *s)
+{
+    s->n_owed = s->owed_next = s->held = s->at = 0;
+    s->asked = SUBS_NONE;
+    s->wanted = 0;
+    s->held_applied = s->state.applied;
+    for (size_t i = 0; i < s->store->n_subs; i++) {
+        struct sub *u = &s->sub[i];
+
+        if (!s->store->subs[i].trains)
+            continue;
+        u->held = SUB_HELD;
+        u->held_slot = u->committed.slot;
+        s->held++;
+    }
+}
+
+int subs_held_next(struct subs *s, int reverse, size_t *i)
+{
+    size_t n = s->store->n_subs;
+
+    *i = s->asked;
+    s->asked = SUBS_NONE;
+    if (*i != SUBS_NONE && s->sub[*i].held)
+        return 1;
+    while (s->owed_next < s->n_owed) {
+        *i = s->owed[s->owed_next++];
+        if (s->sub[*i].held)
+            return 1;
+    }
+    for (; s->at < 2 * n; s->at++) { // trained ones, then frozen ones
+        *i = reverse ? n - 1 - s->at % n : s->at % n;
+        if (s->at < n ? s->sub[*i].held != SUB_FREE : !s->store->subs[*i].trains) {
+            s->at++;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void subs_let_go(struct subs *s, size_t i)
+{
+    struct sub *u = &s->sub[i];
+
+    if (u->held == SUB_FREE)
+        return;
+    if (u->held == SUB_OWED) {
+        slot_give(s, i, u->held_slot);
+        free_of(s, i)->owed--;
+    }
+    u->held = SUB_FREE;
+    s->held--;
+    s->wanted = 0; // who still waits will say so
+}
+
+void subs_want(struct subs *s, size_t i)
+{
+    struct class_free *f = free_of(s, i);
+
+    s->wanted |= f->owed > 0;
+}
+
+int subs_residual_held(struct subs *s, size_t block)
+{
+    if (!s->held || !s->store->error_feedback || (s->state.applied + 1 - s->held_applied) % 2)
+        return 0;
+    for (size_t i = s->store->block_sub[block]; i < s->store->block_sub[block + 1]; i++)
+        if (s->sub[i].held) {
+            s->asked = i;
+            s->wanted = 1;
+            return 1;
+        }
+    return 0;
 }

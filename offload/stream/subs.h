@@ -41,10 +41,14 @@ struct sub {
     struct bounds       bounds;    // of the newest version's values
     double              grad_most; // no magnitude in the gradient exceeds it
     struct overflow     overflow;  // in the newest version's update, until it is committed
+    enum { SUB_FREE, SUB_HELD, SUB_OWED } held; // for a snapshot; OWED: its slot is committed no
+                                                // more, and free when it is let go
+    uint32_t            held_slot;
 };
 
-/* The free slots of a size class (n), and how many of the others wait for a commit to free them. */
-struct class_free { uint32_t *slots; size_t n, uncommitted; };
+/* The free slots of a size class (n), and how many of the others wait for a commit to free them, or
+ * for a snapshot's copy. */
+struct class_free { uint32_t *slots; size_t n, uncommitted, owed; };
 
 struct subs {
     const struct store  *store;
@@ -54,7 +58,15 @@ struct subs {
     size_t               dropping;  // subgroups in state DROPPED
     struct journal_state state;     // of the last commit A
     struct param_set     overflow;  // in all committed updates
+    // of a snapshot that is being copied
+    size_t  *owed;        // (n_owed) subgroups in state OWED, from owed_next on
+    size_t   n_owed, owed_next;
+    size_t   held, at;    // subgroups that are held; of the order of copying, so many are done
+    uint64_t held_applied; // state.applied of what is held
+    size_t   asked;       // the subgroup that is waited for; SUBS_NONE
+    int      wanted;      // something waits until any is let go
 };
+#define SUBS_NONE SIZE_MAX
 
 void subs_tables(struct subs *s, const struct store *st, struct arena *a);
 /* Take the state from the journal of the run in dir. -EBADMSG: two rows name the same slot. */
@@ -76,3 +88,16 @@ int      subs_end(struct subs *s, size_t i, const struct journal_sub *newest);
 void     subs_drop(struct subs *s, size_t i, int again);
 size_t   subs_cover(struct subs *s);
 void     subs_commit(struct subs *s);
+
+/* A snapshot is copied while the training goes on (stream.h, stream_hold). hold: the committed
+ * slots and residuals of all subgroups are kept from now on. held_next gives the subgroup to copy
+ * next, each once; frozen ones, which nobody writes, are the last. reverse: updates come to the
+ * last block first. 0: there are no more. let_go: subgroup i is copied. */
+void subs_hold(struct subs *s);
+int  subs_held_next(struct subs *s, int reverse, size_t *i);
+void subs_let_go(struct subs *s, size_t i);
+/* An update of subgroup i has no free slot. */
+void subs_want(struct subs *s, size_t i);
+/* True if the block's residuals cannot be written yet, because a snapshot's copy lacks the area.
+ * It is then copied next. */
+int  subs_residual_held(struct subs *s, size_t block);

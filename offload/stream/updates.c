@@ -162,8 +162,12 @@ static int queue_advance(struct updates *u, struct update_queue *q)
 
         if (sub->state != SUB_CLEAN || sub->newest.version >= u->version)
             continue; // done already: by speculation, or before a crash
-        if (!subs_slot_free(u->subs, i) || (!running && !sub->written))
-            break; // waits for a commit, or a gradient's write
+        if (!running && !sub->written)
+            break; // waits for a gradient's write
+        if (!subs_slot_free(u->subs, i)) {
+            subs_want(u->subs, i); // waits for a commit, or a snapshot's copy
+            break;
+        }
         update_submit(u, i, u->version, &u->numbers, step);
         progress = 1;
     }

@@ -3,8 +3,9 @@
  * the bytes are read and written past the cache, through one buffer.
  *
  * A run's devices are opened once more, by their paths, and only read: the process that trains has
- * them locked. On the way back, subgroups are read by their checksums and written as reshard.c does
- * it, since the run may have other devices by then. */
+ * them locked. While a training goes on, it says which subgroup is next, and when (beside.h). On
+ * the way back, subgroups are read by their checksums and written as reshard.c does it, since the
+ * run may have other devices by then. */
 #include "offload/upkeep/snapshot.h"
 
 #include "data/base/file.h"
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 8 << 20, SECTOR = 4096 };
+enum { BESIDE_BYTES = 1 << 20 }; // of one read while a training goes on, which waits for it
 
 /* ---- ranges of files ---- */
 
@@ -25,6 +27,8 @@ struct pair { int from, to, shares; const char *from_path, *to_path; };
 
 struct copying {
     const struct watch *watch;
+    struct beside      *beside;
+    size_t              unit;   // of the training, that is being copied
     uint64_t            done, total, shared;
     char               *buffer;
 };
@@ -52,9 +56,13 @@ static int range_copy(struct copying *c, struct pair *p, uint64_t off, uint64_t 
         return watch_look(c->watch, c->done, c->total, err);
     }
     for (uint64_t at = 0; at < bytes && !rc;) {
-        size_t n = (size_t)(bytes - at < BUFFER_BYTES ? bytes - at : BUFFER_BYTES);
+        size_t   most = c->beside ? BESIDE_BYTES : BUFFER_BYTES;
+        size_t   n = (size_t)(bytes - at < most ? bytes - at : most);
+        uint64_t over_ns = 0;
 
-        rc = file_pread(p->from, c->buffer, n, off + at, p->from_path, err);
+        rc = beside_begin(c->beside, c->unit, n, &over_ns, c->watch, err);
+        rc = rc ? rc : file_pread(p->from, c->buffer, n, off + at, p->from_path, err);
+        beside_end(c->beside, over_ns);
         rc = rc ? rc : file_pwrite(p->to, c->buffer, n, off + at, p->to_path, err);
         at += n;
         c->done += n;
@@ -63,10 +71,10 @@ static int range_copy(struct copying *c, struct pair *p, uint64_t off, uint64_t 
     return rc;
 }
 
-static int copying_begin(struct copying *c, const struct watch *watch, uint64_t total,
-                         struct err *err)
+static int copying_begin(struct copying *c, const struct watch *watch, struct beside *beside,
+                         uint64_t total, struct err *err)
 {
-    *c = (struct copying){ .watch = watch, .total = total,
+    *c = (struct copying){ .watch = watch, .beside = beside, .total = total,
                            .buffer = aligned_alloc(SECTOR, BUFFER_BYTES) };
     return c->buffer ? 0 : err_set(err, -ENOMEM, "out of memory for copying a snapshot");
 }
@@ -155,37 +163,52 @@ static int sub_copy(struct copying *c, struct pair *p, const struct store *st,
 static int super_put(struct copying *c, const struct pair *p, const struct run_config *to, size_t i,
                      uint64_t bytes, struct err *err)
 {
-    struct superblock s = { .device = (uint32_t)i, .n_devices = (uint32_t)to->n_devices,
-                            .bytes = bytes };
+    struct superblock s = devices_super(to, bytes, i);
 
-    snprintf(s.id, sizeof s.id, "%s", to->id);
-    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(to));
-    snprintf(s.owner, sizeof s.owner, "%s", to->owner ? to->owner : "");
     superblock_pack(c->buffer, &s);
     return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, p->to_path, err);
 }
 
-static int device_take(struct snapshot_take *t, struct copying *c, const struct store *st,
-                       const struct journal *j, size_t device, struct err *err)
+/* Opens a device of the run, and makes the snapshot's, with its superblock. The caller closes the
+ * pair and frees both paths, also after a failure. */
+static int device_begin(struct snapshot_take *t, struct copying *c, struct pair *p,
+                        const struct store *st, size_t device, struct err *err)
 {
-    char       *from = NULL, *to = NULL;
-    struct pair p = { .from = -1, .to = -1 };
-    int         rc = devices_path(&from, t->run, device, 0, err);
+    char *from = NULL, *to = NULL;
+    int   rc = devices_path(&from, t->run, device, 0, err);
 
+    *p = (struct pair){ .from = -1, .to = -1, .from_path = from };
     rc = rc ? rc : devices_path(&to, t->to, device, 1, err);
-    rc = rc ? rc : t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
-    rc = rc ? rc : pair_make(&p, from, to, 1, err);
-    if (!rc && ftruncate(p.to, (off_t)st->device_bytes[device]))
+    p->to_path = to;
+    if (!rc && !t->to->device_paths)
+        rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    rc = rc ? rc : pair_make(p, from, to, 1, err);
+    if (!rc && ftruncate(p->to, (off_t)st->device_bytes[device]))
         rc = err_set(err, -errno, "set the length of %s: %s", to, strerror(errno));
-    for (size_t i = 0; i < st->n_subs && !rc; i++)
-        if (st->subs[i].device == device)
-            rc = sub_copy(c, &p, st, j, i, err);
-    rc = rc ? rc : super_put(c, &p, t->to, device, st->device_bytes[device], err);
-    rc = rc ? rc : pair_flush(&p, err);
-    rc = rc ? rc : file_sync_parent(to, err);
-    pair_close(&p);
-    free(from);
-    free(to);
+    return rc ? rc : super_put(c, p, t->to, device, st->device_bytes[device], err);
+}
+
+static int device_end(const struct pair *p, struct err *err)
+{
+    int rc = pair_flush(p, err);
+
+    return rc ? rc : file_sync_parent(p->to_path, err);
+}
+
+/* Copies all subgroups, in the order of the layout, or as the training asks for them. */
+static int subs_copy(struct copying *c, struct pair *pairs, const struct store *st,
+                     const struct journal *j, struct err *err)
+{
+    struct stream *trains = c->beside ? c->beside->stream : NULL;
+    size_t         i = 0;
+    int            rc = 0;
+
+    for (size_t n = 0; !rc && (trains ? stream_held_next(trains, &i) : n < st->n_subs); n++) {
+        c->unit = i = trains ? i : n;
+        rc = sub_copy(c, &pairs[st->subs[i].device], st, j, i, err);
+        if (trains)
+            stream_let_go(trains, i);
+    }
     return rc;
 }
 
@@ -204,13 +227,24 @@ static int devices_take_all(struct snapshot_take *t, struct copying *c, struct e
 {
     struct store   st;
     struct journal j = { 0 };
+    struct pair   *pairs = calloc(size_max(t->run->n_devices, 1), sizeof *pairs);
+    size_t         n = 0;
     int            rc = store_init(&st, t->run, err);
 
-    rc = rc ? rc : journal_open(&j, t->run->log, st.n_subs, st.error_feedback, err);
+    rc = rc ? rc : pairs ? 0 : err_set(err, -ENOMEM, "out of memory for copying a snapshot");
+    rc = rc ? rc : journal_open(&j, t->log, st.n_subs, st.error_feedback, err);
     rc = rc ? rc : half_done(t->run, &st, &j, err);
-    rc = rc ? rc : copying_begin(c, t->watch, devices_total(&st), err);
-    for (size_t i = 0; i < st.n_devices && !rc; i++)
-        rc = device_take(t, c, &st, &j, i, err);
+    rc = rc ? rc : copying_begin(c, t->watch, t->beside, devices_total(&st), err);
+    while (n < st.n_devices && !rc)
+        rc = device_begin(t, c, &pairs[n], &st, n, err), n++;
+    rc = rc ? rc : subs_copy(c, pairs, &st, &j, err);
+    for (size_t i = 0; i < n; i++) {
+        rc = rc ? rc : device_end(&pairs[i], err);
+        pair_close(&pairs[i]);
+        free((void *)(uintptr_t)pairs[i].from_path);
+        free((void *)(uintptr_t)pairs[i].to_path);
+    }
+    free(pairs);
     journal_close(&j);
     store_release(&st);
     return rc;
@@ -237,11 +271,18 @@ static int image_take(struct snapshot_take *t, struct copying *c, unsigned area,
 static int images_take(struct snapshot_take *t, struct copying *c, struct err *err)
 {
     uint64_t           bytes = image_bytes(t->run), frozen = image_frozen_bytes(t->run);
+    struct stream     *trains = t->beside ? t->beside->stream : NULL;
+    struct run_config  at = *t->run;
     struct image_state s;
-    int                rc = image_latest(t->run, &s, err);
 
-    rc = rc ? rc : copying_begin(c, t->watch, bytes + frozen, err);
+    at.log = t->log;
+    int rc = image_latest(&at, &s, err);
+    rc = rc ? rc : copying_begin(c, t->watch, t->beside, bytes + frozen, err);
+    if (trains)
+        stream_held_next(trains, &c->unit);
     rc = rc ? rc : image_take(t, c, s.area, bytes, err);
+    if (trains)
+        stream_let_go(trains, c->unit);
     return rc || !frozen ? rc : image_take(t, c, IMAGE_FROZEN, frozen, err);
 }
 
@@ -359,7 +400,7 @@ static int image_put(struct snapshot_put *p, struct err *err)
     files.to = p->fd;
     files.from = rc ? -1 : open_at(from, O_RDONLY, 0, err);
     rc = rc ? rc : files.from < 0 ? files.from : 0;
-    rc = rc ? rc : copying_begin(&c, p->watch, image_bytes(p->to), err);
+    rc = rc ? rc : copying_begin(&c, p->watch, NULL, image_bytes(p->to), err);
     rc = rc ? rc : range_copy(&c, &files, 0, image_bytes(p->to), err);
     rc = rc ? rc : pair_flush(&files, err);
     rc = rc ? rc : file_sync_dir(p->to->dir, err);

@@ -9,12 +9,17 @@
 #include "offload/devices/devices.h"
 #include "offload/devices/image.h"
 #include "offload/devices/journal.h"
+#include "offload/upkeep/beside.h"
 
 struct snapshot_take {
     const struct run_config *run; // no step is half done, and nobody writes to its states meanwhile
-    const struct run_config *to;  // the snapshot: the same run with another dir, owner and devices
+                                  // (beside: to those that are held)
+    const struct run_config *to;  // the snapshot: the same run with another dir, owner and devices.
+                                  // Its device_paths are new files, or NULL: they are in to->dir
+    struct runlog           *log;   // whose journal names the states: the run's run.db, or a copy
     const struct watch      *watch; // progress in bytes, or NULL
-    /* Called for each file that is about to be made, by its name in to->dir. */
+    struct beside           *beside; // the training that goes on, or NULL
+    /* Called for each file that is about to be made in to->dir, by its name there. */
     int  (*made)(void *ctx, const char *name, struct err *err);
     void *ctx;
     // results

@@ -21,6 +21,7 @@
  *     base.bytes        bytes of these files for this rank's portion of each block in place
  *     schedule.step schedule.was    the last change of the schedule's horizon by a resume: the
  *                       first step (from 0) of the new horizon, and the old horizon
+ *     portions.begun    files on the devices' drives of a snapshot under way (portions.h)
  *     going_back        the snapshot to which the run goes back, until it is there: its steps, its
  *                       number, its path (going_back.h)
  *     going_back.format the format of run.db before (branches.h)

@@ -2,7 +2,12 @@
  *
  * Each file is noted before it is made, and its size when all are there: by this list
  * (snapshot.files) the snapshot is known to be complete, and removed. A failure removes what was
- * made, and is no failure of the run. */
+ * made, and is no failure of the run.
+ *
+ * What belongs to the commit and changes with the next step is copied first: run.db, and next to it
+ * the tokenizer and the best model. The states follow, by the journal of that copy. While a
+ * training goes on, that is a thread's, which has the snapshot's database and writes nothing else.
+ * The run's own database is the caller's thread's alone. */
 #include "run/folder/snapshot_make.h"
 
 #include "csd/csd.h"
@@ -10,6 +15,7 @@
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "data/base/machine.h"
+#include "data/base/thread.h"
 #include "data/db/ledger.h"
 #include "data/text/tokenizer.h"
 #include "model/file/hf.h"
@@ -17,98 +23,78 @@
 #include "offload/devices/image.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/output.h"
+#include "run/folder/portions.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/folder/snapshot_files.h"
 #include "run/folder/snapshot_places.h"
 #include "run/folder/snapshot_removal.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAKE_PATH = SESSION_PATH + 128 };
+enum { MAKE_PATH = SESSION_PATH + 128, WAIT_US = 1000 };
 
-struct making {
+struct snapshot_making {
     struct session   *s;
+    const struct events *events;        // of the copying: the session's, or those of the thread
     uint64_t          step, n;
+    size_t            tried;            // directories, the present one included
     char              name[MAKE_PATH];  // DIR/NAME-ID/step-00000400
     struct file_new   folder;           // the folder that is filled
     struct run_config to;               // of the snapshot
     char              owner[SUPERBLOCK_WORD];
-    FILE             *list;             // names of its files, one per line
-    char             *names;
-    size_t            names_size;
+    struct snapshot_files files;
     uint64_t          begun_ns, bytes, shared;
+    int               named;            // it gets its name, or has it
+    struct portions   portions;         // files on the devices' drives; n 0: none
+    uint64_t          parity[LINK_DIRS]; // bytes that their parity moved
+    // while a training goes on
+    struct beside     beside;           // stream NULL: nothing does
+    struct thread     copier;
+    int               over, rc;         // under its lock: it has ended, with rc and why
+    struct err        why;
+    struct events     told;             // the copier's
+    atomic_int        dropped;          // it is to end
+    atomic_uint_fast64_t done, total;   // its progress in bytes; total 0: not known
 };
 
 /* ---- its files ---- */
 
-static int note_file(void *ctx, const char *name, struct err *err)
+static int copy_states(struct snapshot_making *m, struct err *err)
 {
-    struct making *m = ctx;
-
-    return fprintf(m->list, "%s\n", name) < 0
-               ? err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files") : 0;
-}
-
-static int copy_states(struct making *m, struct err *err)
-{
-    struct watch         w = work_begin(m->s->events, "copying the states of %s after step %" PRIu64
+    struct watch         w = work_begin(m->events, "copying the states of %s after step %" PRIu64
                                         " to a snapshot", m->s->dir, m->step);
-    struct snapshot_take t = { .run = &m->s->run, .to = &m->to, .watch = &w, .made = note_file,
-                               .ctx = m };
+    struct snapshot_take t = { .run = &m->s->run, .to = &m->to, .log = m->to.log, .watch = &w,
+                               .beside = m->beside.stream ? &m->beside : NULL,
+                               .made = snapshot_files_note,
+                               .ctx = &m->files };
     int                  rc = snapshot_take(&t, err);
 
-    work_end(m->s->events);
+    work_end(m->events);
+    if (m->beside.stream)
+        stream_hold_end(m->beside.stream);
     m->bytes = t.bytes;
     m->shared = t.shared;
     return rc;
 }
 
-/* Drops the pages of a file that was flushed: who compares it reads it from the drive. */
-static void forget_pages(const char *path)
+/* The parity of portions that lie on the devices' drives, by the journal of the snapshot. */
+static int encode_parity(struct snapshot_making *m, struct err *err)
 {
-    uint64_t size;
-    int      fd;
-
-    if (file_open_read(path, &fd, &size, NULL))
-        return;
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-}
-
-/* Copies those files of RUN/sub whose names `takes` wants. Links are not copied. */
-static int copy_folder(struct making *m, const char *sub, int (*takes)(const char *name),
-                       struct err *err)
-{
-    struct file_walk w;
-    struct stat      st;
-    char             from[MAKE_PATH], to[MAKE_PATH], name[2 * NAME_MAX + 2];
-    int              rc;
-
-    snprintf(from, sizeof from, "%s/%s", m->s->dir, sub);
-    snprintf(to, sizeof to, "%s/%s", m->to.dir, sub);
-    if (lstat(from, &st) || !S_ISDIR(st.st_mode))
+    if (!m->portions.n)
         return 0;
-    if (file_make_folder(to))
-        return err_set(err, -errno, "mkdir %s: %s", to, strerror(errno));
-    rc = file_walk_begin(&w, from, err);
-    while (!rc && file_walk_next(&w)) {
-        if (!takes(w.name) || lstat(w.path, &st) || !S_ISREG(st.st_mode))
-            continue;
-        snprintf(name, sizeof name, "%s/%s", sub, w.name);
-        rc = note_file(m, name, err);
-        char *path = rc ? NULL : file_path(err, "%s/%s", m->to.dir, name);
-        rc = path ? file_copy(w.path, path, UINT64_MAX, err) : -ENOMEM;
-        if (!rc)
-            forget_pages(path);
-        free(path);
-    }
-    rc = file_walk_end(&w, rc, err);
-    return rc ? rc : file_sync_dir(to, err);
+    struct watch w = work_begin(m->events, "computing the parity of the snapshot after step %"
+                                PRIu64, m->step);
+    int          rc = portions_encode(&m->portions, &m->to, m->step, &w, m->parity, err);
+
+    work_end(m->events);
+    return rc;
 }
 
 static int is_tokenizers(const char *name)
@@ -119,35 +105,6 @@ static int is_tokenizers(const char *name)
         if (!strcmp(name, known))
             return 1;
     return 0;
-}
-
-/* The list with sizes, as snapshot.files has it; malloced. */
-static char *files_text(struct making *m, struct err *err)
-{
-    char       *out = NULL, *rest, *name;
-    size_t      size;
-    FILE       *f;
-    struct stat st;
-    int         bad = fflush(m->list);
-
-    rest = m->names;
-    if (bad || !(f = open_memstream(&out, &size))) {
-        err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files");
-        return NULL;
-    }
-    while ((name = strsep(&rest, "\n")) && *name) {
-        char *path = file_path(NULL, "%s/%s", m->to.dir, name);
-
-        bad |= !path || lstat(path, &st);
-        fprintf(f, "%s%" PRIu64 " %s", ftell(f) ? "\n" : "", bad ? 0 : (uint64_t)st.st_size, name);
-        free(path);
-    }
-    bad |= fclose(f) != 0;
-    if (!bad)
-        return out;
-    free(out);
-    err_set(err, -EIO, "%s: the files of the snapshot cannot be listed", m->to.dir);
-    return NULL;
 }
 
 /* ---- its run.db ---- */
@@ -167,12 +124,12 @@ static int store_folder(struct runlog *log, const char *key, const char *folder,
 }
 
 /* Says which snapshot it is, of what. Older programs would train it. */
-static int mark(const struct making *m, struct runlog *log, struct err *err)
+static int mark(const struct snapshot_making *m, struct runlog *log, struct err *err)
 {
     char      taken[32];
     time_t    now = time(NULL);
     struct tm tm;
-    int       rc = runlog_raise(log, FORMAT_SNAPSHOT, err);
+    int       rc = runlog_raise(log, m->portions.n ? FORMAT_PORTIONS : FORMAT_SNAPSHOT, err);
 
     strftime(taken, sizeof taken, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     rc = rc ? rc : store_folder(log, "place", m->to.dir, m->name, err);
@@ -183,7 +140,7 @@ static int mark(const struct making *m, struct runlog *log, struct err *err)
 
 /* Its devices are emulated ones in its own folder, with a word of their own: the run's devices are
  * not taken for them, nor they for the run's. */
-static int settle(const struct making *m, struct runlog *log, struct err *err)
+static int settle(const struct snapshot_making *m, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "layout", "owner.next", "reshard.remove" };
 
@@ -203,7 +160,7 @@ static int settle(const struct making *m, struct runlog *log, struct err *err)
 }
 
 /* The rows of the states: where its devices are, and in mode mem only the image that it has. */
-static int settle_states(const struct making *m, struct err *err)
+static int settle_states(const struct snapshot_making *m, struct err *err)
 {
     const struct run_config *to = &m->to;
     struct image_state       newest;
@@ -213,8 +170,9 @@ static int settle_states(const struct making *m, struct err *err)
 
     for (size_t i = 0; to->mode != RUN_MEM && i < to->n_devices && !rc; i++) {
         devices_name_in_run(name, "", i);
-        char *in = file_path(err, "%s/%s", to->dir, name), *at = file_path(err, "%s/%s", m->name,
-                                                                           name);
+        const char *on = to->device_paths ? to->device_paths[i] : NULL;
+        char       *in = on ? file_path(err, "%s", on) : file_path(err, "%s/%s", to->dir, name),
+             *at = on ? file_path(err, "%s", on) : file_path(err, "%s/%s", m->name, name);
         rc = !in || !at        ? -ENOMEM
              : lstat(in, &st) ? err_set(err, -errno, "%s: %s", in, strerror(errno))
                               : runlog_device(to->log, (int)i, at, to->csd->name, to->disk,
@@ -228,15 +186,25 @@ static int settle_states(const struct making *m, struct err *err)
     return rc ? rc : ledger_clear_image(to->log, 1 - newest.area, err);
 }
 
-/* All that differs from the run's database, in one transaction; then one file without a log. */
-static int settle_log(struct making *m, struct err *err)
+/* What differs from the run's database whatever its states are: whoever opens it takes it for
+ * nothing but a snapshot. */
+static int settle_begun(struct snapshot_making *m, struct err *err)
 {
-    char *files = files_text(m, err);
+    int rc = runlog_begin(m->to.log, err);
+
+    return rc ? rc : runlog_end(m->to.log, settle(m, m->to.log, err), err);
+}
+
+/* The rest, when all files are there; then one file without a log. */
+static int settle_whole(struct snapshot_making *m, struct err *err)
+{
+    char *files = snapshot_files_text(&m->files, err);
     int   rc = files ? runlog_begin(m->to.log, err) : -ENOMEM;
 
     if (!rc) {
-        rc = settle(m, m->to.log, err);
-        rc = rc ? rc : settle_states(m, err);
+        rc = settle_states(m, err);
+        if (!rc && m->portions.n)
+            rc = portions_store(&m->portions, m->to.log, err);
         rc = rc ? rc : runlog_set(m->to.log, "snapshot.files", files, err);
         rc = runlog_end(m->to.log, rc, err);
     }
@@ -254,25 +222,35 @@ static int flush_log(const char *db, struct err *err)
     if (fsync(fd))
         rc = err_set(err, -errno, "flush %s: %s", db, strerror(errno));
     close(fd);
-    forget_pages(db);
+    snapshot_files_forget(db);
     return rc;
 }
 
 /* ---- the folder ---- */
 
-static int fill(struct making *m, struct err *err)
+/* Copies what the next step changes: run.db, and the best model. */
+static int pin(struct snapshot_making *m, struct err *err)
+{
+    char db[MAKE_PATH];
+
+    snprintf(db, sizeof db, "%s/" RUN_DB, m->to.dir);
+    int rc = snapshot_files_copy(&m->files, m->s->dir, "tokenizer", is_tokenizers, err);
+    if (!rc && settings_has(m->s->log, "best.step"))
+        rc = snapshot_files_copy(&m->files, m->s->dir, "best", output_is_model, err);
+    rc = rc ? rc : runlog_copy(m->s->log, db, err);
+    rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
+    return rc ? rc : settle_begun(m, err);
+}
+
+static int fill(struct snapshot_making *m, struct err *err)
 {
     char db[MAKE_PATH], lock[MAKE_PATH];
 
     snprintf(db, sizeof db, "%s/" RUN_DB, m->to.dir);
     snprintf(lock, sizeof lock, "%s/" RUN_LOCK, m->to.dir);
     int rc = copy_states(m, err);
-    rc = rc ? rc : copy_folder(m, "tokenizer", is_tokenizers, err);
-    if (!rc && settings_has(m->s->log, "best.step"))
-        rc = copy_folder(m, "best", output_is_model, err);
-    rc = rc ? rc : runlog_copy(m->s->log, db, err);
-    rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
-    rc = rc ? rc : settle_log(m, err);
+    rc = rc ? rc : encode_parity(m, err);
+    rc = rc ? rc : settle_whole(m, err);
     runlog_close(m->to.log);
     m->to.log = NULL;
     unlink(lock);
@@ -281,11 +259,11 @@ static int fill(struct making *m, struct err *err)
 }
 
 /* Reads what was written back from the drive. */
-static int prove(const struct making *m, struct err *err)
+static int prove(const struct snapshot_making *m, struct err *err)
 {
     struct session made;
     flock(m->folder.fd, LOCK_SH); // as a reader has it
-    int rc = session_open(&made, m->to.dir, SESSION_READ, m->s->events, err);
+    int rc = session_open(&made, m->to.dir, SESSION_READ, m->events, err);
 
     rc = rc ? rc : snapshot_verify(&made, err);
     session_close(&made);
@@ -295,7 +273,7 @@ static int prove(const struct making *m, struct err *err)
 
 /* Refuses the name if something has it that is not certainly a snapshot of this run: of two runs
  * with one id, a copy and its original, each has its own. */
-static int name_check(const struct making *m, struct err *err)
+static int name_check(const struct snapshot_making *m, struct err *err)
 {
     struct snapshot at;
     struct stat     st;
@@ -312,7 +290,7 @@ static int name_check(const struct making *m, struct err *err)
 
 /* Gives the folder its name. A snapshot of the same step, of a branch that the run has left, goes
  * when the new one is there. If it cannot go, the next rotation removes it. */
-static int take_name(struct making *m, struct err *err)
+static int take_name(struct snapshot_making *m, struct err *err)
 {
     struct file_new *f = &m->folder;
     struct err       unsaid;
@@ -325,17 +303,17 @@ static int take_name(struct making *m, struct err *err)
     if (!renameat2(AT_FDCWD, f->temp, AT_FDCWD, m->name, RENAME_EXCHANGE)) {
         rc = file_sync_parent(m->name, err);
         if (!rc)
-            snapshot_replaced(f->temp, m->name, &unsaid);
+            snapshot_replaced(m->s, f->temp, m->name, &unsaid);
         file_new_keep(f);
         return rc;
     }
     if (!file_lacks_flags(errno))
         return err_set(err, -errno, "rename %s to %s: %s", f->temp, m->name, strerror(errno));
-    rc = snapshot_replaced(m->name, m->name, err); // the new one is whole already
+    rc = snapshot_replaced(m->s, m->name, m->name, err); // the new one is whole already
     return rc ? rc : file_new_commit(f, err);
 }
 
-static int record(const struct making *m, struct err *err)
+static int record(const struct snapshot_making *m, struct err *err)
 {
     return runlog_snapshot(m->s->log,
                            &(struct runlog_snapshot){
@@ -353,7 +331,7 @@ static int make_folder(const char *path, struct err *err)
 }
 
 /* The folder DIR/NAME-ID, made if it is not there, and the snapshot's name in it. */
-static int place(struct making *m, const char *dir, struct err *err)
+static int place(struct snapshot_making *m, const char *dir, struct err *err)
 {
     char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
@@ -371,7 +349,37 @@ static int place(struct making *m, const char *dir, struct err *err)
     return name_check(m, err);
 }
 
-static int make_in(struct making *m, const char *dir, struct err *err)
+/* With --snapshot-on devices: the states lie on the devices' drives. */
+static int begin_portions(struct snapshot_making *m, struct err *err)
+{
+    const char **paths;
+
+    if (m->s->o.snapshot_on != TRAIN_SNAPSHOTS_DEVICES)
+        return 0;
+    int rc = portions_begin(&m->portions, m->s, m->step, m->owner, m->folder.temp, err);
+    if (rc)
+        return rc;
+    m->to.device_paths = paths = calloc(m->portions.n, sizeof *paths);
+    for (size_t i = 0; paths && i < m->portions.n; i++)
+        paths[i] = portions_device(&m->portions, i);
+    return paths ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", m->portions.n);
+}
+
+/* Forgets the files on the devices' drives, of a snapshot that has its name or was not made. The
+ * latter's are removed; if it failed as it got its name, by the next snapshots_clean, which looks
+ * at its name. */
+static void end_portions(struct snapshot_making *m)
+{
+    if (m->portions.n && !m->named && !portions_remove(&m->portions))
+        portions_end(m->s, NULL);
+    if (m->portions.n)
+        free((void *)(uintptr_t)m->to.device_paths);
+    m->to.device_paths = NULL;
+    portions_release(&m->portions);
+}
+
+/* Makes the folder and what is copied at once. */
+static int begin_in(struct snapshot_making *m, const char *dir, struct err *err)
 {
     int rc = place(m, dir, err);
 
@@ -384,21 +392,73 @@ static int make_in(struct making *m, const char *dir, struct err *err)
     m->to.device_paths = NULL;
     m->to.layout = m->to.owner_next = NULL;
     m->to.owner = m->owner;
-    m->list = open_memstream(&m->names, &m->names_size);
-    if (!m->list)
-        rc = err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files");
+    rc = snapshot_files_begin(&m->files, m->to.dir, err);
     rc = rc ? rc : machine_hex(m->owner, sizeof m->owner - 1, err);
-    rc = rc ? rc : fill(m, err);
-    rc = rc ? rc : prove(m, err);
-    rc = rc ? rc : record(m, err);
-    rc = rc ? rc : take_name(m, err);
-    if (m->list)
-        fclose(m->list);
-    free(m->names);
-    m->names = NULL; // for the next directory
+    rc = rc ? rc : begin_portions(m, err);
+    return rc ? rc : pin(m, err);
+}
+
+static int copy_rest(struct snapshot_making *m, struct err *err)
+{
+    int rc = fill(m, err);
+
+    return rc ? rc : prove(m, err);
+}
+
+/* Removes what was made in this directory. */
+static void clear(struct snapshot_making *m)
+{
+    runlog_close(m->to.log);
+    m->to.log = NULL;
+    snapshot_files_end(&m->files);
+    end_portions(m);
     file_new_abort(&m->folder);
+}
+
+/* ---- next to a training ---- */
+
+static int asked_to_drop(void *m) { return atomic_load(&((struct snapshot_making *)m)->dropped); }
+
+static void note_progress(void *making, uint64_t done, uint64_t total)
+{
+    struct snapshot_making *m = making;
+
+    if (!total) // of a wait
+        return;
+    atomic_store(&m->done, done);
+    atomic_store(&m->total, total);
+}
+
+static int copier_work(void *making)
+{
+    struct snapshot_making *m = making;
+
+    if (m->over)
+        return 0;
+    thread_unlock(&m->copier);
+    int rc = copy_rest(m, &m->why);
+    stream_hold_end(m->beside.stream);
+    thread_lock(&m->copier);
+    m->rc = rc;
+    m->over = 1;
+    return 0;
+}
+
+static int copier_start(struct snapshot_making *m, struct stream *stream, struct err *err)
+{
+    m->beside.stream = stream;
+    m->told = (struct events){ .ctx = m, .asked_to_stop = asked_to_drop,
+                               .work_goes_on = note_progress };
+    m->events = &m->told;
+    stream_hold(stream);
+    thread_init(&m->copier, copier_work, m);
+    int rc = thread_start(&m->copier, "copier", err);
+    if (rc)
+        stream_hold_end(stream);
     return rc;
 }
+
+/* ---- the calls ---- */
 
 int snapshot_can(const struct session *s, struct err *err)
 {
@@ -408,32 +468,116 @@ int snapshot_can(const struct session *s, struct err *err)
     return 0;
 }
 
-int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err)
+void snapshot_drop(struct snapshot_making *m)
+{
+    if (!m)
+        return;
+    atomic_store(&m->dropped, 1);
+    thread_release(&m->copier);
+    clear(m);
+    free(m);
+}
+
+static int number(struct snapshot_making *m, struct err *err)
+{
+    struct snapshots list;
+    int              rc = snapshots_list(&list, m->s, err);
+
+    m->n = 1 + (!rc && list.n ? list.at[list.n - 1].n : 0);
+    snapshots_free(&list);
+    snapshots_clean(m->s);
+    return rc;
+}
+
+int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step, size_t tried,
+                   struct stream *beside, struct err *err)
 {
     const struct opt_strings *dirs = &s->o.snapshot_dir;
-    struct snapshots          list;
-    struct making             m = { .s = s, .step = step, .n = 1, .begun_ns = clock_ns() };
+    struct snapshot_making   *m = calloc(1, sizeof *m);
     char                      text[sizeof err->text];
     int                       rc = snapshot_can(s, err);
 
-    if (rc || (rc = snapshots_list(&list, s, err)))
-        return rc;
-    if (list.n)
-        m.n = list.at[list.n - 1].n + 1;
-    snapshots_free(&list);
-    snapshots_clean(s);
-    rc = -ENOSPC;
-    for (size_t i = 0; rc && rc != -EINTR && i < (dirs->n ? dirs->n : 1); i++) {
-        if (i)
-            snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
-        if (i && (rc = session_notice(s, text, err)))
-            return rc;
-        rc = make_in(&m, dirs->n ? dirs->item[(m.n - 1 + i) % dirs->n] : NULL, err);
+    *out = NULL;
+    if (rc || !m)
+        return free(m), rc ? rc : err_set(err, -ENOMEM, "out of memory for a snapshot");
+    *m = (struct snapshot_making){ .s = s, .events = s->events, .step = step, .tried = tried,
+                                   .begun_ns = clock_ns() };
+    m->beside.rate = s->o.snapshot_bw;
+    rc = number(m, err);
+    while (!rc) {
+        rc = begin_in(m, dirs->n ? dirs->item[(m->n - 1 + m->tried) % dirs->n] : NULL, err);
+        m->tried++;
+        rc = rc ? rc : beside ? copier_start(m, beside, err) : copy_rest(m, err);
+        if (!rc)
+            return *out = m, 0;
+        clear(m);
+        if (rc == -EINTR || m->tried >= dirs->n)
+            break;
+        snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
+        rc = session_notice(s, text, err);
     }
-    if (rc)
+    snapshot_drop(m);
+    return rc;
+}
+
+size_t snapshot_tried(const struct snapshot_making *m) { return m->tried; }
+
+int snapshot_over(struct snapshot_making *m)
+{
+    thread_lock(&m->copier);
+    int over = m->over;
+    thread_unlock(&m->copier);
+    return over;
+}
+
+int snapshot_wait(struct snapshot_making *m, struct err *err)
+{
+    struct watch w;
+    int          rc = 0;
+
+    if (!m->beside.stream)
+        return 0;
+    atomic_store(&m->beside.hurry, 1);
+    w = work_begin(m->s->events, "copying the states of %s after step %" PRIu64 " to a snapshot",
+                   m->s->dir, m->step);
+    while (!snapshot_over(m) && !rc) {
+        rc = watch_look(&w, atomic_load(&m->done), atomic_load(&m->total), err);
+        usleep(WAIT_US);
+    }
+    work_end(m->s->events);
+    if (rc || !m->rc)
         return rc;
-    *out = (struct snapshot){ .step = step, .n = m.n, .whole = 1, .ours = 1, .loss = (double)NAN,
-                              .states = m.bytes, .shared = m.shared };
-    snprintf(out->path, sizeof out->path, "%.4000s", m.name);
-    return 0;
+    *err = m->why;
+    return m->rc;
+}
+
+int snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err *err)
+{
+    thread_release(&m->copier);
+    int rc = m->rc;
+
+    if (rc)
+        *err = m->why;
+    rc = rc ? rc : record(m, err);
+    m->named = !rc;
+    rc = rc ? rc : take_name(m, err);
+    if (!rc && m->portions.n)
+        rc = portions_end(m->s, err);
+    if (!rc) {
+        *out = (struct snapshot){ .step = m->step, .n = m->n, .whole = 1, .ours = 1,
+                                  .loss = (double)NAN, .states = m->bytes, .shared = m->shared,
+                                  .parity_read = m->parity[LINK_READ],
+                                  .parity_written = m->parity[LINK_WRITE] };
+        snprintf(out->path, sizeof out->path, "%.4000s", m->name);
+    }
+    snapshot_drop(m);
+    return rc;
+}
+
+int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err)
+{
+    struct snapshot_making *m;
+    int                     rc = snapshot_begin(&m, s, step, 0, NULL, err);
+
+    return rc ? rc : snapshot_finish(out, m, err);
 }

@@ -6,6 +6,7 @@
  * then makes it a snapshot. */
 #pragma once
 
+#include "offload/stream/stream.h"
 #include "run/folder/snapshots.h"
 
 /* 0, or misuse: no snapshot can be taken of this run. */
@@ -17,3 +18,23 @@ int snapshot_can(const struct session *s, struct err *err);
  * is tried. A snapshot of this step that is there is exchanged for the new one. *out: the new one.
  * 0 or -errno; then there is no new snapshot in any of them, and `err` has the last sentence. */
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);
+
+/* The same while a training goes on. snapshot_begin copies what the next step changes, and a thread
+ * copies the rest, flushes it and reads it back, at the pace of --snapshot-bw. beside: the run's
+ * drained stream, which outlives what was begun; NULL: nothing trains, and snapshot_begin does all.
+ * tried: so many directories have failed for this snapshot; the next ones are tried.
+ *
+ * The thread that begins makes all these calls. Only snapshot_finish, like snapshot_begin, uses
+ * run.db: the stream is drained. snapshot_finish and snapshot_drop end what was begun; if it was
+ * not whole, nothing of it is left. */
+struct snapshot_making;
+int    snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step, size_t tried,
+                      struct stream *beside, struct err *err);
+/* True if the copier has ended. Its result is snapshot_finish's. */
+int    snapshot_over(struct snapshot_making *m);
+/* Copy at full speed, and wait until the copier has ended. Its result, or -EINTR: the end was asked
+ * for. */
+int    snapshot_wait(struct snapshot_making *m, struct err *err);
+int    snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err *err);
+void   snapshot_drop(struct snapshot_making *m); // NULL is fine
+size_t snapshot_tried(const struct snapshot_making *m); // directories, its own included

@@ -5,6 +5,7 @@
 
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
+#include "run/folder/portions.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_places.h"
 
@@ -44,14 +45,34 @@ static char *list_of(const char *path)
     return files;
 }
 
+/* Removes a snapshot's files on the devices' drives, if they are certainly this run's: the run.db
+ * of a copied snapshot names the original's. */
+static int clear_portions(const struct session *s, const char *path)
+{
+    char           *db = file_path(NULL, "%s/run.db", path), *of = NULL;
+    struct runlog  *log = NULL;
+    struct portions p = { 0 };
+    int             rc = 0;
+
+    if (db && !runlog_open(&log, db, 1, 1, NULL) && (of = settings_get(log, "snapshot.of")) &&
+        portions_certain(s, of) && !portions_load(&p, log, NULL))
+        rc = portions_remove(&p);
+    portions_release(&p);
+    runlog_close(log);
+    free(of);
+    free(db);
+    return rc;
+}
+
 /* Removes the files of a snapshot that nobody else has open. run.db, which has the list of all
  * others, is the last, and stays if one of them cannot be removed. What is not on the list stays,
  * too. */
-static void clear(const char *path)
+static void clear(const struct session *s, const char *path)
 {
     static const char *const own[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
     char                     file[SESSION_PATH + 64], *files = list_of(path);
-    int gone = files && !snapshots_each_file(path, files, unlink_file, (void *)(uintptr_t)path);
+    int gone = files && !clear_portions(s, path) &&
+               !snapshots_each_file(path, files, unlink_file, (void *)(uintptr_t)path);
 
     for (size_t i = 0; gone && i < sizeof own / sizeof *own; i++) {
         snprintf(file, sizeof file, "%s/%s", path, own[i]);
@@ -88,7 +109,7 @@ static int set_aside(char **at, const char *path, const char *name, struct err *
     return *at ? 0 : -ENOMEM;
 }
 
-int snapshot_remove(const char *path, struct err *err)
+int snapshot_remove(const struct session *s, const char *path, struct err *err)
 {
     char *at = NULL;
     int   fd = lock_alone(path), rc;
@@ -96,19 +117,19 @@ int snapshot_remove(const char *path, struct err *err)
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
     if (!(rc = set_aside(&at, path, path, err)))
-        clear(at);
+        clear(s, at);
     free(at);
     file_close(fd);
     return rc;
 }
 
-int snapshot_replaced(const char *path, const char *name, struct err *err)
+int snapshot_replaced(const struct session *s, const char *path, const char *name, struct err *err)
 {
     char *at = NULL;
     int   rc = set_aside(&at, path, name, err), fd = rc ? -1 : lock_alone(at);
 
     if (fd >= 0)
-        clear(at);
+        clear(s, at);
     free(at);
     file_close(fd);
     return rc;
@@ -117,15 +138,16 @@ int snapshot_replaced(const char *path, const char *name, struct err *err)
 /* Removes what a dead process of this rank left at this path, under the name `base` and an end. A
  * folder that it had begun to fill has no list of files yet. Another one has: it was complete, or
  * its place was taken by a new one when the process was killed, or it is half removed. */
-static void clean(const char *path, const char *folder, const char *base, int half_removed)
+static void clean(const struct session *s, const char *path, const char *folder, const char *base,
+                  int half_removed)
 {
     char *name = file_path(NULL, "%s/%s", folder, base), *files = NULL, *at = NULL;
     int   fd = name ? lock_alone(path) : -1;
 
     if (fd >= 0 && half_removed)
-        clear(path);
+        clear(s, path);
     else if (fd >= 0 && (files = list_of(path)) && !set_aside(&at, path, name, NULL))
-        clear(at);
+        clear(s, at);
     file_close(fd);
     if (fd >= 0 && !half_removed && !files)
         file_new_clear_left(name, 1);
@@ -154,13 +176,81 @@ static int clean_folder(void *ctx, const char *folder, struct err *err)
         if (half_removed)
             base[n - end] = '\0';
         if (snapshot_places_is_step(ctx, base))
-            clean(w.path, folder, base, half_removed);
+            clean(ctx, w.path, folder, base, half_removed);
     }
     file_walk_end(&w, 0, NULL);
     return 0;
 }
 
-void snapshots_clean(struct session *s) { snapshot_places_each(s, clean_folder, s, NULL); }
+/* ---- files on the devices' drives, of a snapshot that was not made ---- */
+
+/* Whether a process makes the snapshot in this folder, or may have made it: the folder around it is
+ * not there, as where its drive is away. */
+static int is_under_way(const char *folder)
+{
+    char *around = file_folder(folder);
+    int   away = !around || access(around, F_OK);
+    int   fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int   held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB);
+
+    free(around);
+    file_close(fd);
+    return away || held;
+}
+
+/* Whether this is a file of a snapshot that is there. */
+static int is_a_snapshots(const struct snapshots *list, const char *path)
+{
+    char            db[SESSION_PATH + 16];
+    struct portions p;
+    int             is = 0;
+
+    for (size_t i = 0; i < list->n && !is; i++) {
+        struct runlog *log = NULL;
+
+        snprintf(db, sizeof db, "%s/run.db", list->at[i].path);
+        if (!runlog_open(&log, db, 1, 1, NULL) && !portions_load(&p, log, NULL))
+            is = p.n && !strcmp(p.path[0], path);
+        portions_release(&p);
+        runlog_close(log);
+    }
+    return is;
+}
+
+/* paths: the lines of portions.begun behind the first two. 0: nothing is left of them. */
+static int clean_files(const struct session *s, char *paths)
+{
+    struct snapshots list;
+    char            *path;
+    int              rc = snapshots_list(&list, s, NULL), first = 1, keep = 0;
+
+    while (!rc && !keep && (path = strsep(&paths, "\n"))) {
+        keep = first && is_a_snapshots(&list, path);
+        first = 0;
+        rc = keep ? 0 : portions_remove_file(path);
+    }
+    snapshots_free(&list);
+    return rc;
+}
+
+/* Removes what a killed process had begun: files of portions.begun that are no snapshot's. */
+static void clean_begun(struct session *s)
+{
+    char *text = settings_get(s->log, "portions.begun"), *rest = text;
+    char *of = strsep(&rest, "\n"), *folder = strsep(&rest, "\n");
+
+    if (of && !portions_certain(s, of)) // copied with the run's run.db: they are the original's
+        portions_end(s, NULL);
+    else if (folder && !is_under_way(folder) && !clean_files(s, rest))
+        portions_end(s, NULL);
+    free(text);
+}
+
+void snapshots_clean(struct session *s)
+{
+    snapshot_places_each(s, clean_folder, s, NULL);
+    clean_begun(s);
+}
 
 /* Removes the oldest, of those in the run's history or of all others, while too many are whole. */
 static int remove_some(struct session *s, const struct snapshots *list, int others, size_t *whole,
@@ -175,7 +265,7 @@ static int remove_some(struct session *s, const struct snapshots *list, int othe
         if (!at->ours || snapshot_is_now(at, s) == others)
             continue;
         *whole -= (size_t)at->whole;
-        if (snapshot_remove(at->path, &why))
+        if (snapshot_remove(s, at->path, &why))
             rc = session_notice(s, why.text, err);
     }
     return rc;

@@ -5,6 +5,7 @@
 #include "data/base/file_walk.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
+#include "run/folder/portions.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_places.h"
 
@@ -62,6 +63,19 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
     return 0;
 }
 
+/* Its files on the devices' drives. */
+static int look_portions(struct snapshot *at, struct runlog *log)
+{
+    struct portions p;
+    int             rc = portions_load(&p, log, NULL);
+
+    at->parity = p.parity;
+    at->lost = portions_lost(&p, &at->lost_first);
+    at->bytes += portions_held(&p);
+    portions_release(&p);
+    return !rc;
+}
+
 /* What its run.db says. 1: it is a snapshot of this run, or may be. */
 static int look_log(struct snapshot *at, const struct session *s, struct runlog *log)
 {
@@ -76,6 +90,8 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     at->ours = whose == CERTAINLY_OURS;
     at->whole = known;
     at->whole = known && !snapshots_each_file(at->path, files, look_file, at) && at->whole;
+    at->files = at->whole = at->whole && look_portions(at, log);
+    at->whole = at->whole && !at->lost;
     if (known && !stat(runlog_path(log), &st))
         at->bytes += (uint64_t)st.st_blocks * 512;
     runlog_get(log, "snapshot.taken", at->taken, sizeof at->taken, NULL);
@@ -216,6 +232,14 @@ const struct snapshot *snapshots_newest(const struct snapshots *list)
     return NULL;
 }
 
+int snapshots_any_by_parity(const struct snapshots *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->at[i].files && list->at[i].lost && list->at[i].lost <= list->at[i].parity)
+            return 1;
+    return 0;
+}
+
 /* The steps of all whole ones, such as "0, 400 and 800". */
 static void steps_text(const struct snapshots *list, char *out, size_t size)
 {
@@ -314,6 +338,27 @@ static void look_at_best(struct session *snapshot, struct verdict *found)
         note(found, 1, best.why.text);
 }
 
+/* Whether the parity of a snapshot is as it was written. Its portions were read. */
+static int look_at_parity(struct session *snapshot, struct verdict *found, struct err *err)
+{
+    struct portions     p;
+    struct parity_files f = { .snapshot = &snapshot->run };
+    int                 rc = portions_load(&p, snapshot->log, err);
+
+    settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
+    if (!rc && p.n) {
+        struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);
+
+        f.watch = &w;
+        rc = portions_work(&f, &p, parity_check, err);
+        work_end(snapshot->events);
+    }
+    if (!rc && f.damaged)
+        note(found, 1, f.first.text);
+    portions_release(&p);
+    return rc;
+}
+
 int snapshot_verify(struct session *snapshot, struct err *err)
 {
     struct verdict      found = { 0 };
@@ -324,6 +369,7 @@ int snapshot_verify(struct session *snapshot, struct err *err)
 
     work_end(snapshot->events);
     rc = rc ? rc : runlog_check(snapshot->log, 0, note_damage, &found, &db, err);
+    rc = rc ? rc : look_at_parity(snapshot, &found, err);
     if (rc)
         return rc;
     look_at_best(snapshot, &found);

@@ -16,6 +16,8 @@
  *     snapshot.taken  the time (UTC)
  *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
  *
+ * With --snapshot-on devices, portions.h says which settings it has in addition.
+ *
  * and other values of these: place, option.device, option.devices, option.fpga, option.csd,
  * layout, owner, owner.next, reshard.remove, device.N, best.folder. */
 #pragma once
@@ -27,6 +29,10 @@ struct snapshot {
     uint64_t step;      // steps that are done
     uint64_t n;         // a later one has a larger number
     int      whole;     // all files are there with their sizes. snapshot_verify reads them
+    int      files;     // those in its folder are
+    size_t   parity;    // drives of its devices that may be lost; 0: it lies in its folder alone
+    size_t   lost;      // devices whose files are not there, or cut: of these, lost_first is one
+    size_t   lost_first;
     int      ours;      // certainly this run's, which may remove it. Otherwise it may be that of
                         // a run of which this one is a copy
     uint64_t bytes;     // that its files take on the drive
@@ -34,6 +40,7 @@ struct snapshot {
     char     taken[32]; // the time (UTC)
     uint64_t states, shared; // of one that was just taken: bytes of states, and how many of them
                              // share their blocks with the run's
+    uint64_t parity_read, parity_written; // likewise, bytes that its parity moved
 };
 
 struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n
@@ -48,6 +55,9 @@ void snapshots_free(struct snapshots *list);
 
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
+
+/* Whether one is not whole, and would be by its parity (made_whole.h). */
+int snapshots_any_by_parity(const struct snapshots *list);
 
 /* The whole one of what the run is now, of which `step` steps are done. NULL: there is none. */
 const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,

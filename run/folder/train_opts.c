@@ -38,6 +38,7 @@ OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "hal
           [TRAIN_SPARES_FEW] = "few")
 OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
 OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
+OPT_WORDS(snapshot_on_words, [TRAIN_SNAPSHOTS_DIR] = "dir", [TRAIN_SNAPSHOTS_DEVICES] = "devices")
 OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
 
 /* ---- rows ---- */
@@ -236,14 +237,26 @@ const struct opt_row train_rows[] = {
               "newer one is complete. Requires --export-every.", .kept = OPT_CHANGES },
     { "snapshot-every", OPT_UINT, AT(snapshot_every),
       .help = "Number of steps between snapshots of the whole run (default: 0, none). One is also "
-              "taken before the first step and at the end. Training waits meanwhile.",
+              "taken before the first step and at the end. Training goes on meanwhile.",
       .kept = OPT_CHANGES },
     { "snapshot-dir", OPT_PATHS, AT(snapshot_dir), .arg = "DIR", .max = 64,
       .help = "Existing folder for snapshots (default: RUN/snapshots). Several folders take turns.",
       .kept = OPT_CHANGES },
+    { "snapshot-on", OPT_WORD, AT(snapshot_on), "dir", snapshot_on_words,
+      .help = "Where snapshots are kept\n"
+              "dir: in a --snapshot-dir\n"
+              "devices: the states on the drives of the --device folders, with parity, so that "
+              "--parity of these drives may be lost; the rest in a --snapshot-dir",
+      .kept = OPT_CHANGES },
+    { "parity", OPT_UINT, AT(parity), "1", .min = 1, .max = 2,
+      .help = "Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 "
+              "devices.", .kept = OPT_CHANGES },
     { "snapshots", OPT_UINT, AT(snapshots), "3", .min = 1, .max = 1000000,
       .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
               "back and compared.", .kept = OPT_CHANGES },
+    { "snapshot-bw", OPT_SIZE, AT(snapshot_bw),
+      .help = "Bytes a second at which a snapshot is copied during training (default: 0, while the "
+              "run's drives have nothing else to do)", .kept = OPT_CHANGES },
     { "early-stopping", OPT_UINT, AT(early_stopping),
       .help = "Number of evaluations without a better value after which training ends (default: "
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },

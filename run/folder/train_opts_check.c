@@ -3,6 +3,8 @@
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
+#include "data/base/file.h"
+#include "offload/upkeep/parity.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"
 
@@ -105,6 +107,25 @@ static int schedule_check(const struct train_opts *o, struct err *err)
     return 0;
 }
 
+/* Check --snapshot-on devices: whether the states of a snapshot can lie on the devices' drives. */
+static int portions_check(const struct train_opts *o, struct err *err)
+{
+    if (o->mode == RUN_MEM)
+        return err_misuse(err, "--snapshot-on devices is for runs with devices, and --mode mem has "
+                          "none: give a --snapshot-dir instead");
+    if (!o->device.n)
+        return err_misuse(err, "--snapshot-on devices keeps snapshots on the drives of the "
+                          "devices, and without --device all of them lie in RUN: name a folder on "
+                          "each drive with --device, or give --snapshot-on dir");
+    for (size_t i = 0; i < o->device.n; i++)
+        if (file_is_block(o->device.item[i]))
+            return err_misuse(err, "--snapshot-on devices makes files next to those of the "
+                              "devices, and --device %s is a whole drive, on which there are none: "
+                              "name a folder on it (with a file system), or give --snapshot-on dir "
+                              "and a --snapshot-dir", o->device.item[i]);
+    return parity_can(o->device.n, o->parity, err);
+}
+
 int train_opts_check(struct train_opts *o, struct err *err)
 {
     if (schedule_check(o, err))
@@ -125,6 +146,8 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->export_limit && !o->export_every)
         return err_misuse(err, "--export-limit needs --export-every N, which writes the folders: "
                           "give it too, or leave --export-limit out");
+    if (o->snapshot_every && o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES && portions_check(o, err))
+        return -EINVAL;
     if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
         train_activations[o->activations].adapts != ADAPT_BEST)
         return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "

@@ -4,10 +4,12 @@
 
 #include "data/db/branches.h"
 #include "offload/upkeep/snapshot.h"
+#include "run/folder/exports.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
 #include "run/loop/lost.h"
+#include "run/loop/made_whole.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
@@ -259,7 +261,10 @@ int going_back_restore(struct session *s, uint64_t *step, struct err *err)
     struct back b = { .s = s, .restores = 1 };
     int         rc = refuse_ranks(s, err);
 
+    rc = rc ? rc : made_whole(s, err);
     rc = rc ? rc : find(&b, NULL, err);
+    if (rc == -ENOENT)
+        exports_say(s->log, s->dir, s->events, err);
     *step = b.at.step;
     return rc ? rc : go_to(&b, NULL, err);
 }

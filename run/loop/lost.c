@@ -8,6 +8,7 @@
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshots.h"
+#include "run/loop/damaged.h"
 
 #include <unistd.h>
 
@@ -46,12 +47,14 @@ int lost_explain(struct session *s, int rc, struct err *err)
     size_t           gone;
     char             word[SESSION_PATH];
 
-    if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
-        snapshots_list(&list, s, &unsaid))
+    if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) ||
+        (!gone && rc != -EBADMSG && rc != -EIO) || snapshots_list(&list, s, &unsaid))
         return rc;
-    if (snapshots_newest(&list))
-        err_set(err, rc, "%.600s; if it is lost, siTrain restore %s makes it again and goes back "
-                "to the newest snapshot, from which --resume goes on", err->text,
+    if (snapshots_newest(&list) || snapshots_any_by_parity(&list))
+        err_set(err, rc, gone ? "%.600s; if it is lost, siTrain restore %s makes it again and goes "
+                                "back to the newest snapshot, from which --resume goes on"
+                              : "%.600s; siTrain restore %s mends damaged devices from the newest "
+                                "snapshot, from which --resume goes on", err->text,
                 machine_word(word, sizeof word, s->dir));
     snapshots_free(&list);
     return rc;
@@ -164,7 +167,8 @@ int lost_make(struct session *s, const struct session *snapshot, struct err *err
                    ? file_copy(from, to, UINT64_MAX, err) : 0;
     }
     cfg.links = (struct topology_config){ 0 };
-    rc = devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);
+    rc = damaged_open_up(s, err);
+    rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);
     rc = rc ? rc : devices_flush(&d, err);
     rc = rc ? rc : record(s, &d, err);
     devices_close(&d);

@@ -1,16 +1,22 @@
-/* snapshotting.c: decides whether a snapshot is due, takes it, and removes old ones. */
+/* snapshotting.c: decides whether a snapshot is due, begins it, and ends it when it is copied: it
+ * gets its name, and old ones are removed. Ranks agree on each, between two steps. */
 #include "run/loop/snapshotting.h"
 
 #include "model/together.h"
+#include "run/folder/portions.h"
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
 
-int snapshotting_check(const struct session *s, struct err *err)
+enum { LATE_SECONDS = 2 };
+
+int snapshotting_check(struct session *s, struct err *err)
 {
     uint64_t every = s->o.snapshot_every, none = 0;
     size_t   ranks = s->ranks.comm ? s->ranks.comm->size : 1;
     int      rc = every ? snapshot_can(s, err) : 0;
 
+    if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
+        rc = portions_notice(s, err);
     rc = rc ? rc : together_add(s->ranks.comm, &every, &none, err);
     if (!rc && every != ranks * s->o.snapshot_every)
         rc = err_misuse(err, "--snapshot-every is %" PRIu64 " on rank %zu, and another number on "
@@ -45,63 +51,162 @@ static int is_due(struct session *s, uint64_t step, enum snapshotting_when when,
 
 /* Records what was moved: read from the run's devices, written, and read back. It counts as the
  * next step's. */
-static void measure(struct meter *meter, uint64_t step, uint64_t begun_ns,
-                    const struct snapshot *made)
+static void measure(const struct snapshotting *w, uint64_t step, const struct snapshot *made)
 {
     struct link_meter moved = { 0 };
     size_t            copied = made->states - made->shared;
 
+    if (!w->stream)
+        return;
     link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, copied, copied);
     link_meter_count(&moved, LINK_FILES, CLASS_STATES, LINK_WRITE, copied, copied);
     link_meter_count(&moved, LINK_FILES, CLASS_STATES, LINK_READ, made->states, made->states);
-    meter_traffic(meter, step, PHASE_SNAPSHOT, -1, &moved);
-    meter_span(meter, step, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), copied + made->states);
+    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, made->parity_read,
+                     made->parity_read);
+    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_WRITE, made->parity_written,
+                     made->parity_written);
+    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, made->parity_written,
+                     made->parity_written); // read back
+    meter_traffic(w->stream->meter, step, PHASE_SNAPSHOT, -1, &moved);
 }
 
-/* What came of a snapshot, on all ranks alike: one that is not taken by all is none. */
-static int settle(struct session *s, int rc, const struct snapshot *made, struct err *why,
-                  struct err *err)
+/* The training has waited since then. */
+static void measure_wait(const struct snapshotting *w, uint64_t step, uint64_t begun_ns)
 {
-    uint64_t   failed = rc != 0, none = 0;
-    struct err unsaid;
-    int        joined = together_add(s->ranks.comm, &failed, &none, err);
+    if (w->stream)
+        meter_span(w->stream->meter, step, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), 0);
+}
+
+/* What came of a snapshot, on all ranks alike: one that is not taken by all is none. *again: the
+ * next directory is tried. made: NULL: it was only begun. */
+static int settle(struct snapshotting *w, int rc, const struct snapshot *made, int *again,
+                  struct err *why, struct err *err)
+{
+    struct session *s = w->s;
+    uint64_t        failed = rc != 0, none = 0;
+    struct err      unsaid;
+    int             joined = together_add(s->ranks.comm, &failed, &none, err);
 
     if (joined || (!failed && !rc))
-        return joined ? joined : snapshots_rotate(s, err);
+        return joined || !made ? joined : snapshots_rotate(s, err);
+    if (!made)
+        snapshot_drop(w->making);
+    w->making = NULL;
     if (rc == -EINTR && !s->ranks.comm)
         return *err = *why, rc;
     if (rc == -EINTR) // all ranks end after the next step
         return 0;
     if (!rc) {
-        snapshot_remove(made->path, &unsaid);
+        if (made)
+            snapshot_remove(s, made->path, &unsaid);
         err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
-                made->step);
+                w->step);
     }
+    *again = rc && w->tried < s->o.snapshot_dir.n;
+    if (*again)
+        snprintf(why->text + strlen(why->text), sizeof why->text - strlen(why->text),
+                 ": the next --snapshot-dir is tried");
     return session_notice(s, why->text, err);
 }
 
-int snapshotting_step(struct session *s, struct stream *stream, uint64_t step,
-                      enum snapshotting_when when, struct err *err)
+/* Says, once, that a snapshot was due before the one before it was copied. */
+static int notice_late(struct snapshotting *w, uint64_t begun_ns, struct err *err)
+{
+    double waited = (double)(clock_ns() - begun_ns) * 1e-9;
+    char   text[512];
+
+    if (waited < LATE_SECONDS || w->said)
+        return 0;
+    w->said = 1;
+    snprintf(text, sizeof text, "training waited %.0f s for the snapshot after step %" PRIu64
+             ", which was still being copied when the next one was due: a larger --snapshot-every "
+             "or --snapshot-bw, or another --snapshot-dir, avoids that", waited, w->step);
+    return session_notice(w->s, text, err);
+}
+
+/* Ends the snapshot under way if all ranks have copied theirs; must: waits for that. */
+static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, struct err *err)
 {
     struct snapshot made;
     struct err      why = { 0 };
+    uint64_t        begun_ns = clock_ns(), over, none = 0;
+    size_t          ranks = w->s->ranks.comm ? w->s->ranks.comm->size : 1;
+    int             rc, waited = must ? snapshot_wait(w->making, &why) : 0;
+
+    over = must || snapshot_over(w->making);
+    if ((rc = together_add(w->s->ranks.comm, &over, &none, err)) || over < ranks)
+        return rc;
+    if (w->stream && (rc = stream_drain(w->stream, err)))
+        return rc;
+    if (must && w->stream && !waited && (rc = notice_late(w, begun_ns, err)))
+        return rc;
+    w->tried = snapshot_tried(w->making);
+    if (waited == -EINTR)
+        snapshot_drop(w->making);
+    else
+        waited = snapshot_finish(&made, w->making, &why);
+    w->making = NULL;
+    if (!waited)
+        measure(w, step, &made);
+    measure_wait(w, step, begun_ns);
+    return settle(w, waited, &made, again, &why, err);
+}
+
+/* Begins one. With nothing left to train, it is taken at once. */
+static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, struct err *err)
+{
+    struct err why = { 0 };
+    uint64_t   begun_ns = clock_ns();
+    int        rc;
+
+    events_kill_costs(w->s->events, "--resume goes on from the last commit");
+    if (w->stream && (rc = stream_drain(w->stream, err)))
+        return rc;
+    w->step = step;
+    rc = snapshot_begin(&w->making, w->s, step, w->tried, ends ? NULL : w->stream, &why);
+    w->tried = rc ? SIZE_MAX : snapshot_tried(w->making);
+    measure_wait(w, step, begun_ns);
+    rc = settle(w, rc, NULL, again, &why, err);
+    return rc || !ends || !w->making ? rc : go_on(w, step, 1, again, err);
+}
+
+int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_when when,
+                      struct err *err)
+{
+    struct session *s = w->s;
+    int             ends = when == SNAPSHOTTING_ENDS, again = 0, rc = 0, due;
 
     if (!s->o.snapshot_every)
         return 0;
-    int      due = is_due(s, step, when, err), rc;
-    uint64_t all = due > 0, none = 0;
-    if (due < 0 || (rc = together_add(s->ranks.comm, &all, &none, err)))
-        return due < 0 ? due : rc;
+    if (w->making)
+        rc = go_on(w, step, ends || step % s->o.snapshot_every == 0, &again, err);
+    if (rc || (due = is_due(s, step, when, err)) < 0)
+        return rc ? rc : due;
+    uint64_t all = due || again, none = 0;
+    if ((rc = together_add(s->ranks.comm, &all, &none, err)))
+        return rc;
     if (!all && when == SNAPSHOTTING_BEGINS)
         snapshots_clean(s);
     if (!all) // a process may have been killed before it removed the oldest
-        return when == SNAPSHOTTING_ENDS ? snapshots_rotate(s, err) : 0;
-    events_kill_costs(s->events, "--resume goes on from the last commit");
-    if (stream && (rc = stream_drain(stream, err)))
-        return rc;
-    uint64_t begun_ns = clock_ns();
-    rc = snapshot_make(&made, s, step, &why);
-    if (!rc && stream)
-        measure(stream->meter, step, begun_ns, &made);
-    return settle(s, rc, &made, &why, err);
+        return ends ? snapshots_rotate(s, err) : 0;
+    w->tried = again ? w->tried : 0;
+    return begin(w, step, ends, &again, err);
+}
+
+int snapshotting_stop(struct snapshotting *w, struct err *err)
+{
+    char text[256];
+
+    if (!w->making)
+        return 0;
+    snprintf(text, sizeof text, "the snapshot after step %" PRIu64 " was not copied yet when the "
+             "training was stopped, so it is dropped", w->step);
+    snapshotting_close(w);
+    return session_notice(w->s, text, err);
+}
+
+void snapshotting_close(struct snapshotting *w)
+{
+    snapshot_drop(w->making);
+    w->making = NULL;
 }

@@ -44,6 +44,7 @@ struct training {
     struct live     live;
     struct ending   ending;
     struct wear     wear;
+    struct snapshotting snapshots;
     uint64_t        first;    // the first step of this process
     uint64_t        begun_ns; // its start
     double          step_seconds; // duration of the last step; 0: none yet
@@ -263,6 +264,7 @@ static int open_reference(struct training *t, struct err *err)
 static void training_close(struct training *t)
 {
     live_close(&t->live);
+    snapshotting_close(&t->snapshots);
     tensorboard_close(t->board);
     trainer_close(t->trainer);
     stream_close(t->stream);
@@ -449,7 +451,7 @@ static int between_steps(struct training *t, uint64_t step, struct err *err)
         rc = answers ? live_answer(&t->live, t->s, t->stream, step, err) : rc;
         readers = 0;
     } while (answers && !rc);
-    return rc ? rc : snapshotting_step(t->s, t->stream, step, step == t->first
+    return rc ? rc : snapshotting_step(&t->snapshots, step, step == t->first
                                            ? SNAPSHOTTING_BEGINS : SNAPSHOTTING_BETWEEN, err);
 }
 
@@ -466,6 +468,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     uint64_t                 step = t->first;
     int                      rc = past_skipped(t->s, step, &t->skipped, err);
 
+    t->snapshots.stream = t->stream;
     if (!devices_fake(&t->s->run))
         live_open(&t->live, t->s);
     rc = rc ? rc : wear_before(t, step, err);
@@ -483,7 +486,9 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
     if (!rc && !stopped && (!why || why == JOB_EARLY))
-        rc = snapshotting_step(t->s, t->stream, step, SNAPSHOTTING_ENDS, err);
+        rc = snapshotting_step(&t->snapshots, step, SNAPSHOTTING_ENDS, err);
+    else if (!rc)
+        rc = snapshotting_stop(&t->snapshots, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
@@ -525,7 +530,7 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
     int early = t->first < t->s->o.steps, rc = session_recover(t->s, err);
 
     rc = rc ? rc : record_options(t, NULL, err);
-    rc = rc ? rc : snapshotting_step(t->s, NULL, t->first, SNAPSHOTTING_ENDS, err);
+    rc = rc ? rc : snapshotting_step(&t->snapshots, t->first, SNAPSHOTTING_ENDS, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
                                   t->s->o.steps, 0, t->ending, 0, 0 };
     return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
@@ -543,7 +548,8 @@ static int find_missing(struct session *s, uint64_t next, int *missing, struct e
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
-    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1 };
+    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1,
+                            .snapshots.s = s };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored

@@ -1,0 +1,191 @@
+/* parity_mend.c: makes again what a snapshot with parity has lost. A chunk is lost if its file is
+ * missing, if it cannot be read, or if its checksum is wrong. Each stripe is read whole and
+ * decoded, and what was lost of it is written where it belongs. Lengths, superblocks and headers
+ * follow from the snapshot's run.db, the sums from another parity file. */
+#include "offload/upkeep/parity_files_parts.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "offload/devices/devices.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- files ---- */
+
+/* Opens a file for mending, and makes it if it is not there. */
+static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_t bytes,
+                      struct err *err)
+{
+    struct stat st;
+    int         made, rc;
+
+    *fd = parity_open(path, p->look ? O_RDONLY : O_RDWR);
+    if (*fd < 0 && p->look) {
+        parity_damage(p, "open %s: %s", path, strerror(-*fd));
+        return 0;
+    }
+    if (*fd == -ENOENT) {
+        if ((rc = file_open_own(path, O_CREAT | O_EXCL, &made, err)))
+            return rc;
+        file_give_owner(made, path);
+        rc = fchmod(made, 0600) ? err_set(err, -errno, "chmod %s: %s", path, strerror(errno)) : 0;
+        close(made);
+        rc = rc ? rc : file_sync_parent(path, err);
+        if (rc)
+            return rc;
+        *fd = parity_open(path, O_RDWR);
+    }
+    if (*fd < 0)
+        return err_set(err, *fd, "open %s: %s", path, strerror(-*fd));
+    if (fstat(*fd, &st))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    if ((uint64_t)st.st_size == bytes)
+        return 0;
+    parity_damage(p, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, (uint64_t)st.st_size,
+                  bytes);
+    return !p->look && ftruncate(*fd, (off_t)bytes)
+               ? err_set(err, -errno, "set the length of %s: %s", path, strerror(errno)) : 0;
+}
+
+/* Whole files that are missing, more than the parity bears: nothing is made then. */
+static int missing_check(struct parity_files *p, struct err *err)
+{
+    char   which[128] = "";
+    size_t n = 0, lost = 0;
+
+    for (size_t d = 0; d < p->shape.devices; d++) {
+        if (!access(p->file[d].portion, F_OK) && !access(p->paths[d], F_OK))
+            continue;
+        n += (size_t)snprintf(which + n, n < sizeof which ? sizeof which - n : 0, "%s%zu",
+                              lost++ ? ", " : "", d);
+    }
+    return lost <= p->shape.parity
+               ? 0
+               : err_set(err, -EBADMSG, "the snapshot after step %" PRIu64 " is lost on devices "
+                         "%s, and its parity bears the loss of %zu", p->step, which,
+                         p->shape.parity);
+}
+
+static int files_open(struct parity_files *p, struct err *err)
+{
+    int rc = missing_check(p, err);
+
+    for (size_t d = 0; d < p->shape.devices && !rc; d++) {
+        struct parity_file *f = &p->file[d];
+
+        rc = file_begin(p, &f->fd, f->portion, p->store.device_bytes[d], err);
+        rc = rc ? rc : file_begin(p, &f->parity_fd, p->paths[d],
+                                  parity_sums_off(p, d) + parity_sums_bytes(p), err);
+    }
+    return rc;
+}
+
+/* ---- pages ---- */
+
+/* Writes p->page to the start of a file, if it has another one. */
+static int page_mend(struct parity_files *p, int fd, const char *path, const char *what,
+                     struct err *err)
+{
+    unsigned char *is = p->chunk[0];
+
+    p->read += PARITY_SECTOR;
+    if (!file_pread(fd, is, PARITY_SECTOR, 0, path, NULL) && !memcmp(is, p->page, PARITY_SECTOR))
+        return 0;
+    parity_damage(p, "%s: the %s is damaged", path, what);
+    if (p->look)
+        return 0;
+    int rc = file_pwrite(fd, p->page, PARITY_SECTOR, 0, path, err);
+    p->mended += !rc;
+    p->written += PARITY_SECTOR;
+    return rc;
+}
+
+/* Whether the sums in device d's parity file are right. */
+static int sums_are_right(struct parity_files *p, size_t d)
+{
+    uint32_t crc = 0;
+    int      bad = 0;
+
+    for (size_t at = 0; at < parity_sums_bytes(p) && !bad; at += PARITY_SECTOR) {
+        bad = file_pread(p->file[d].parity_fd, p->page, PARITY_SECTOR, parity_sums_off(p, d) + at,
+                         p->paths[d], NULL);
+        crc = crc32c(crc, p->page, PARITY_SECTOR);
+    }
+    return !bad && crc == p->sums_crc;
+}
+
+static int pages_mend(struct parity_files *p, size_t d, struct err *err)
+{
+    struct parity_file *f = &p->file[d];
+
+    parity_superblock(p, d);
+    int rc = page_mend(p, f->fd, f->portion, "superblock", err);
+    if (!rc && !sums_are_right(p, d)) {
+        parity_damage(p, "%s: the checksums at its end are damaged", p->paths[d]);
+        rc = p->look ? 0 : parity_tail_write(p, d, err);
+        p->mended += !rc && !p->look;
+    }
+    parity_header(p, d);
+    return rc ? rc : page_mend(p, f->parity_fd, p->paths[d], "header", err);
+}
+
+/* ---- stripes ---- */
+
+static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond, struct err *err)
+{
+    const struct parity_shape *s = &p->shape;
+    unsigned char              bad[PARITY_DEVICES] = { 0 };
+    size_t                     lost = 0;
+    int                        rc = 0;
+
+    for (size_t d = 0; d < s->devices; d++) {
+        size_t     place = parity_place(s, stripe, d);
+        struct err why = { 0 };
+        int        unread = parity_chunk_read(p, stripe, d, &why);
+
+        bad[place] = unread ||
+                     crc32c(0, p->chunk[place], s->chunk) != *parity_sum_at(p, stripe, d);
+        lost += bad[place];
+        if (bad[place])
+            parity_damage(p, "%s%s", unread ? why.text : place < s->parity ? p->paths[d]
+                                                                            : p->file[d].portion,
+                          unread ? "" : ": a part is damaged");
+    }
+    if (lost && (rc = parity_decode(s, p->chunk, bad)) == -ENOMEM)
+        return err_set(err, rc, "out of memory for the parity of %zu devices", s->devices);
+    *beyond += rc == -EBADMSG;
+    for (size_t d = 0; d < s->devices && !rc && lost; d++) {
+        size_t place = parity_place(s, stripe, d);
+        if (!bad[place])
+            continue;
+        if (crc32c(0, p->chunk[place], s->chunk) != *parity_sum_at(p, stripe, d))
+            return err_set(err, -EBADMSG, "stripe %" PRIu64 " of the parity of %s does not fit its "
+                           "checksums", stripe, p->snapshot->dir);
+        rc = p->look ? 0 : parity_chunk_write(p, stripe, d, err);
+        p->mended += !rc && !p->look;
+    }
+    p->done += s->devices * s->chunk;
+    return rc && rc != -EBADMSG ? rc : watch_look(p->watch, p->done, p->total, err);
+}
+
+int parity_mend(struct parity_files *p, struct err *err)
+{
+    uint64_t beyond = 0;
+    int      rc = parity_begin(p, err);
+
+    rc = rc ? rc : files_open(p, err);
+    rc = rc ? rc : parity_sums_read(p, err);
+    p->total = p->shape.stripes * p->shape.devices * p->shape.chunk;
+    for (uint64_t i = 0; i < p->shape.stripes && !rc; i++)
+        rc = stripe_mend(p, i, &beyond, err);
+    for (size_t d = 0; d < p->shape.devices && !rc; d++)
+        rc = p->file[d].fd < 0 || p->file[d].parity_fd < 0 ? 0 : pages_mend(p, d, err);
+    rc = rc || p->look ? rc : parity_flush(p, err);
+    if (!rc && beyond)
+        rc = err_set(err, -EBADMSG, "%" PRIu64 " of %" PRIu64 " stripes of the snapshot after step "
+                     "%" PRIu64 " have lost more than their parity bears (%zu of %zu devices)",
+                     beyond, p->shape.stripes, p->step, p->shape.parity, p->shape.devices);
+    parity_end(p);
+    return rc;
+}

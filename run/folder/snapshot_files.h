@@ -1,0 +1,28 @@
+/* snapshot_files.h: the list of a snapshot's files (snapshot.files in its run.db), and its files
+ * that are copied whole. Each file is noted before it is made. */
+#pragma once
+
+#include "data/base/err.h"
+
+#include <stdio.h>
+
+struct snapshot_files {
+    const char *dir;   // the snapshot's folder
+    FILE       *list;  // names of its files, one per line
+    char       *names;
+    size_t      size;
+};
+
+int  snapshot_files_begin(struct snapshot_files *f, const char *dir, struct err *err);
+void snapshot_files_end(struct snapshot_files *f); // accepts the zero state
+
+int  snapshot_files_note(void *files, const char *name, struct err *err);
+/* Copy those files of folder/sub whose names `takes` wants to dir/sub. Links are not copied. 0 also
+ * if there is no such folder. */
+int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
+                         int (*takes)(const char *name), struct err *err);
+/* The list with sizes, as snapshot.files has it; malloced. */
+char *snapshot_files_text(struct snapshot_files *f, struct err *err);
+
+/* Drop the pages of a file that was flushed: who compares it reads it from the drive. */
+void snapshot_files_forget(const char *path);

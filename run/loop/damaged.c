@@ -1,0 +1,119 @@
+/* damaged.c: finds damage on the devices of a run, and mends what keeps them from being opened. */
+#include "run/loop/damaged.h"
+
+#include "data/base/file.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/verify.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- what is damaged ---- */
+
+struct finding { uint64_t n; struct err first; };
+
+static void note(void *ctx, int damage, const char *sentence)
+{
+    struct finding *f = ctx;
+
+    if (damage && !f->n++)
+        err_set(&f->first, -EBADMSG, "%s", sentence);
+}
+
+int damaged_count(const struct session *s, uint64_t *n, struct err *err)
+{
+    struct finding f = { 0 };
+    int            rc = 0;
+
+    if (s->run.mode != RUN_MEM) {
+        struct watch  w = work_begin(s->events, "checking the devices of %s", s->dir);
+        struct verify v = { .say = note, .ctx = &f, .watch = &w };
+
+        rc = verify_run(&v, &s->run, err);
+        work_end(s->events);
+    }
+    *n = f.n;
+    if (!rc && f.n)
+        events_notice(s->events, "%s", f.first.text);
+    return rc;
+}
+
+/* ---- one device ---- */
+
+struct device_file {
+    const struct run_config *cfg;
+    size_t                   i;
+    const char              *path;
+    uint64_t                 bytes;
+    int                      fd;
+};
+
+static int length_mend(const struct device_file *d, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(d->fd, &st))
+        return err_set(err, -errno, "stat %s: %s", d->path, strerror(errno));
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size >= d->bytes)
+        return 0;
+    return file_set_length(d->fd, d->path, (uint64_t)st.st_size, d->bytes, err);
+}
+
+static int is_zero(const char *page)
+{
+    return !*page && !memcmp(page, page + 1, SUPERBLOCK_BYTES - 1);
+}
+
+/* Whether the file has a name that only this run gives. */
+static int is_named_by_us(const struct device_file *d)
+{
+    const char *given = d->cfg->device_paths ? d->cfg->device_paths[d->i] : NULL;
+
+    return !given || strcmp(given, d->path);
+}
+
+static int superblock_mend(const struct device_file *d, struct err *err)
+{
+    char              is[SUPERBLOCK_BYTES], page[SUPERBLOCK_BYTES];
+    struct superblock s = devices_super(d->cfg, d->bytes, d->i);
+    int               rc = file_pread(d->fd, is, sizeof is, 0, d->path, err);
+
+    if (rc && rc != -EIO) // a block that the drive cannot read is written again
+        return rc;
+    if (!rc && !(superblock_present(is) ? !superblock_whole(is)
+                                        : is_zero(is) || is_named_by_us(d)))
+        return 0; // it is right, or devices_open says whose it is
+    superblock_pack(page, &s);
+    rc = file_pwrite(d->fd, page, sizeof page, 0, d->path, err);
+    return rc || !fsync(d->fd) ? rc
+                               : err_set(err, -errno, "flush %s: %s", d->path, strerror(errno));
+}
+
+static int open_up(const struct run_config *cfg, const struct store *st, size_t i, struct err *err)
+{
+    char              *path;
+    int                rc = devices_path(&path, cfg, i, 0, err);
+    struct device_file d = { cfg, i, path, st->device_bytes[i],
+                             rc ? -1 : file_open_device(path, O_RDWR) };
+
+    if (!rc && d.fd < 0)
+        rc = err_set(err, d.fd, "open %s: %s", path, strerror(-d.fd));
+    rc = rc ? rc : length_mend(&d, err);
+    rc = rc ? rc : superblock_mend(&d, err);
+    file_close(d.fd);
+    free(path);
+    return rc;
+}
+
+int damaged_open_up(const struct session *s, struct err *err)
+{
+    struct store st;
+    int          rc = s->run.mode == RUN_MEM ? 0 : store_init(&st, &s->run, err);
+
+    if (rc || s->run.mode == RUN_MEM)
+        return rc;
+    for (size_t i = 0; i < s->run.n_devices && !rc; i++)
+        rc = devices_gone(&s->run, i) ? 0 : open_up(&s->run, &st, i, err);
+    store_release(&st);
+    return rc;
+}

@@ -1,0 +1,180 @@
+#!/bin/sh
+# parity.sh: --snapshot-on devices: any drive of a run may be lost with all that is on it, of --parity 2 any two. siTrain restore makes the
+# devices and their parts of snapshots again, and --resume gives the bits of a run that has lost nothing. Prints TAP.
+. tests/tap.sh
+find_shim
+smallest
+train="$data $shape --lr 1e-2 --mode su+o --compress 20% --error-feedback"
+ask() { sqlite3 "$1/run.db" "$2"; }
+steps_of() { ask "$1" "SELECT step + 1, printf('%.17g %.17g', loss, grad_norm) FROM steps ORDER BY step"; }
+# devices N: $devices, folders for the run's devices in $tmp/d0, $tmp/d1, ...
+devices() {
+    devices=
+    for d in $(seq 0 $(($1 - 1))); do
+        mkdir -p "$tmp/d$d"
+        devices="$devices --device $tmp/d$d"
+    done
+}
+# begin N PARITY: $tmp/run, on N drives, after step 7, with snapshots after 0 and 4; a copy of all in $tmp/kept
+begin() {
+    rm -rf "$tmp/run" "$tmp/whole" "$tmp"/d? "$tmp/kept"
+    run pretrain --run "$tmp/whole" $train --devices "$1" --steps 9
+    whole="$(exported "$tmp/whole") $(steps_of "$tmp/whole")"
+    devices "$1"
+    run pretrain --run "$tmp/run" $train $devices --steps 4 --snapshot-every 4 --snapshot-on devices --parity "$2"
+    run pretrain --resume "$tmp/run" --steps 7 --snapshot-every 0 --quiet
+    mkdir "$tmp/kept"
+    (cd "$tmp" && tar cf kept/run.tar run && for d in d?; do tar cf "kept/$d.tar" "$d"; done)
+}
+# put_back: all as begin has left it, but devices whose files are other ones than those that the run knows, which restore takes.
+put_back() {
+    rm -rf "$tmp/run/snapshots" "$tmp"/d?
+    (cd "$tmp" && for t in kept/*.tar; do tar xf "$t" --overwrite; done)
+}
+# a drive that is gone, and has been replaced by an empty one; one that has zeros; files that were cut; bytes that flipped
+hurt() { # HOW DRIVE
+    case $1 in
+    gone) rm -r "$2" && mkdir "$2" ;;
+    zeroed) find "$2" -type f | while read -r f; do size=$(stat -c %s "$f"); truncate -s 0 "$f"; truncate -s "$size" "$f"; done ;;
+    cut) find "$2" -type f | while read -r f; do truncate -s $(($(stat -c %s "$f") / 2)) "$f"; done ;;
+    flipped)
+        find "$2" -type f | while read -r f; do
+            python3 -c 'import sys
+with open(sys.argv[1], "r+b") as f:
+    b = bytearray(f.read())
+    for i in range(11, len(b), 4099):
+        b[i] ^= 0x10
+    f.seek(0)
+    f.write(b)' "$f"
+        done ;;
+    esac
+}
+# comes_back NAME: the run is restored, goes on to the same bits, and its snapshots are whole
+comes_back() {
+    run restore "$tmp/run"
+    [ "$got" = 0 ] || { bad="$bad; $1: $(tail -n 1 "$tmp/err")"; return; }
+    run snapshots "$tmp/run" --check
+    [ "$got" = 0 ] || bad="$bad; $1: snapshots"
+    run pretrain --resume "$tmp/run" --steps 9 --quiet
+    [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad; $1: other bits"
+}
+
+begin 3 1
+run snapshots "$tmp/run" --check
+same "2" "$(grep -c ' whole  ' "$tmp/out")" "snapshots with parity are whole"
+result "$([ -z "$(ls "$tmp"/run/snapshots/*/step-00000004/dev* 2>"$tmp/null")" ] && [ "$(ls "$tmp"/d1/run-*/step-* | wc -l)" = 4 ]; echo $?)" \
+    "the states lie on the drives, two files on each for each snapshot"
+works "a snapshot is read" export "$tmp/run" "$tmp/four" --step 4
+rm -r "$tmp/d1"
+run snapshots "$tmp/run"
+result "$([ "$got" = 1 ] && [ "$(grep -c 'whole by parity: device 1 is missing' "$tmp/out")" = 2 ]; echo $?)" "without a drive they are whole by parity"
+run snapshots "$tmp/run" --check
+result "$([ "$got" = 1 ] && [ "$(grep -c 'whole by parity: device 1 is missing' "$tmp/out")" = 2 ]; echo $?)" "and so if they are read"
+refuses 1 "siTrain restore $tmp/run makes it again" pretrain --resume "$tmp/run" --quiet
+
+for n in 3 2 5; do
+    [ $n = 3 ] || begin $n 1
+    bad=
+    for d in $(seq 0 $((n - 1))); do
+        case $((d + n)) in 2 | 6 | 9) hows="gone zeroed" ;; *) hows="cut flipped" ;; esac
+        for how in $hows; do
+            put_back
+            hurt $how "$tmp/d$d"
+            comes_back "$how $d"
+        done
+    done
+    result "$([ -z "$bad" ]; echo $?)" "any drive of $n$bad"
+done
+
+begin 4 2
+bad=
+for pair in "0 1 gone zeroed" "1 3 cut flipped" "2 0 flipped gone" "3 2 zeroed cut"; do
+    set -- $pair
+    put_back
+    hurt "$3" "$tmp/d$1"
+    hurt "$4" "$tmp/d$2"
+    comes_back "$pair"
+done
+result "$([ -z "$bad" ]; echo $?)" "any two drives of 4 with --parity 2$bad"
+
+put_back
+for d in 0 1 3; do hurt gone "$tmp/d$d"; done
+before=$(ask "$tmp/run" "SELECT count(*) FROM steps")
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && grep -q "is lost on devices 0, 1, 3, and its parity bears the loss of 2" "$tmp/err"; echo $?)" "one drive more than parity bears is refused"
+result "$([ -z "$(find "$tmp/d0" "$tmp/d1" -mindepth 1)" ] && [ "$(ask "$tmp/run" "SELECT count(*) FROM steps")" = "$before" ]; echo $?)" "and nothing is made"
+
+# a new place, and a kill at any moment of a restore
+begin 3 1
+if [ -n "$shim" ]; then
+    bad= n=0
+    for at in $(seq -f pwrite:/new/:%g 1 5 40) $(seq -f pwrite:/run.db-wal:%g 2 9 60) rename:/new/:1; do
+        put_back
+        rm -rf "$tmp/d1" "$tmp/new"
+        mkdir "$tmp/new"
+        LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run" --device "1=$tmp/new" >"$tmp/out" 2>"$tmp/err" </dev/null
+        [ $? = 137 ] && n=$((n + 1))
+        [ "$(steps_of "$tmp/run" | wc -l)" = 4 ] || run restore "$tmp/run" --device "1=$tmp/new"
+        [ "$got" = 0 ] || bad="$bad same-$at"
+        run pretrain --resume "$tmp/run" --steps 9 --quiet
+        [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad $at"
+        run snapshots "$tmp/run" --check
+        [ "$got" = 0 ] || bad="$bad snapshots-$at"
+    done
+    result "$([ -z "$bad" ] && [ $n -gt 5 ]; echo $?)" "killed $n times, the same command finishes$bad"
+
+    # a drive that cannot read a block of a snapshot, and has damaged states of the run
+    begin 3 1
+    hurt flipped "$tmp/d1/sitrain-"*
+    run pretrain --resume "$tmp/run" --steps 9 --quiet
+    result "$([ "$got" = 1 ] && grep -q "mends damaged devices from the newest snapshot" "$tmp/err"; echo $?)" "a resume of damaged states names restore"
+    bad=
+    LD_PRELOAD="$shim" SHIM_AT="pread:.dev1:3:fail" "$bin" restore "$tmp/run" >"$tmp/out" 2>"$tmp/err" </dev/null || bad=" restore"
+    grep -q "step-00000004 is whole again, by its parity (1 parts)" "$tmp/err" || bad="$bad one"
+    run pretrain --resume "$tmp/run" --steps 9 --quiet
+    [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad bits"
+    result "$([ -z "$bad" ]; echo $?)" "a block that cannot be read$bad"
+
+    # a kill while a snapshot is taken, or an old one removed: what was begun is removed, and all others stay
+    begin 3 1
+    bad= n=0 step=7
+    run pretrain --resume "$tmp/run" --steps 7 --snapshot-every 1 --snapshots 3 --quiet
+    for at in pwrite:DEV:1 pwrite:DEV:9 pwrite:PAR:1 pwrite:PAR:12 rename:/snapshots/:1 rename:/snapshots/:2 unlink:/d0/run-:1 unlink:/d1/run-:2 \
+        pwrite:/run/run.db-wal:20 pwrite:/run/run.db-wal:45 pwrite:/run/run.db-wal:55 pwrite:/run/run.db-wal:65 pwrite:/snapshots/:3; do
+        step=$((step + 1))
+        name=$(printf '/step-%08d' $step)
+        call=$(echo "$at" | sed "s,DEV,/d1/run-,; s,PAR,/d2/run-,")
+        LD_PRELOAD="$shim" SHIM_AT="$call:kill" "$bin" pretrain --resume "$tmp/run" --steps $step --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+        [ $? = 137 ] && n=$((n + 1))
+        run snapshots "$tmp/run" --check
+        [ "$got" = 0 ] && [ "$(grep -c ' whole  ' "$tmp/out")" -ge 2 ] || bad="$bad $at"
+        run pretrain --resume "$tmp/run" --steps $step --quiet
+        [ "$got" = 0 ] || bad="$bad goes-$at"
+        run snapshots "$tmp/run" --check
+        [ "$got" = 0 ] && [ "$(grep -c ' whole  ' "$tmp/out")" = 3 ] && grep -q "$name" "$tmp/out" || bad="$bad then-$at"
+        [ "$(ls "$tmp"/d1/run-*/ | wc -l) $(ls "$tmp"/d2/run-*/ | wc -l)" = "6 6" ] || bad="$bad left-$at"
+    done
+    result "$([ -z "$bad" ] && [ $n -gt 9 ]; echo $?)" "killed $n times while one is taken or removed: nothing is left of it$bad"
+else
+    skip "kills" "no shim here"
+fi
+
+# rotation removes the files on the drives, and a copy of the run none of its original's
+begin 3 1
+run pretrain --resume "$tmp/run" --steps 9 --snapshot-every 1 --snapshots 2 --quiet
+same "4 4 4" "$(for d in 0 1 2; do ls "$tmp"/d$d/run-*/ | wc -l; done | tr '\n' ' ' | sed 's/ $//')" "rotation removes the files of old ones"
+cp -a "$tmp/run" "$tmp/copy"
+mkdir "$tmp/n0" "$tmp/n1" "$tmp/n2"
+for d in 0 1 2; do cp "$tmp/d$d"/sitrain-* "$tmp/n$d/"; done
+run pretrain --resume "$tmp/copy" --steps 13 --device "$tmp/n0" --device "$tmp/n1" --device "$tmp/n2" --quiet
+same "0" "$got" "a copy goes on, on other drives"
+works "and has not removed the original's" snapshots "$tmp/run" --check
+
+# refused, with what to do
+refuses 2 "--parity 2 needs at least 3 devices, and this run has 2: give --parity 1" \
+    pretrain --run "$tmp/no" $train --device "$tmp/d0" --device "$tmp/d1" --snapshot-every 4 --snapshot-on devices --parity 2
+refuses 2 "--parity 1 needs at least 2 devices, and this run has 1" pretrain --run "$tmp/no" $train --device "$tmp/d0" --snapshot-every 4 --snapshot-on devices
+refuses 2 "without --device all of them lie in RUN" pretrain --run "$tmp/no" $train --devices 3 --snapshot-every 4 --snapshot-on devices
+refuses 2 "--mode mem has none" pretrain --run "$tmp/no" $data $shape --mode mem --snapshot-every 4 --snapshot-on devices
+result "$([ ! -e "$tmp/no" ]; echo $?)" "and nothing is made"
+done_testing
