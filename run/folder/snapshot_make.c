@@ -121,28 +121,35 @@ static int is_tokenizers(const char *name)
     return 0;
 }
 
-/* The list with sizes, as snapshot.files has it; malloced. */
-static char *files_text(struct making *m, struct err *err)
+static uint64_t size_of(const struct stat *st) { return (uint64_t)st->st_size; }
+static uint64_t time_of(const struct stat *st) { return file_ns(&st->st_mtim); }
+
+/* The list of files with their sizes or times, as snapshot.files and snapshot.times have it;
+ * malloced. */
+static char *files_text(struct making *m, uint64_t (*number)(const struct stat *st),
+                        struct err *err)
 {
-    char       *out = NULL, *rest, *name;
+    char       *out = NULL, *names, *rest, *name;
     size_t      size;
     FILE       *f;
     struct stat st;
     int         bad = fflush(m->list);
 
-    rest = m->names;
-    if (bad || !(f = open_memstream(&out, &size))) {
+    names = rest = bad ? NULL : strdup(m->names);
+    if (!names || !(f = open_memstream(&out, &size))) {
         err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files");
+        free(names);
         return NULL;
     }
     while ((name = strsep(&rest, "\n")) && *name) {
         char *path = file_path(NULL, "%s/%s", m->to.dir, name);
 
         bad |= !path || lstat(path, &st);
-        fprintf(f, "%s%" PRIu64 " %s", ftell(f) ? "\n" : "", bad ? 0 : (uint64_t)st.st_size, name);
+        fprintf(f, "%s%" PRIu64 " %s", ftell(f) ? "\n" : "", bad ? 0 : number(&st), name);
         free(path);
     }
     bad |= fclose(f) != 0;
+    free(names);
     if (!bad)
         return out;
     free(out);
@@ -231,16 +238,18 @@ static int settle_states(const struct making *m, struct err *err)
 /* All that differs from the run's database, in one transaction; then one file without a log. */
 static int settle_log(struct making *m, struct err *err)
 {
-    char *files = files_text(m, err);
-    int   rc = files ? runlog_begin(m->to.log, err) : -ENOMEM;
+    char *files = files_text(m, size_of, err), *times = files ? files_text(m, time_of, err) : NULL;
+    int   rc = times ? runlog_begin(m->to.log, err) : -ENOMEM;
 
     if (!rc) {
         rc = settle(m, m->to.log, err);
         rc = rc ? rc : settle_states(m, err);
         rc = rc ? rc : runlog_set(m->to.log, "snapshot.files", files, err);
+        rc = rc ? rc : runlog_set(m->to.log, "snapshot.times", times, err);
         rc = runlog_end(m->to.log, rc, err);
     }
     free(files);
+    free(times);
     return rc ? rc : runlog_whole(m->to.log, err);
 }
 
