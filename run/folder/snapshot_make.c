@@ -42,6 +42,7 @@ struct making {
     char             *names;
     size_t            names_size;
     uint64_t          begun_ns, bytes, shared;
+    int               linked, copies;   // frozen blocks are an earlier snapshot's; may not be
 };
 
 /* ---- its files ---- */
@@ -54,17 +55,39 @@ static int note_file(void *ctx, const char *name, struct err *err)
                ? err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files") : 0;
 }
 
+/* The newest whole snapshot of the run in the folder of this one. NULL: there is none. */
+static const struct snapshot *earlier(const struct making *m, const struct snapshots *list)
+{
+    char  *folder = file_folder(m->name);
+    size_t n = folder ? strlen(folder) : 0, i = list->n;
+
+    while (n && i-- > 0)
+        if (list->at[i].whole && list->at[i].ours && !strncmp(list->at[i].path, folder, n) &&
+            list->at[i].path[n] == '/')
+            break;
+    free(folder);
+    return n && i < list->n ? &list->at[i] : NULL;
+}
+
 static int copy_states(struct making *m, struct err *err)
 {
+    struct snapshots       list;
+    const struct snapshot *has = NULL;
+    int                    rc = snapshots_list(&list, m->s, err);
+
+    if (!rc && !m->copies)
+        has = earlier(m, &list);
     struct watch         w = work_begin(m->s->events, "copying the states of %s after step %" PRIu64
                                         " to a snapshot", m->s->dir, m->step);
     struct snapshot_take t = { .run = &m->s->run, .to = &m->to, .watch = &w, .made = note_file,
-                               .ctx = m };
-    int                  rc = snapshot_take(&t, err);
+                               .ctx = m, .earlier = has ? has->path : NULL };
 
+    rc = rc ? rc : snapshot_take(&t, err);
+    snapshots_free(&list);
     work_end(m->s->events);
     m->bytes = t.bytes;
     m->shared = t.shared;
+    m->linked = t.linked;
     return rc;
 }
 
@@ -437,7 +460,12 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
             snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
         if (i && (rc = session_notice(s, text, err)))
             return rc;
-        rc = make_in(&m, dirs->n ? dirs->item[(m.n - 1 + i) % dirs->n] : NULL, err);
+        const char *dir = dirs->n ? dirs->item[(m.n - 1 + i) % dirs->n] : NULL;
+
+        rc = make_in(&m, dir, err);
+        m.copies = m.linked; // the earlier file may be damaged
+        if (rc == -EBADMSG && m.copies)
+            rc = make_in(&m, dir, err);
     }
     if (rc)
         return rc;

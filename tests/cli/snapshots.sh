@@ -84,6 +84,18 @@ same "tokenizer/vocab.json" "$(cd "$tmp"/edited/snapshots/*/step-00000002.gone.n
 result "$(ls "$tmp"/edited/snapshots/*/ | grep -c "0[046].gone")" "a snapshot with other times goes"
 rm -rf "$tmp/edited"
 
+# ---- frozen blocks are copied once, and anew if the copy is damaged
+rm -rf "$tmp/run" "$tmp/exported"
+run pretrain --run "$tmp/alone" $shape --steps 1
+run export "$tmp/alone" "$tmp/exported"
+tune="$data --init $tmp/exported --seq 8 --batch 1 --lora-rank 2 --mode mem --commit-every 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+works "a run with frozen blocks" pretrain --run "$tmp/run" $tune --steps 3 --snapshot-every 1 --snapshots 2
+same "2 1" "$(stat -c %h "$tmp"/run/snapshots/*/step-00000003/frozen) $(stat -c %i "$tmp"/run/snapshots/*/step-0*/frozen | sort -u | wc -l)" "its snapshots share them"
+turn "$(ls "$tmp"/run/snapshots/*/step-00000003/frozen)" 100
+works "goes on after a byte has turned" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+works "with new copies" snapshots "$tmp/run" --check --quiet
+same "4 5" "$(of "$tmp/run" step)" "and as many snapshots"
+
 # ---- which are kept, and whose they are
 rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
 mkdir "$tmp/a" "$tmp/b" "$tmp/a/somebody"
