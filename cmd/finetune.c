@@ -342,7 +342,7 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
 
 /* ---- one that goes on ---- */
 
-static int check_resume(const struct opt_line *line, struct err *err)
+static int check_line(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
@@ -363,12 +363,15 @@ static int check_resume(const struct opt_line *line, struct err *err)
                 : 0;
 }
 
-static int resume_options(struct session *s, struct opt_line *line, struct err *err)
+/* Applies the line's options to those of the run. */
+static int overlay(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
     uint64_t              each = source_epoch_steps(s);
-    int                   rc;
+    int                   rc = base_folder_named(s, o->base, err);
 
+    if (rc)
+        return rc;
     if (!each)
         return err_set(err, -EBADMSG, "%s/run.db has no train.rows", s->dir);
     if (o->tune.max_seq) {
@@ -379,8 +382,15 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
         o->train.steps = o->tune.epochs * each;
         opt_mark_given(line, "steps");
     }
-    if (!(rc = resume_overlay(s, line, &o->train, 0, err)) &&
-        !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
+    rc = resume_overlay(s, line, &o->train, 0, err);
+    return rc ? rc : train_opts_check(&s->o, err);
+}
+
+static int resume_options(struct session *s, struct opt_line *line, struct err *err)
+{
+    int rc = overlay(s, line, err);
+
+    if (!rc && !(rc = session_config(s, err)))
         schedule_end_tell(s);
     return rc;
 }
@@ -395,9 +405,7 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
                         o->resume);
-    rc = rc ? rc : train_go_back(s, dir, o->from, line, comm, err);
-    if (!rc && o->resume)
-        rc = base_folder_named(s, o->base, err);
+    rc = rc ? rc : train_go_back(s, dir, o->from, line, overlay, comm, err);
     return rc || !o->resume ? rc : resume_options(s, line, err);
 }
 
@@ -434,7 +442,7 @@ static int run(struct opt_line *line, struct err *err)
 
     if (rc || (rc = train_check_from(line, o->resume, err)))
         return rc;
-    rc = o->resume            ? check_resume(line, err)
+    rc = o->resume            ? check_line(line, err)
          : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)
                                 : make_run(dir, line, comm, err);
     stdin_spool_end();

@@ -107,12 +107,10 @@ static int without_data(struct session *s, struct opt_line *line, struct err *er
                            named ? "its devices where --device says, but no" : "no");
 }
 
-/* Resumes a run: changes stored options as the command line says, and takes the data. */
-static int resume(struct session *s, struct opt_line *line, struct err *err)
+/* Applies the line's options to those of the run. first: it has no data yet. */
+static int overlay(struct session *s, struct opt_line *line, int first, struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    int                   first = !settings_has(s->log, "data.path");
-    struct masking        masking;
 
     if (o->corpus.format != TOKENS_AUTO && !o->corpus.data.n && !o->corpus.eval_data.n)
         return err_misuse(err, "--data-format says what --data is, and this run keeps its own: "
@@ -133,6 +131,27 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
+    return rc;
+}
+
+/* What --resume refuses of these options, for a run that goes back first. */
+static int check_resume(struct session *s, struct opt_line *line, struct err *err)
+{
+    struct pretrain_opts *o = line->options;
+    int                   rc = base_folder_named(s, o->model.base, err);
+
+    rc = rc ? rc : overlay(s, line, 0, err);
+    return rc ? rc : corpus_resume_check(s, &o->all, err);
+}
+
+/* Resumes a run: changes stored options as the command line says, and takes the data. */
+static int resume(struct session *s, struct opt_line *line, struct err *err)
+{
+    struct pretrain_opts *o = line->options;
+    int                   first = !settings_has(s->log, "data.path");
+    struct masking        masking;
+    int                   rc = overlay(s, line, first, err);
+
     if (!rc && first && arch_is_masked(&s->config)) // refused before data are taken
         rc = corpus_masking(&masking, s, err);
     if (!rc && first && arch_is_masked(&s->config))
@@ -157,7 +176,7 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     else if (!rc && arch_classifies(&s->config))
         rc = err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
                         "--data DIR trains it", dir, dir);
-    rc = rc ? rc : train_go_back(s, dir, o->from, line, comm, err);
+    rc = rc ? rc : train_go_back(s, dir, o->from, line, check_resume, comm, err);
     s->o.time_limit = o->train.time_limit; // it is this process's, and not stored
     if (!rc && o->resume)
         rc = base_folder_named(s, o->model.base, err);

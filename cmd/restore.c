@@ -50,7 +50,7 @@ static int restore(struct session *s, const struct restore_opts *o, struct err *
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = lost_place(s, o->device.item[i], err);
     s->o.force_device = s->run.force_device = o->force_device;
-    rc = rc ? rc : lost_check(s, err);
+    rc = rc ? rc : lost_check(s, &o->device, err);
     rc = rc ? rc : going_back_restore(s, &step, err);
     if (!rc)
         say_line(stdout, "%s is whole, after step %" PRIu64 "; go on with: %s", o->run, step,
@@ -74,8 +74,8 @@ const struct opt_command restore_command = {
     .name = "restore",
     .usage = "RUN [--device I=PATH]",
     .summary = "make lost devices of a run again, from its newest snapshot",
-    .text = "Devices that are gone or damaged are made again. All states then come from the newest "
-            "complete snapshot (--snapshot-every), and --resume computes the steps since again. "
+    .text = "Devices that are gone, cut or damaged are made again. All states then come from the "
+            "newest whole snapshot (--snapshot-every), and --resume computes the steps since again. "
             "What snapshots with --snapshot-on devices have lost is made again first. A drive "
             "that is merely not mounted is not lost: mount it instead.",
     .parts = parts, .size = sizeof(struct restore_opts), .run = run,

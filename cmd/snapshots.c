@@ -15,7 +15,7 @@ struct snapshots_opts { const char *run; int check, json, quiet; };
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "Run whose snapshots are listed" },
     { "check", OPT_FLAG, AT(check),
-      .help = "Read all states of each snapshot, and compare them with their checksums" },
+      .help = "Read all of each snapshot, and compare it with its checksums" },
     { "json", OPT_FLAG, AT(json), .help = "Print JSON" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "Print no progress" },
     { 0 }
@@ -39,9 +39,9 @@ static int check(struct snapshot *at, struct err *err)
     int            rc = session_open(&s, at->path, SESSION_READ, &say_events, err);
 
     rc = rc ? rc : job_run_see(&s, at->path, SESSION_READ, err);
-    rc = rc ? rc : snapshot_verify(&s, err);
+    rc = rc ? rc : snapshot_check(&s, err);
     for (size_t i = 1; i < s.ranks.size && !rc; i++)
-        rc = snapshot_verify(&s.others[i - 1], err);
+        rc = snapshot_check(&s.others[i - 1], err);
     session_close(&s);
     if (!rc || err->stopped || rc == -ENOMEM)
         return rc;
@@ -123,7 +123,7 @@ static int run(struct opt_line *line, struct err *err)
     int                    rc;
 
     progress_quiet(o->quiet || o->json);
-    rc = session_open(&s, o->run, SESSION_LIVE, &say_events, err);
+    rc = session_open(&s, o->run, SESSION_LOOK, &say_events, err);
     rc = rc ? rc : snapshots_list(&list, &s, err);
     for (size_t i = 0; i < list.n && o->check && !rc; i++)
         rc = check(&list.at[i], err);

@@ -63,12 +63,28 @@ int train_open(struct session *s, const char *dir, int resumes, const struct opt
     return rc ? rc : job_run_join(s, comm, err);
 }
 
-int train_go_back(struct session *s, const char *dir, uint64_t from, const struct opt_line *line,
+struct resuming {
+    struct opt_line *line;
+    int            (*check)(struct session *s, struct opt_line *line, struct err *err);
+};
+
+static int check_resume(void *ctx, struct session *s, struct err *err)
+{
+    const struct resuming *r = ctx;
+
+    return r->check(s, r->line, err);
+}
+
+int train_go_back(struct session *s, const char *dir, uint64_t from, struct opt_line *line,
+                  int (*check)(struct session *s, struct opt_line *line, struct err *err),
                   struct comm *comm, struct err *err)
 {
+    struct resuming         r = { line, check };
+    struct going_back_check all = { check_resume, &r };
+
     if (!opt_given(line, "from"))
         return 0;
-    int rc = lost_explain(s, going_back(s, from, line, err), err);
+    int rc = lost_explain(s, going_back(s, from, line, &all, err), err);
 
     session_close(s);
     rc = rc ? rc : session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);

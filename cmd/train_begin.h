@@ -18,8 +18,9 @@ int train_open(struct session *s, const char *dir, int resumes, const struct opt
                struct comm *comm, struct err *err);
 
 /* With --from on the line: takes the open run back to its snapshot of that step, and opens it
- * again. */
-int train_go_back(struct session *s, const char *dir, uint64_t from, const struct opt_line *line,
+ * again. check refuses what the resume would refuse, before anything changes (going_back.h). */
+int train_go_back(struct session *s, const char *dir, uint64_t from, struct opt_line *line,
+                  int (*check)(struct session *s, struct opt_line *line, struct err *err),
                   struct comm *comm, struct err *err);
 
 /* Leaves out the head of a classifier, whose body is trained as a language model; a notice says

@@ -590,7 +590,7 @@ complete -c siTrain -n '__siTrain_command reshard' -l quiet -d 'Print nothing'
 complete -c siTrain -n __siTrain_first -a snapshots -d 'list the snapshots of a run'
 complete -c siTrain -n '__siTrain_command snapshots' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command snapshots' -F
-complete -c siTrain -n '__siTrain_command snapshots' -l check -d 'Read all states of each snapshot, and compare them with their checksums'
+complete -c siTrain -n '__siTrain_command snapshots' -l check -d 'Read all of each snapshot, and compare it with its checksums'
 complete -c siTrain -n '__siTrain_command snapshots' -l json -d 'Print JSON'
 complete -c siTrain -n '__siTrain_command snapshots' -l quiet -d 'Print no progress'
 complete -c siTrain -n __siTrain_first -a restore -d 'make lost devices of a run again, from its newest snapshot'

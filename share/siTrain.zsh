@@ -622,7 +622,7 @@ _siTrain() {
     snapshots)
         _arguments \
             ':RUN:_files' \
-            '--check[Read all states of each snapshot, and compare them with their checksums]' \
+            '--check[Read all of each snapshot, and compare it with its checksums]' \
             '--json[Print JSON]' \
             '--quiet[Print no progress]' \
             '--help[what it takes]' ;;

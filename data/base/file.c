@@ -266,6 +266,19 @@ int file_same_mount(const char *a, const char *b)
                : x.stx_dev_major == y.stx_dev_major && x.stx_dev_minor == y.stx_dev_minor;
 }
 
+char *file_mount_point(const char *path)
+{
+    char *at = realpath(path, NULL), *up = at ? file_folder(at) : NULL;
+
+    while (up && strcmp(up, at) && file_same_mount(up, at)) {
+        free(at);
+        at = up;
+        up = file_folder(at);
+    }
+    free(up);
+    return at;
+}
+
 char *file_mounted(const char *path)
 {
     struct stat      st;

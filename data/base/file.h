@@ -211,6 +211,10 @@ void file_remove_tree(const char *path);
  * not number its mounts, the drives are compared; an overlay may have several. */
 int file_same_mount(const char *a, const char *b);
 
+/* Returns the mount point of the file system that `path` is in, malloced. NULL if nothing is at the
+ * path, or if there is no memory. */
+char *file_mount_point(const char *path);
+
 /* Returns the first mount point at or below this path, malloced, or NULL if there is none. A
  * mounted file counts, too. */
 char *file_mounted(const char *path);

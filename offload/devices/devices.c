@@ -291,6 +291,7 @@ static int file_begin(struct devices *d, size_t i, struct err *err)
         file_new_abort(&f);
         return rc;
     }
+    at->made = 1;
     at->dev = st.st_dev; // devices_discard removes it even if flushing its folder fails
     at->ino = st.st_ino;
     return file_new_commit(&f, err);
@@ -339,6 +340,8 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     // a training adds and removes room for activations behind the states, if these are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
         c.keep = d->store.device_bytes[i];
+    if (how == DEVICES_REMAKE && devices_cut(cfg, i, c.bytes) && superblock_found(d, i, &why) == 1)
+        c.keep = SUPERBLOCK_BYTES;
     if (create && !devices_fake(cfg) && !file_is_block(c.path)) {
         if ((rc = file_begin(d, i, err)))
             return rc;
@@ -480,8 +483,8 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         rc = act_open(d, d->n_acts++, more, err);
     if (!rc)
         return 0;
-    if (how == DEVICES_CREATE) // a device that failed has removed what it made, unless it was open
-        devices_discard(d);
+    if (how == DEVICES_CREATE || how == DEVICES_REMAKE)
+        devices_discard(d); // a device that failed has removed what it made, unless it was open
     devices_close(d);
     return rc;
 }
@@ -492,8 +495,7 @@ void devices_discard(struct devices *d)
         const struct device *at = &d->device[i];
         struct stat          st;
 
-        if (at->ino && !stat(at->path, &st) && S_ISREG(st.st_mode) && st.st_dev == at->dev &&
-            st.st_ino == at->ino)
+        if (at->made && !stat(at->path, &st) && st.st_dev == at->dev && st.st_ino == at->ino)
             unlink(at->path);
         devices_folder_remove(&d->cfg, i);
     }

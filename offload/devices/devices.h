@@ -11,6 +11,7 @@ struct device {
     char        *path;     // of its file or block device
     uint64_t     dev, ino; // of the file, when it was opened
     unsigned     tasks;    // of the scheduler (scheduler.h) that are submitted and not reaped
+    int          made;     // the file is new
 };
 
 struct devices {
@@ -28,7 +29,8 @@ struct devices {
 };
 
 /* CREATE makes new devices; TRAIN reads, writes and updates; MEND writes again what should be
- * there; REMAKE is MEND that first makes those that are gone; READ only reads. */
+ * there; REMAKE is MEND that first makes those that are gone, and gives those that were cut their
+ * length; READ only reads. */
 enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_MEND, DEVICES_REMAKE, DEVICES_READ };
 
 /* Optional arguments of devices_open; each may be zero. */
@@ -65,7 +67,7 @@ uint64_t devices_act_area(const struct run_config *cfg);
 void   devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out);
 
 /* Compute the layout, open every device, and check its superblock (or write it: CREATE). more may
- * be NULL. 0 or -errno; after a failure nothing is open, and files that CREATE made are removed. */
+ * be NULL. 0 or -errno; after a failure nothing is open, and files that it made are removed. */
 int  devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
                   const struct devices_more *more, struct err *err);
 /* Waits for jobs in flight; accepts the zero state. If a device is silent, the buffers are never
@@ -99,8 +101,7 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 
 int devices_flush(struct devices *d, struct err *err); // all open devices; waits
 
-/* Before devices_close: remove the files that DEVICES_CREATE made, if they still have their names.
- */
+/* Before devices_close: remove the files that devices_open made, if they still have their names. */
 void devices_discard(struct devices *d);
 /* Removes the folder RUN/devN of device i, if it is empty. */
 void devices_folder_remove(const struct run_config *cfg, size_t i);

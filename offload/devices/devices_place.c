@@ -124,6 +124,17 @@ int devices_gone(const struct run_config *cfg, size_t i)
     return gone;
 }
 
+int devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes)
+{
+    char       *path;
+    struct stat st;
+    int cut = !devices_path(&path, cfg, i, 0, NULL) && !stat(path, &st) && S_ISREG(st.st_mode) &&
+              (uint64_t)st.st_size < bytes;
+
+    free(path);
+    return cut;
+}
+
 int devices_inside(const struct run_config *cfg, const char *path)
 {
     char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);

@@ -27,6 +27,9 @@ int  devices_path(char **out, const struct run_config *cfg, size_t i, int create
  * is something, or this user may not look. */
 int  devices_gone(const struct run_config *cfg, size_t i);
 
+/* True if device i is a file of fewer than `bytes` bytes. */
+int  devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes);
+
 /* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
  * folder then includes it. False if nothing is found. */
 int  devices_inside(const struct run_config *cfg, const char *path);

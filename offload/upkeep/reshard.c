@@ -8,13 +8,13 @@
 #include "offload/upkeep/reshard.h"
 
 #include "data/base/file.h"
+#include "offload/devices/devices_room.h"
 #include "offload/devices/slots.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 // the first line is the layout's name; each further line is a path, relative to RUN if it is in it
@@ -198,59 +198,13 @@ static int list_check(const struct run_config *from, struct err *err)
                    "try again when it has ended", from->dir);
 }
 
-/* On each file system, all new device files must fit next to what is there. */
-struct place { dev_t dev; uint64_t need, free; };
-
-/* Adds device i's bytes to its file system's, among n places. *n grows if the file system is
- * new. */
-static int place_add(struct place *places, size_t *n, const struct run_config *to, size_t i,
-                     uint64_t bytes, struct err *err)
-{
-    const char    *given = to->device_paths ? to->device_paths[i] : to->dir;
-    char          *dir;
-    struct statvfs fs;
-    struct stat    at;
-    size_t         p = 0;
-    int            rc = devices_folder(&dir, given, err);
-
-    if (rc || (!dir && errno == 0)) // a drive
-        return rc;
-    if (!dir || stat(dir, &at) || statvfs(dir, &fs)) {
-        rc = err_name(err, errno, "%s: %s; expected a folder for a device", given,
-                      strerror(errno));
-    } else {
-        while (p < *n && places[p].dev != at.st_dev)
-            p++;
-        if (p == *n)
-            places[(*n)++] =
-                (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
-        places[p].need += bytes;
-        if (places[p].need > places[p].free)
-            rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
-                         "the devices up to %zu of %zu need %" PRIu64
-                         " there, beside what the run has now",
-                         dir, places[p].free, i + 1, to->n_devices, places[p].need);
-    }
-    free(dir);
-    return rc;
-}
-
 static int room_check(const struct run_config *to, struct err *err)
 {
-    struct store  st;
-    struct place *places;
-    size_t        n = 0;
-    int           rc = store_init(&st, to, err);
+    struct store st;
+    int          rc = store_init(&st, to, err);
 
-    if (rc)
-        return rc;
-    places = calloc(to->n_devices, sizeof *places);
-    if (!places)
-        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
-    for (size_t i = 0; i < to->n_devices && !rc; i++)
-        rc = place_add(places, &n, to, i, st.device_bytes[i], err);
+    rc = rc ? rc : devices_room_check(to, st.device_bytes, err);
     store_release(&st);
-    free(places);
     return rc;
 }
 

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 8 << 20, SECTOR = 4096 };
@@ -268,6 +269,35 @@ static int image_take(struct snapshot_take *t, struct copying *c, unsigned area,
     return rc;
 }
 
+/* Frozen blocks never change, so the file of an earlier snapshot is that of this one, unless it is
+ * damaged. 1: it is linked. 0: it is to be copied. */
+static int frozen_link(struct snapshot_take *t, struct copying *c, uint64_t bytes, struct err *err)
+{
+    struct run_config  was = *t->run, now = *t->to;
+    struct image_check is = { 0 };
+    char               from[PATH_MAX], to[PATH_MAX];
+    struct stat        st;
+
+    was.dir = t->earlier;
+    now.log = t->log;
+    image_path(&was, IMAGE_FROZEN, from, sizeof from);
+    image_path(t->to, IMAGE_FROZEN, to, sizeof to);
+    if (!t->earlier || lstat(from, &st) || !S_ISREG(st.st_mode) ||
+        (uint64_t)st.st_size != bytes || link(from, to))
+        return 0;
+    int fd = file_open_device(to, O_RDONLY); // it is read from the drive
+    if (fd >= 0)
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    file_close(fd);
+    int rc = image_check(&now, IMAGE_FROZEN, &is, err);
+    if (rc || !is.named || is.damaged)
+        return unlink(to) ? err_set(err, -errno, "unlink %s: %s", to, strerror(errno)) : rc;
+    c->done += bytes;
+    c->shared += bytes;
+    rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    return rc ? rc : 1;
+}
+
 static int images_take(struct snapshot_take *t, struct copying *c, struct err *err)
 {
     uint64_t           bytes = image_bytes(t->run), frozen = image_frozen_bytes(t->run);
@@ -283,7 +313,10 @@ static int images_take(struct snapshot_take *t, struct copying *c, struct err *e
     rc = rc ? rc : image_take(t, c, s.area, bytes, err);
     if (trains)
         stream_let_go(trains, c->unit);
-    return rc || !frozen ? rc : image_take(t, c, IMAGE_FROZEN, frozen, err);
+    if (rc || !frozen)
+        return rc;
+    rc = frozen_link(t, c, frozen, err);
+    return rc ? (rc < 0 ? rc : 0) : image_take(t, c, IMAGE_FROZEN, frozen, err);
 }
 
 int snapshot_bytes(const struct run_config *run, uint64_t *bytes, struct err *err)

@@ -22,8 +22,11 @@ struct snapshot_take {
     /* Called for each file that is about to be made in to->dir, by its name there. */
     int  (*made)(void *ctx, const char *name, struct err *err);
     void *ctx;
+    const char *earlier; // a snapshot of the same run, whose file of frozen blocks becomes this
+                         // one's, too (a hard link), if it can; NULL: none
     // results
-    uint64_t bytes, shared; // of states; and how many of them share their blocks with the run's
+    uint64_t bytes, shared; // of states; and how many of them are not copied: they share their
+                            // blocks with the run's, or are an earlier snapshot's file
 };
 
 /* The bytes of states that a snapshot has. */

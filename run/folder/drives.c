@@ -1,5 +1,5 @@
 /* drives.c: records on which drive each device is: the block device that it is, or that has its
- * file. */
+ * file, and where that is mounted. */
 #include "run/folder/drives.h"
 
 #include "data/base/file.h"
@@ -7,6 +7,35 @@
 #include "run/folder/settings.h"
 
 #include <sys/sysmacros.h>
+
+/* Where the file system is mounted that has the device at this path, malloced: ".", if that is
+ * RUN's and the path is in RUN. NULL: a drive, or nothing is there. */
+static char *mount_of(const struct session *s, const char *path)
+{
+    return file_is_block(path)                                        ? NULL
+           : !strcmp(path, s->dir) || devices_inside(&s->run, path) ? strdup(".")
+                                                                      : file_mount_point(path);
+}
+
+int drives_mounted(const struct session *s, size_t device, const char *folder, char was[PATH_MAX])
+{
+    char *had = settings_get(s->log, "mount.%zu", device), *now = mount_of(s, folder);
+    int   rc = had && *had && now ? strcmp(had, now) == 0 : -ENOENT;
+
+    snprintf(was, PATH_MAX, "%s", had ? had : "");
+    free(had);
+    free(now);
+    return rc;
+}
+
+static int record_mount(struct session *s, size_t device, const char *path, struct err *err)
+{
+    char *at = mount_of(s, path);
+    int   rc = settings_set(s->log, err, "mount.%zu=%s", device, at ? at : "");
+
+    free(at);
+    return rc;
+}
 
 static int record(struct session *s, size_t device, const char *path, struct err *err)
 {
@@ -29,6 +58,7 @@ int drives_record(struct session *s, struct err *err)
 
         rc = devices_path(&path, r, i, 0, err);
         rc = rc ? rc : record(s, i, path, err);
+        rc = rc ? rc : record_mount(s, i, path, err);
         free(path);
     }
     for (size_t i = 0; i < r->n_act_devices && !rc; i++)

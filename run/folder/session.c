@@ -77,7 +77,8 @@ static int refuse_snapshot(const struct session *s, struct err *err)
 static int refuse_half_way(const struct session *s, enum session_how how, struct err *err)
 {
     char  line[SESSION_LINE];
-    char *to = how == SESSION_PAST ? NULL : settings_get(s->log, "going_back");
+    int   looks = how == SESSION_PAST || how == SESSION_LOOK;
+    char *to = looks ? NULL : settings_get(s->log, "going_back");
 
     if (!to)
         return 0;
@@ -99,8 +100,8 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     if (how == SESSION_PAST)
         return runlog_open_past(&s->log, path, &s->past, err);
     int rc = runlog_open(&s->log, path, 1, 1, err);
-    if (rc || how == SESSION_LIVE || how == SESSION_READ)
-        return rc || how == SESSION_LIVE ? rc : runlog_lock_reading(s->log, err);
+    if (rc || how >= SESSION_LIVE || how == SESSION_READ)
+        return rc || how >= SESSION_LIVE ? rc : runlog_lock_reading(s->log, err);
     if (settings_has(s->log, "snapshot"))
         return refuse_snapshot(s, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);

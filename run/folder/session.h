@@ -54,9 +54,10 @@ struct session {
  * writing is not possible (session_cannot_write). PAST opens a run with a damaged log (run.db-wal)
  * at its last intact commit (runlog_open_past). LIVE reads the settings of a run that another
  * process trains; its states cannot be read. BACK is WRITE, for going_back.h: only it opens a run
- * that was killed on its way back to a snapshot. RESTORE is BACK and NAMED: for lost.h. */
+ * that was killed on its way back to a snapshot. RESTORE is BACK and NAMED: for lost.h. LOOK is
+ * LIVE, of such a run, too. */
 enum session_how { SESSION_RESTORE, SESSION_BACK, SESSION_WRITE, SESSION_NAMED, SESSION_READ,
-                   SESSION_EITHER, SESSION_PAST, SESSION_LIVE };
+                   SESSION_EITHER, SESSION_PAST, SESSION_LIVE, SESSION_LOOK };
 
 /* Open RUN and load its settings. Must be closed by session_close, also after a failure. If
  * something is damaged, the sentence says what is intact (except with PAST). events: used until the
@@ -132,6 +133,8 @@ int session_branch_options(char **changed, struct session *s, struct runlog *fro
  * s->layout. session_load_options loads all of them. */
 int session_store_options(struct session *s, int places, struct err *err);
 int session_load_options(struct session *s, struct err *err);
+/* Forget changes of s->o that were not stored. */
+int session_reload_options(struct session *s, struct err *err);
 /* Load and store s->config. session_config_sum is a checksum of what is stored. */
 int session_load_config(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);

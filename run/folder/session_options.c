@@ -92,6 +92,17 @@ int session_load_options(struct session *s, struct err *err)
     return rc;
 }
 
+int session_reload_options(struct session *s, struct err *err)
+{
+    struct opt_line line = train_opts_line(&s->o);
+
+    opt_release(&line);
+    s->has_opts = 0;
+    s->o = (struct train_opts){ 0 };
+    int rc = session_load_options(s, err);
+    return rc ? rc : session_config(s, err);
+}
+
 struct overlay {
     struct session *s;
     int             first;

@@ -56,6 +56,8 @@
  *                       record_whole is 1 if an offloaded MLP includes all that backward needs. If
  *                       the last two are absent: all records minus record_buffers
  *     drive.N           MAJOR:MINOR of the real drive of device N when it was last opened
+ *     mount.N           the mount point of device N's file then; "." if it was the file system of
+ *                       RUN, and the file in RUN (drives.h)
  *     memory.NN         an item of the memory plan: bytes and name. The last items are the total,
  *                       the limit (--host-mem) and the arenas of emulated devices
  *

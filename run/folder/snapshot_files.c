@@ -79,31 +79,46 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
     return rc ? rc : file_sync_dir(to, err);
 }
 
-char *snapshot_files_text(struct snapshot_files *f, struct err *err)
+static uint64_t size_of(const struct stat *st) { return (uint64_t)st->st_size; }
+static uint64_t time_of(const struct stat *st) { return file_ns(&st->st_mtim); }
+
+static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat *st),
+                  struct err *err)
 {
-    char       *out = NULL, *rest, *name;
+    char       *out = NULL, *names, *rest, *name;
     size_t      size;
     FILE       *to;
     struct stat st;
     int         bad = fflush(f->list);
 
-    rest = f->names;
-    if (bad || !(to = open_memstream(&out, &size))) {
+    names = rest = bad ? NULL : strdup(f->names);
+    if (!names || !(to = open_memstream(&out, &size))) {
         err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files");
+        free(names);
         return NULL;
     }
     while ((name = strsep(&rest, "\n")) && *name) {
         char *path = file_path(NULL, "%s/%s", f->dir, name);
 
         bad |= !path || lstat(path, &st);
-        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "", bad ? 0 : (uint64_t)st.st_size,
-                name);
+        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "", bad ? 0 : number(&st), name);
         free(path);
     }
     bad |= fclose(to) != 0;
+    free(names);
     if (!bad)
         return out;
     free(out);
     err_set(err, -EIO, "%s: the files of the snapshot cannot be listed", f->dir);
     return NULL;
+}
+
+char *snapshot_files_sizes(struct snapshot_files *f, struct err *err)
+{
+    return text(f, size_of, err);
+}
+
+char *snapshot_files_times(struct snapshot_files *f, struct err *err)
+{
+    return text(f, time_of, err);
 }

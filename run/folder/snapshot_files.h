@@ -1,5 +1,5 @@
-/* snapshot_files.h: the list of a snapshot's files (snapshot.files in its run.db), and its files
- * that are copied whole. Each file is noted before it is made. */
+/* snapshot_files.h: the list of a snapshot's files (snapshot.files and snapshot.times in its run.db),
+ * and its files that are copied whole. Each file is noted before it is made. */
 #pragma once
 
 #include "data/base/err.h"
@@ -21,8 +21,10 @@ int  snapshot_files_note(void *files, const char *name, struct err *err);
  * if there is no such folder. */
 int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
                          int (*takes)(const char *name), struct err *err);
-/* The list with sizes, as snapshot.files has it; malloced. */
-char *snapshot_files_text(struct snapshot_files *f, struct err *err);
+/* The list with sizes or with times of writing, as snapshot.files and snapshot.times have it;
+ * malloced. */
+char *snapshot_files_sizes(struct snapshot_files *f, struct err *err);
+char *snapshot_files_times(struct snapshot_files *f, struct err *err);
 
 /* Drop the pages of a file that was flushed: who compares it reads it from the drive. */
 void snapshot_files_forget(const char *path);

@@ -62,6 +62,7 @@ struct snapshot_making {
     struct events     told;             // the copier's
     atomic_int        dropped;          // it is to end
     atomic_uint_fast64_t done, total;   // its progress in bytes; total 0: not known
+    char              *earlier;         // a snapshot whose file of frozen blocks it shares, or NULL
 };
 
 /* ---- its files ---- */
@@ -71,6 +72,7 @@ static int copy_states(struct snapshot_making *m, struct err *err)
     struct watch         w = work_begin(m->events, "copying the states of %s after step %" PRIu64
                                         " to a snapshot", m->s->dir, m->step);
     struct snapshot_take t = { .run = &m->s->run, .to = &m->to, .log = m->to.log, .watch = &w,
+                               .earlier = m->earlier,
                                .beside = m->beside.stream ? &m->beside : NULL,
                                .made = snapshot_files_note,
                                .ctx = &m->files };
@@ -198,17 +200,20 @@ static int settle_begun(struct snapshot_making *m, struct err *err)
 /* The rest, when all files are there; then one file without a log. */
 static int settle_whole(struct snapshot_making *m, struct err *err)
 {
-    char *files = snapshot_files_text(&m->files, err);
-    int   rc = files ? runlog_begin(m->to.log, err) : -ENOMEM;
+    char *files = snapshot_files_sizes(&m->files, err);
+    char *times = files ? snapshot_files_times(&m->files, err) : NULL;
+    int   rc = times ? runlog_begin(m->to.log, err) : -ENOMEM;
 
     if (!rc) {
         rc = settle_states(m, err);
         if (!rc && m->portions.n)
             rc = portions_store(&m->portions, m->to.log, err);
         rc = rc ? rc : runlog_set(m->to.log, "snapshot.files", files, err);
+        rc = rc ? rc : runlog_set(m->to.log, "snapshot.times", times, err);
         rc = runlog_end(m->to.log, rc, err);
     }
     free(files);
+    free(times);
     return rc ? rc : runlog_whole(m->to.log, err);
 }
 
@@ -378,11 +383,34 @@ static void end_portions(struct snapshot_making *m)
     portions_release(&m->portions);
 }
 
+/* Chooses the newest whole snapshot of the run in the folder of this one. */
+static int find_earlier(struct snapshot_making *m, struct err *err)
+{
+    struct snapshots list;
+    char            *folder = file_folder(m->name);
+    size_t           n = folder ? strlen(folder) : 0, i;
+    int              rc = folder ? snapshots_list(&list, m->s, err) : -ENOMEM;
+
+    for (i = rc ? 0 : list.n; i > 0 && !m->earlier; i--) {
+        const struct snapshot *at = &list.at[i - 1];
+
+        if (at->whole && at->ours && !strncmp(at->path, folder, n) && at->path[n] == '/' &&
+            !(m->earlier = strdup(at->path)))
+            rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
+    }
+    if (folder)
+        snapshots_free(&list);
+    free(folder);
+    return rc;
+}
+
 /* Makes the folder and what is copied at once. */
 static int begin_in(struct snapshot_making *m, const char *dir, struct err *err)
 {
     int rc = place(m, dir, err);
 
+    if (!rc && m->s->run.mode == RUN_MEM)
+        rc = find_earlier(m, err);
     rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
     if (rc)
         return rc;
@@ -410,6 +438,8 @@ static void clear(struct snapshot_making *m)
 {
     runlog_close(m->to.log);
     m->to.log = NULL;
+    free(m->earlier);
+    m->earlier = NULL;
     snapshot_files_end(&m->files);
     end_portions(m);
     file_new_abort(&m->folder);

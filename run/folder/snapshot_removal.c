@@ -16,33 +16,78 @@
 
 static const char aside[] = ".gone"; // the end of that name, before file_new_aside's own
 
-/* Removes a file if it is what the list says, in a folder that is no link. -errno: it stays. */
+/* The files of a snapshot at this path. */
+struct own { const char *path; char *files, *times; int whole, changed; };
+
+/* The file's line in snapshot.times: whether it was last written then. Of an older snapshot, no
+ * times are known. */
+static int is_unwritten(const struct own *own, const char *file, const struct stat *st)
+{
+    const char *name = file + strlen(own->path) + 1;
+    size_t      n = strlen(name);
+
+    for (const char *at = own->times; at && *at; at += *at == '\n') {
+        char    *end;
+        uint64_t ns = strtoull(at, &end, 10);
+
+        if (*end == ' ' && !strncmp(end + 1, name, n) && (!end[n + 1] || end[n + 1] == '\n'))
+            return ns == file_ns(&st->st_mtim);
+        at += strcspn(at, "\n");
+    }
+    return !own->times;
+}
+
+/* Whether the file is of the list's kind and size, in a folder that is no link. */
+static int is_listed(const char *file, const char *folder, uint64_t bytes, struct stat *st)
+{
+    struct stat at;
+
+    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, st) &&
+           S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
+}
+
+static int look_file(void *ctx, const char *file, uint64_t bytes)
+{
+    struct own *own = ctx;
+    char       *folder = file_folder(file);
+    struct stat st;
+
+    own->changed |= folder && is_listed(file, folder, bytes, &st) && !is_unwritten(own, file, &st);
+    free(folder);
+    return 0;
+}
+
+/* Removes a file if it is what the list says. -errno: it stays. */
 static int unlink_file(void *ctx, const char *file, uint64_t bytes)
 {
-    char       *folder = file_folder(file);
-    struct stat at, st;
-    int         rc = folder ? 0 : -ENOMEM;
+    const struct own *own = ctx;
+    char             *folder = file_folder(file);
+    struct stat       st;
+    int               rc = folder ? 0 : -ENOMEM;
 
-    if (folder && !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, &st) &&
-        S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes && unlink(file))
+    if (folder && is_listed(file, folder, bytes, &st) &&
+        (own->whole || is_unwritten(own, file, &st)) && unlink(file))
         rc = -errno;
-    if (folder && strcmp(folder, ctx))
+    if (folder && strcmp(folder, own->path))
         rmdir(folder); // if it was the last file in it
     free(folder);
     return rc;
 }
 
-/* The list of files of the snapshot at this path; malloced. NULL: it has none. */
-static char *list_of(const char *path)
+/* The lists of the snapshot at this path. files NULL: it has none. */
+static struct own own_of(const char *path)
 {
-    char          *db = file_path(NULL, "%s/run.db", path), *files = NULL;
+    char          *db = file_path(NULL, "%s/run.db", path);
     struct runlog *log = NULL;
+    struct own     own = { .path = path };
 
-    if (db && !runlog_open(&log, db, 1, 1, NULL))
-        files = settings_get(log, "snapshot.files");
+    if (db && !runlog_open(&log, db, 1, 1, NULL)) {
+        own.files = settings_get(log, "snapshot.files");
+        own.times = settings_get(log, "snapshot.times");
+    }
     runlog_close(log);
     free(db);
-    return files;
+    return own;
 }
 
 /* Removes a snapshot's files on the devices' drives, if they are certainly this run's: the run.db
@@ -64,21 +109,47 @@ static int clear_portions(const struct session *s, const char *path)
     return rc;
 }
 
-/* Removes the files of a snapshot that nobody else has open. run.db, which has the list of all
- * others, is the last, and stays if one of them cannot be removed. What is not on the list stays,
- * too. */
-static void clear(const struct session *s, const char *path)
+static void own_release(struct own *own)
 {
-    static const char *const own[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
-    char                     file[SESSION_PATH + 64], *files = list_of(path);
-    int gone = files && !clear_portions(s, path) &&
-               !snapshots_each_file(path, files, unlink_file, (void *)(uintptr_t)path);
+    free(own->files);
+    free(own->times);
+}
 
-    for (size_t i = 0; gone && i < sizeof own / sizeof *own; i++) {
-        snprintf(file, sizeof file, "%s/%s", path, own[i]);
+/* Whether files of other times have the contents that siTrain wrote, as in a copy by cp -r. The
+ * snapshot, locked by fd, is shared for reading. 0 also if it is not locked afterwards. */
+static int is_as_written(const char *path, int fd, int *locked)
+{
+    struct session s = { 0 };
+    struct err     why;
+    int            whole = !flock(fd, LOCK_SH) &&
+                           !session_open(&s, path, SESSION_READ, NULL, &why) &&
+                           !snapshot_check(&s, &why);
+
+    session_close(&s);
+    *locked = !flock(fd, LOCK_EX | LOCK_NB);
+    return whole && *locked;
+}
+
+/* Removes the files of a snapshot that nobody else has open: fd has it locked. run.db, which has
+ * the list of all others, is the last, and stays if one of them cannot be removed. What is not on
+ * the list stays, too, and what somebody has written to. */
+static void clear(const struct session *s, const char *path, int fd)
+{
+    static const char *const names[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
+    char                     file[SESSION_PATH + 64];
+    struct own               own = own_of(path);
+    int                      locked = 1;
+    int gone = own.files && !snapshots_each_file(path, own.files, look_file, &own);
+
+    if (gone && own.changed)
+        own.whole = is_as_written(path, fd, &locked);
+    gone = gone && locked && !clear_portions(s, path) &&
+           !snapshots_each_file(path, own.files, unlink_file, &own);
+    for (size_t i = 0; gone && i < sizeof names / sizeof *names; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
         unlink(file);
     }
-    free(files);
+    own_release(&own);
     rmdir(path);
 }
 
@@ -117,7 +188,7 @@ int snapshot_remove(const struct session *s, const char *path, struct err *err)
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
     if (!(rc = set_aside(&at, path, path, err)))
-        clear(s, at);
+        clear(s, at, fd);
     free(at);
     file_close(fd);
     return rc;
@@ -129,7 +200,7 @@ int snapshot_replaced(const struct session *s, const char *path, const char *nam
     int   rc = set_aside(&at, path, name, err), fd = rc ? -1 : lock_alone(at);
 
     if (fd >= 0)
-        clear(s, at);
+        clear(s, at, fd);
     free(at);
     file_close(fd);
     return rc;
@@ -141,18 +212,19 @@ int snapshot_replaced(const struct session *s, const char *path, const char *nam
 static void clean(const struct session *s, const char *path, const char *folder, const char *base,
                   int half_removed)
 {
-    char *name = file_path(NULL, "%s/%s", folder, base), *files = NULL, *at = NULL;
-    int   fd = name ? lock_alone(path) : -1;
+    char      *name = file_path(NULL, "%s/%s", folder, base), *at = NULL;
+    int        fd = name ? lock_alone(path) : -1;
+    struct own own = fd >= 0 && !half_removed ? own_of(path) : (struct own){ 0 };
 
     if (fd >= 0 && half_removed)
-        clear(s, path);
-    else if (fd >= 0 && (files = list_of(path)) && !set_aside(&at, path, name, NULL))
-        clear(s, at);
+        clear(s, path, fd);
+    else if (fd >= 0 && own.files && !set_aside(&at, path, name, NULL))
+        clear(s, at, fd);
     file_close(fd);
-    if (fd >= 0 && !half_removed && !files)
+    if (fd >= 0 && !half_removed && !own.files)
         file_new_clear_left(name, 1);
+    own_release(&own);
     free(at);
-    free(files);
     free(name);
 }
 

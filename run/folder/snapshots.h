@@ -15,6 +15,8 @@
  *     snapshot.of     the folder RUN: its file_identity, a space, its path
  *     snapshot.taken  the time (UTC)
  *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
+ *     snapshot.times  when each was last written, in nanoseconds since 1970, in the same form.
+ *                     Older snapshots have no times, and their files are known by size
  *
  * With --snapshot-on devices, portions.h says which settings it has in addition.
  *
@@ -74,6 +76,9 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
  * removes it. This reads all states of an open snapshot, its run.db and its best model, and
  * compares them with their checksums. -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
+/* The same, and compares the tokenizer and the best model with those that its run.db names. A run
+ * goes back without them. */
+int snapshot_check(struct session *snapshot, struct err *err);
 
 /* Go over a snapshot's files, as snapshot.files has them (`files`): call each(ctx, path, bytes),
  * until it returns other than 0, which is returned. -EBADMSG: this is no such list. */

@@ -15,76 +15,58 @@ struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
     struct snapshot at;
     char           *changed;     // options, as session_branch_options gives them
-    int             half_way;    // a process was killed after the states began to be written over
+    char           *noted;       // the snapshot to which a killed process went: "STEP N PATH"
+    int             half_way;    // it was killed after the states began to be written over
     int             there;       // the run is at the snapshot: only options change
     int             restores;    // devices are gone, and are made again
+    int             verified;    // the snapshot was read, and is whole
     uint64_t        present;     // steps that are done
     char            said[768];
+    const struct going_back_check *check; // NULL: none
 };
 
 /* ---- before anything changes ---- */
 
-/* Find the snapshot again to which a killed process went. step NULL: any. */
-static int find_again(struct back *b, const uint64_t *step, const char *to, struct err *err)
+/* Of this snapshot, whether a killed process was on its way to it. */
+static int is_noted(const struct back *b, const struct snapshot *at)
+{
+    uint64_t step, n;
+
+    return b->half_way && sscanf(b->noted, "%" SCNu64 " %" SCNu64, &step, &n) == 2 &&
+           at->step == step && at->n == n;
+}
+
+/* Append to the sentence of a run that is half way that other snapshots will do. */
+static int say_others(const struct back *b, int rc, struct err *err)
+{
+    const char *path = b->half_way ? strchr(b->noted, '/') : NULL;
+    char        line[SESSION_LINE];
+
+    if (!rc || !b->half_way || err->stopped)
+        return rc;
+    int misuse = err->misuse;
+    err_set(err, rc, "%.600s; %s is on its way back to the snapshot %s; any whole snapshot ends "
+            "that: %s --from STEP (siTrain snapshots lists them)", err->text, b->s->dir,
+            path ? path : b->noted, session_resume_line(line, b->s));
+    err->misuse = misuse;
+    return rc;
+}
+
+/* The snapshot after so many steps. Of several, the one to which a killed process went. */
+static int find_step(struct back *b, uint64_t step, struct err *err)
 {
     struct snapshots list;
-    char             line[SESSION_LINE];
-    uint64_t         its = 0, n = 0;
     int              rc = snapshots_list(&list, b->s, err), found = 0;
 
-    if (!rc && (sscanf(to, "%" SCNu64 " %" SCNu64, &its, &n) != 2 || (step && its != *step)))
-        rc = err_misuse(err, "%s is on its way back to the snapshot after step %" PRIu64 ", and "
-                        "was stopped before it was there; go on with: %s --from %" PRIu64,
-                        b->s->dir, its, session_resume_line(line, b->s), its);
     for (size_t i = 0; i < list.n && !rc && !found; i++)
-        if ((found = list.at[i].n == n && list.at[i].step == its && list.at[i].whole))
+        if ((found = list.at[i].whole && list.at[i].step == step && is_noted(b, &list.at[i])))
             b->at = list.at[i];
-    if (!rc && !found)
-        rc = err_set(err, -ENOENT, "%s is on its way back to the snapshot %s, which is not there, "
-                     "or not whole: put it back, and type this command again", b->s->dir,
-                     strchr(to, '/') ? strchr(to, '/') : to);
     snapshots_free(&list);
-    return rc;
+    return rc || found ? rc : say_others(b, snapshots_step(&b->at, b->s, step, err), err);
 }
 
-/* Find the snapshot that is nearest to the present state: the latest one of what the run has done.
- * If there is none, the newest of any branch. */
-static int find_newest(struct back *b, struct err *err)
-{
-    struct snapshots       list;
-    const struct snapshot *newest = NULL;
-    int                    rc = snapshots_list(&list, b->s, err);
-
-    for (const struct snapshot *at = list.at; !rc && at < list.at + list.n; at++)
-        if (at->whole && (!newest || at->step >= newest->step) && snapshot_is_now(at, b->s))
-            newest = at;
-    if (!rc && !newest && !(newest = snapshots_newest(&list)))
-        rc = err_set(err, -ENOENT, "%s has no complete snapshot (--snapshot-every takes them), and "
-                     "what was on the lost device is nowhere else", b->s->dir);
-    if (newest)
-        b->at = *newest;
-    snapshots_free(&list);
-    return rc;
-}
-
-/* step NULL: the newest. */
-static int find(struct back *b, const uint64_t *step, struct err *err)
-{
-    char *to;
-    int   rc = settings_find(&to, b->s->log, err, "going_back");
-
-    if (rc)
-        return rc;
-    b->half_way = to != NULL;
-    rc = to     ? find_again(b, step, to, err)
-         : step ? snapshots_step(&b->at, b->s, *step, err)
-                : find_newest(b, err);
-    free(to);
-    return rc;
-}
-
-/* Whether all of a snapshot can be read as it was written: 1, 0, or -errno if that was not found
- * out. */
+/* Whether all of a snapshot can be read as it was written: 1, 0 with a sentence, or -errno if that
+ * was not found out. */
 static int is_whole(const struct back *b, const struct snapshot *at, struct err *err)
 {
     struct session s;
@@ -93,6 +75,67 @@ static int is_whole(const struct back *b, const struct snapshot *at, struct err 
     rc = rc ? rc : snapshot_verify(&s, err);
     session_close(&s);
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
+}
+
+/* How near a snapshot is to the present state. The one to which a killed process went is the first.
+ * Next is the latest one of what the run has done, then the newest of any branch. */
+static int is_nearer(const struct back *b, const struct snapshot *x, const struct snapshot *y)
+{
+    int now = snapshot_is_now(x, b->s), other = snapshot_is_now(y, b->s);
+
+    return is_noted(b, x)   ? 1
+           : is_noted(b, y) ? 0
+           : now != other   ? now
+           : now            ? x->step > y->step
+                            : x->n > y->n;
+}
+
+/* Find the nearest snapshot that is whole. Damaged ones are passed over, with a notice. */
+static int find_whole(struct back *b, struct err *err)
+{
+    struct snapshots list;
+    struct err       why;
+    char             text[sizeof why.text];
+    size_t           passed = 0;
+    int              rc = snapshots_list(&list, b->s, err);
+
+    while (!rc && !b->verified) {
+        struct snapshot *best = NULL;
+
+        for (struct snapshot *at = list.at; at < list.at + list.n; at++)
+            if (at->whole && (!best || is_nearer(b, at, best)))
+                best = at;
+        if (!best) {
+            rc = err_set(err, -ENOENT, passed ? "%s has no snapshot that is whole, and what was on "
+                         "the lost device is nowhere else"
+                         : "%s has no complete snapshot (--snapshot-every takes them), and what "
+                         "was on the lost device is nowhere else", b->s->dir);
+            break;
+        }
+        b->at = *best;
+        int whole = is_whole(b, best, &why);
+        if (whole < 0)
+            *err = why, rc = whole;
+        b->verified = whole > 0;
+        best->whole = 0;
+        passed += !whole;
+        if (!whole) {
+            snprintf(text, sizeof text, "the snapshot after step %" PRIu64
+                     " is passed over: %.900s", best->step, why.text);
+            rc = session_notice(b->s, text, err);
+        }
+    }
+    snapshots_free(&list);
+    return rc;
+}
+
+/* step NULL: the nearest whole one. */
+static int find(struct back *b, const uint64_t *step, struct err *err)
+{
+    int rc = settings_find(&b->noted, b->s->log, err, "going_back");
+
+    b->half_way = b->noted != NULL;
+    return rc ? rc : step ? find_step(b, *step, err) : find_whole(b, err);
 }
 
 /* Take a snapshot of the present state, unless there is one that is whole. A damaged one is
@@ -178,20 +221,54 @@ static int record(struct back *b, struct snapshot_put *put, struct err *err)
     return rc ? rc : notice(b, &left, err);
 }
 
+/* Say in run.db that the run is on its way to this snapshot. */
+static int begin(const struct back *b, struct err *err)
+{
+    char to[SESSION_PATH + 64];
+
+    snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64 " %s", b->at.step, b->at.n, b->at.path);
+    return b->half_way ? runlog_set(b->s->log, "going_back", to, err)
+                       : branches_begin(b->s->log, to, err);
+}
+
+/* Make the devices that are gone. If none could be made, the run is where it was. */
+static int make_lost(struct back *b, int *begun, struct err *err)
+{
+    struct err why;
+    int        untouched, rc = lost_make(b->s, &b->snapshot, &untouched, err);
+
+    if (rc && untouched && !b->half_way && !runlog_begin(b->s->log, &why) &&
+        !runlog_end(b->s->log, branches_end(b->s->log, &why), &why))
+        *begun = 0;
+    return rc;
+}
+
+/* rc: the failure of a run that is half way. Append what finishes it. */
+static int say_unfinished(const struct back *b, int rc, struct err *err)
+{
+    char line[SESSION_LINE];
+
+    if (b->restores)
+        return err_set(err, rc, "%.600s; %s is on its way back; type the same command again to "
+                       "finish it", err->text, b->s->dir);
+    return err_set(err, rc, "%.600s; %s is on its way back; go on with: %s --from %" PRIu64,
+                   err->text, b->s->dir, session_resume_line(line, b->s), b->at.step);
+}
+
 static int go(struct back *b, struct err *err)
 {
     struct session     *s = b->s;
     struct snapshot_put put = { .fd = -1 };
-    char                to[SESSION_PATH + 64], line[SESSION_LINE];
-    int                 begun = b->half_way, rc = b->there ? 0 : snapshot_verify(&b->snapshot, err);
+    int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, err);
 
-    snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64 " %s", b->at.step, b->at.n, b->at.path);
-    if (!rc && !b->there && !begun) {
-        rc = branches_begin(s->log, to, err);
-        begun = !rc;
+    if (rc)
+        return say_others(b, rc, err);
+    if (!b->there) {
+        rc = begin(b, err);
+        begun = !rc || b->half_way;
     }
     if (b->restores)
-        rc = rc ? rc : lost_make(s, &b->snapshot, err);
+        rc = rc ? rc : make_lost(b, &begun, err);
     if (!b->there) {
         rc = rc ? rc : put_states(b, &put, err);
         rc = rc ? rc : best_take(s, &b->snapshot, err);
@@ -201,13 +278,7 @@ static int go(struct back *b, struct err *err)
     snapshot_put_end(&put);
     if (!rc)
         events_notice(s->events, "%s %s", s->dir, b->said);
-    if (rc && begun && b->restores)
-        err_set(err, rc, "%.600s; %s is on its way back; type the same command again to "
-                "finish it", err->text, s->dir);
-    else if (rc && begun)
-        err_set(err, rc, "%.600s; %s is on its way back; go on with: %s --from %" PRIu64, err->text,
-                s->dir, session_resume_line(line, s), b->at.step);
-    return rc;
+    return rc && begun ? say_unfinished(b, rc, err) : rc;
 }
 
 /* Where the run is. A step that is half done is finished first. */
@@ -223,12 +294,36 @@ static int find_present(struct back *b, struct err *err)
     return rc;
 }
 
-/* Go to the snapshot in b->at, which is open. */
+/* Whether the resume that follows takes the line's options, too. For that, run.db has those of the
+ * snapshot for the time of a transaction that is undone. */
+static int check_options(struct back *b, const struct opt_line *line, struct err *err)
+{
+    struct session *s = b->s;
+    struct err      why;
+    int             rc = b->check ? runlog_begin(s->log, err) : 0;
+
+    if (rc || !b->check)
+        return rc;
+    rc = session_store_options(s, 0, err);
+    rc = rc ? rc : b->check->check(b->check->ctx, s, err);
+    runlog_rollback(s->log);
+    int back = session_reload_options(s, &why);
+    free(b->changed);
+    b->changed = NULL;
+    back = back ? back : session_branch_options(&b->changed, s, b->snapshot.log, line, &why);
+    if (!rc && back)
+        *err = why;
+    return rc ? rc : back;
+}
+
+/* Go to the snapshot in b->at. */
 static int go_to(struct back *b, const struct opt_line *line, struct err *err)
 {
     int rc = session_open(&b->snapshot, b->at.path, SESSION_READ, b->s->events, err);
 
-    rc = rc ? rc : session_branch_options(&b->changed, b->s, b->snapshot.log, line, err);
+    rc = rc ? say_others(b, rc, err)
+            : session_branch_options(&b->changed, b->s, b->snapshot.log, line, err);
+    rc = rc ? rc : check_options(b, line, err);
     rc = rc ? rc : find_present(b, err);
     if (!rc && !b->there && !b->half_way && !b->restores)
         rc = keep_present(b, err);
@@ -247,24 +342,35 @@ static int refuse_ranks(const struct session *s, struct err *err)
                : 0;
 }
 
-int going_back(struct session *s, uint64_t step, const struct opt_line *line, struct err *err)
+/* step NULL: the nearest whole snapshot. */
+static int find_and_go(struct back *b, const uint64_t *step, const struct opt_line *line,
+                       struct err *err)
 {
-    struct back b = { .s = s };
-    int         rc = refuse_ranks(s, err);
+    int rc = refuse_ranks(b->s, err);
 
-    rc = rc ? rc : find(&b, &step, err);
-    return rc ? rc : go_to(&b, line, err);
+    if (!rc && b->restores)
+        rc = made_whole(b->s, err);
+    rc = rc ? rc : find(b, step, err);
+    if (rc == -ENOENT && b->restores)
+        exports_say(b->s->log, b->s->dir, b->s->events, err);
+    rc = rc ? rc : go_to(b, line, err);
+    free(b->noted);
+    return rc;
+}
+
+int going_back(struct session *s, uint64_t step, const struct opt_line *line,
+               const struct going_back_check *check, struct err *err)
+{
+    struct back b = { .s = s, .check = check };
+
+    return find_and_go(&b, &step, line, err);
 }
 
 int going_back_restore(struct session *s, uint64_t *step, struct err *err)
 {
     struct back b = { .s = s, .restores = 1 };
-    int         rc = refuse_ranks(s, err);
+    int         rc = find_and_go(&b, NULL, NULL, err);
 
-    rc = rc ? rc : made_whole(s, err);
-    rc = rc ? rc : find(&b, NULL, err);
-    if (rc == -ENOENT)
-        exports_say(s->log, s->dir, s->events, err);
     *step = b.at.step;
-    return rc ? rc : go_to(&b, NULL, err);
+    return rc;
 }

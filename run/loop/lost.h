@@ -5,20 +5,25 @@
 
 #include "run/folder/session.h"
 
-/* How many devices are gone: their files, or in mode mem both images or RUN/frozen. A drive counts
- * as gone if it is not there, or carries no states. -errno. */
+/* How many devices are gone: their files, or in mode mem the newest image or RUN/frozen. A drive
+ * counts as gone if it is not there, or carries no states; a file, if it was cut. -errno. */
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
-/* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or be at PATH, where a
- * killed process has made it. s is open as SESSION_RESTORE. Only s->o and s->run change. */
+/* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or PATH be where it
+ * was, or where a killed process has made it. s is open as SESSION_RESTORE. Only s->o and s->run
+ * change. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
-/* Before anything changes: refuse places where a device cannot be made again. */
-int lost_check(const struct session *s, struct err *err);
+/* Before anything changes: refuse places where a device cannot be made again: one that is not
+ * there, may not be written, is too small, or may be a mount point whose drive is not mounted.
+ * named: I=PATH of each device whose place the user has named, which may be such a mount point. */
+int lost_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
 /* Make the devices that are gone, and record where all are. Files get their superblock and their
- * length; drives are refused as for a new run. In mode mem, RUN/frozen comes from the snapshot. */
-int lost_make(struct session *s, const struct session *snapshot, struct err *err);
+ * length; drives are refused as for a new run. A file that was cut gets its length again if it has
+ * the run's superblock; otherwise it stays as PATH.cut-HEX, and a new one is made. In mode mem,
+ * RUN/frozen comes from the snapshot. *untouched: it failed, and all is as it was. */
+int lost_make(struct session *s, const struct session *snapshot, int *untouched, struct err *err);
 
 /* If rc is the failure of a run of which a device is gone, append to the sentence how `siTrain
  * restore` makes it again. Returns rc. */

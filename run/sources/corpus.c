@@ -488,31 +488,50 @@ static int resume_choices(struct session *s, const struct corpus_opts *o, size_t
     return rc;
 }
 
-int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *err)
+/* *new: the data that the run does not have yet. */
+static int resume_check(struct corpus_opts *new, struct session *s, const struct corpus_opts *o,
+                        char tokenizer[SESSION_PATH + 16], struct err *err)
 {
-    char   tokenizer[SESSION_PATH + 16];
     size_t has_data, has_eval;
-    struct corpus_opts new = *o;
     int    rc = corpus_count(&has_data, s->log, "data", err);
 
+    *new = *o;
     rc = rc ? rc : corpus_count(&has_eval, s->log, "eval", err);
     if (!rc && has_data) {
         rc = resume_set(s, o, "data", &o->data, err);
         rc = rc ? rc : resume_choices(s, o, has_data, err);
-        new.data.n = 0;
-        new.mix = NULL;
-        new.split = 0;
+        new->data.n = 0;
+        new->mix = NULL;
+        new->split = 0;
     }
     if (!rc && has_eval) {
         rc = resume_set(s, o, "eval", &o->eval_data, err);
-        new.eval_data.n = 0;
+        new->eval_data.n = 0;
     }
+    if (rc || !(new->data.n + new->eval_data.n))
+        return rc;
+    snprintf(tokenizer, SESSION_PATH + 16, "%s/tokenizer", s->dir);
+    new->tokenizer = tokenizer;
+    return corpus_check(new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
+}
+
+int corpus_resume_check(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    struct corpus_opts new;
+    char               tokenizer[SESSION_PATH + 16];
+
+    return resume_check(&new, s, o, tokenizer, err);
+}
+
+int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *err)
+{
+    struct corpus_opts new;
+    char               tokenizer[SESSION_PATH + 16];
+    int                rc = resume_check(&new, s, o, tokenizer, err);
+
     if (rc || !(new.data.n + new.eval_data.n))
         return rc;
-    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-    new.tokenizer = tokenizer;
-    rc = corpus_check(&new, tokenizer, s->config.vocab, s->o.seq, s->events, err);
-    rc = rc ? rc : runlog_begin(s->log, err);
+    rc = runlog_begin(s->log, err);
     rc = rc ? rc : runlog_end(s->log, corpus_add(s, &new, err), err);
     if (!rc)
         run_files_clean(s->dir, 1); // what says of which texts the tokens are

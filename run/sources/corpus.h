@@ -47,3 +47,5 @@ int corpus_clear_others(struct session *s, struct err *err);
  * the same tokens at another path; the weights and the split that the run has; and any valid data
  * if the run has none yet (a run made by import). Others are misuse. */
 int corpus_resume(struct session *s, const struct corpus_opts *o, struct err *err);
+/* What corpus_resume refuses before it adds data. It may store another path of the same tokens. */
+int corpus_resume_check(struct session *s, const struct corpus_opts *o, struct err *err);

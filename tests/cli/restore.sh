@@ -40,6 +40,79 @@ works "another place" restore "$tmp/run" --device "1=$tmp/c"
 result "$(ls "$tmp/c"/sitrain-*-dev1 >"$tmp/null"; echo $?)" "is where it lies"
 goes_on "another place"
 
+# a bad place changes nothing: the run is not on its way back
+lose "$tmp/b"
+echo mine >"$tmp/file"
+mkdir "$tmp/b"
+going() { ask "$tmp/run" "SELECT count(*) FROM runs WHERE key = 'going_back'"; }
+refuses 2 "$tmp/none/states: No such file or directory; expected a folder for a device" restore "$tmp/run" --device "1=$tmp/none/states"
+refuses 2 "--device $tmp/file exists" restore "$tmp/run" --device "1=$tmp/file"
+refuses 2 "there is no such drive" restore "$tmp/run" --device 1=/dev/none
+same "0 mine" "$(going) $(cat "$tmp/file")" "and the run is not on its way back"
+works "the old place" restore "$tmp/run"
+goes_on "the old place"
+
+# nor a drive that is too small, or not mounted any more
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=64k none "$tmp/small" 2>"$tmp/null"; then
+    was=$train train="$train --device-in-ram"
+    lose "$tmp/b"
+    train=$was
+    refuses 1 "the file system of $tmp/small has " restore "$tmp/run" --device "1=$tmp/small"
+    same "0" "$(going)" "and the run is not on its way back"
+    mount -o remount,size=8m "$tmp/small"
+    works "a drive" restore "$tmp/run" --device "1=$tmp/small"
+    umount -l "$tmp/small"
+    refuses 2 "its drive was mounted at $tmp/small, where another file system is now" restore "$tmp/run"
+    mount -t tmpfs -o size=8m none "$tmp/small"
+    works "another drive in its place" restore "$tmp/run"
+    goes_on "another drive in its place"
+    umount -l "$tmp/small"
+else
+    skip "drives" "nothing may be mounted here"
+fi
+
+# a drive that is not mounted is not taken for lost
+lose "$tmp/b"
+mkdir "$tmp/b"
+ask "$tmp/run" "DELETE FROM runs WHERE key = 'mount.1'" # of an older version
+refuses 2 "that folder is empty, as if its drive were not mounted" restore "$tmp/run"
+result "$([ -z "$(ls "$tmp/b")" ] && [ "$(going)" = 0 ]; echo $?)" "nothing is made there"
+works "the user says so" restore "$tmp/run" --device "1=$tmp/b"
+goes_on "the user says so"
+
+# files that were cut: with the run's superblock and without it, in images, too
+lose "$tmp/c" && mkdir "$tmp/c"
+truncate -s 20000 "$tmp"/b/sitrain-*
+refuses 1 "siTrain restore $tmp/run makes it again" pretrain --resume "$tmp/run" --quiet
+works "a device that was cut" restore "$tmp/run"
+goes_on "a device that was cut"
+lose "$tmp/c" && mkdir "$tmp/c"
+truncate -s 3000 "$tmp"/b/sitrain-*
+sum=$(cat "$tmp"/b/sitrain-* | sha256sum)
+works "one without a superblock" restore "$tmp/run"
+same "$sum" "$(cat "$tmp"/b/sitrain-*.cut-* | sha256sum)" "which stays under another name"
+goes_on "one without a superblock"
+
+# a damaged snapshot is passed over
+lose "$tmp/b"
+cp -r "$tmp/run" "$tmp/again"
+states=$(ls "$tmp"/run/snapshots/*/step-00000004/dev0/states)
+python3 -c '
+import sys
+with open(sys.argv[1], "r+b") as f:
+    data = bytearray(f.read())
+    for at in range(4096, len(data), 4096):
+        data[at] ^= 1
+    f.seek(0)
+    f.write(data)' "$states"
+works "a damaged newest snapshot" restore "$tmp/run" --device "1=$tmp/c"
+result "$(grep -q "the snapshot after step 4 is passed over: .*damaged" "$tmp/err"; echo $?)" "is named"
+same "0" "$(steps_of "$tmp/run" | wc -l)" "the run is at the one before"
+run pretrain --resume "$tmp/run" --steps 9 --quiet
+same "$whole" "$(exported "$tmp/run") $(steps_of "$tmp/run")" "and goes on to the same bits"
+rm -rf "$tmp/again"
+
 if [ -n "$shim" ]; then
     bad= n=0
     for at in $(seq -f pwrite:/run/run.db-wal:%g 2 6 60) pwrite:/c/:1 rename:/c/:1; do
@@ -68,7 +141,19 @@ for train in "$small --mode base --devices 2" "$small --mode mem --commit-every 
     rm -r "$tmp"/run/image* "$tmp/run/dev1" 2>"$tmp/null"
     works "$name, in RUN" restore "$tmp/run"
     goes_on "$name, in RUN"
+    lose "$tmp/a"
+    for file in "$tmp"/run/image* "$tmp/run/dev1/states"; do [ ! -f "$file" ] || truncate -s 9000 "$file"; done
+    works "$name, cut" restore "$tmp/run"
+    goes_on "$name, cut"
 done
+
+# a device that cannot be made where it was
+train="$small --mode base --devices 2"
+lose "$tmp/a"
+rm -r "$tmp/run/dev1"
+echo mine >"$tmp/run/dev1"
+refuses 2 "$tmp/run/dev1 is no folder" restore "$tmp/run"
+same "0 mine" "$(going) $(cat "$tmp/run/dev1")" "and the run is not on its way back"
 
 # without a snapshot there is nothing to restore from
 train="$small --mode su+o"

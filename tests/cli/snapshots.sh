@@ -74,6 +74,39 @@ for mode in su+o mem; do
     same "$(alone 6 --mode $mode)" "$(exported "$tmp/run")" "$mode: and the run has the same bits as alone"
 done
 
+# ---- what else a snapshot has: somebody's tokenizer, or another step's best model
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 4 --eval-every 1 --eval-data "$tmp/text.bin" --keep-best --snapshot-every 2
+cp -a "$tmp/run" "$tmp/edited"
+touch "$tmp"/edited/snapshots/*/step-00000004/dev0/states # as in a copy by cp -r
+first=$(ls -d "$tmp"/edited/snapshots/*/step-00000002)
+cp "$first/best/model.safetensors" "$tmp/weights"
+cp "$tmp"/edited/snapshots/*/step-00000004/best/model.safetensors "$first/best/"
+run snapshots "$tmp/edited" --check --quiet
+same "1 1" "$got $(grep -c "is not the model that run.db names" "$tmp/err")" "another best model is noticed by --check"
+cp "$tmp/weights" "$first/best/model.safetensors"
+works "and is put back" snapshots "$tmp/edited" --check --quiet
+printf '{"a": 1}' | dd of="$first/tokenizer/vocab.json" conv=notrunc 2>"$tmp/null"
+run snapshots "$tmp/edited" --check --quiet
+same "1" "$got" "so is another tokenizer"
+works "the copy goes on" pretrain --resume "$tmp/edited" --steps 7 --schedule-steps 7 --snapshots 1
+same "7" "$(of "$tmp/edited" step)" "and removes its old snapshots"
+same "tokenizer/vocab.json" "$(cd "$tmp"/edited/snapshots/*/step-00000002.gone.new-* && find . -name vocab.json | cut -c 3-)" "but not a file that somebody has changed"
+result "$(ls "$tmp"/edited/snapshots/*/ | grep -c "0[046].gone")" "a snapshot with other times goes"
+rm -rf "$tmp/edited"
+
+# ---- frozen blocks are copied once, and anew if the copy is damaged
+rm -rf "$tmp/run" "$tmp/exported"
+run pretrain --run "$tmp/alone" $shape --steps 1
+run export "$tmp/alone" "$tmp/exported"
+tune="$data --init $tmp/exported --seq 8 --batch 1 --lora-rank 2 --mode mem --commit-every 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+works "a run with frozen blocks" pretrain --run "$tmp/run" $tune --steps 3 --snapshot-every 1 --snapshots 2
+same "2 1" "$(stat -c %h "$tmp"/run/snapshots/*/step-00000003/frozen) $(stat -c %i "$tmp"/run/snapshots/*/step-0*/frozen | sort -u | wc -l)" "its snapshots share them"
+turn "$(ls "$tmp"/run/snapshots/*/step-00000003/frozen)" 100
+works "goes on after a byte has turned" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+works "with new copies" snapshots "$tmp/run" --check --quiet
+same "4 5" "$(of "$tmp/run" step)" "and as many snapshots"
+
 # ---- which are kept, and whose they are
 rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
 mkdir "$tmp/a" "$tmp/b" "$tmp/a/somebody"
