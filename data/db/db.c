@@ -40,6 +40,32 @@ static const char *db_denied(const char *path, char *out, size_t size)
     return out;
 }
 
+int db_beside_fail(const char *path, int rc, struct err *err)
+{
+    char *journal = file_path(err, "%s-journal", path);
+    int   fd = journal ? open(journal, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+        unlink(journal);
+    } else if (journal && errno != EEXIST) {
+        rc = err_set(err, -errno, "make %s: %s", journal, strerror(errno));
+    }
+    free(journal);
+    return rc;
+}
+
+static int open_fail(const struct db *db, const char *doing, int os, const char *why,
+                     struct err *err)
+{
+    char denied[PATH_MAX + 128] = "";
+    int  rc = err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", db->path, doing,
+                      *db_denied(db->path, denied, sizeof denied) ? denied
+                      : os ? strerror(os) : why);
+
+    return rc == -ENOENT && !access(db->path, F_OK) ? db_beside_fail(db->path, rc, err) : rc;
+}
+
 int db_fail(struct db *db, const char *doing, struct err *err)
 {
     int         left = errno; // SQLite loses it if a COMMIT fails
@@ -66,8 +92,7 @@ int db_fail(struct db *db, const char *doing, struct err *err)
         return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing,
                        *db_denied(p, denied, sizeof denied) ? denied : why);
     case SQLITE_CANTOPEN:
-        return err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", p, doing,
-                       *db_denied(p, denied, sizeof denied) ? denied : os ? strerror(os) : why);
+        return open_fail(db, doing, os, why, err);
     case SQLITE_NOMEM:
         return err_set(err, -ENOMEM, "%s: out of memory (while %s)", p, doing);
     case SQLITE_IOERR:

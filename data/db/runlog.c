@@ -458,23 +458,6 @@ int runlog_whole(struct runlog *log, struct err *err)
     return rc;
 }
 
-/* SQLite names neither the copy nor why: if it cannot make the copy's journal, it opens one that is
- * there, and reports that there is none. */
-static int copy_fail(const char *path, int rc, struct err *err)
-{
-    char *journal = file_path(err, "%s-journal", path);
-    int   fd = journal ? open(journal, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
-
-    if (fd >= 0) {
-        close(fd);
-        unlink(journal);
-    } else if (journal && errno != EEXIST) {
-        rc = err_set(err, -errno, "make %s: %s", journal, strerror(errno));
-    }
-    free(journal);
-    return rc;
-}
-
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
 {
     int fd, rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
@@ -485,7 +468,7 @@ int runlog_copy(struct runlog *log, const char *path, struct err *err)
     rc = db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
     if (rc == -ENOSPC)
         return err_set(err, rc, "write %s: %s", path, strerror(ENOSPC));
-    return rc == -ENOENT ? copy_fail(path, rc, err) : rc;
+    return rc == -ENOENT ? db_beside_fail(path, rc, err) : rc;
 }
 
 int runlog_cut(const char *path, struct err *err)
