@@ -504,8 +504,9 @@ _siTrain() {
         --interval) words=" " ;;
         esac ;;
     check)
-        options="--help --repair --base --disk --quiet"
+        options="--help --repair --scrub --scrub-bw --base --disk --quiet"
         case "$before" in
+        --scrub-bw) words=" " ;;
         --base) files=1 ;;
         --disk) words="uring sync" ;;
         esac ;;

@@ -1,0 +1,81 @@
+/* areas.c: says where an area of a run's states lies, and what is in it. */
+#include "offload/devices/areas.h"
+
+const char *const verify_names[VERIFY_KINDS] = {
+    "superblocks", "states", "frozen parameters", "wire parameters", "gradients", "residuals",
+    "images"
+};
+
+enum verify_kind area_kind(const struct store_sub *u, size_t k)
+{
+    return k == 0 ? VERIFY_STATES : k == 2 ? VERIFY_RESIDUAL
+                                  : u->trains ? VERIFY_WIRE : VERIFY_FROZEN;
+}
+
+struct area area_of(const struct store *st, size_t i, enum verify_kind kind,
+                    const struct journal_sub *row, uint64_t applied, uint32_t residual)
+{
+    const struct store_sub *u = &st->subs[i];
+    struct area a = { .kind = kind, .file = u->device, .sub = i, .block = u->block,
+                      .first = u->first, .n = u->n, .version = row->version };
+    uint64_t slot = store_slot_off(st, u->class_, row->slot);
+    size_t   states = store_states_of(st, u);
+
+    if (kind == (u->trains ? VERIFY_WIRE : VERIFY_FROZEN)) {
+        a.off = slot + states;
+        a.bytes = store_wire_bytes(st, u->n_pad);
+        a.crc = row->wire_crc;
+    } else if (kind == VERIFY_STATES && u->trains) {
+        a.off = slot;
+        a.bytes = states;
+        a.crc = row->states_crc;
+    } else if (kind == VERIFY_RESIDUAL && u->trains && st->error_feedback) {
+        a.off = store_residual_off(u, applied);
+        a.bytes = store_residual_bytes(u->n_pad);
+        a.crc = residual;
+        a.version = applied;
+    }
+    return a;
+}
+
+int area_same(const struct area *a, const struct area *b)
+{
+    return a->file == b->file && a->off == b->off && a->bytes == b->bytes && a->crc == b->crc &&
+           a->version == b->version;
+}
+
+/* The tensors of parameters [first, first + n) of a block, in brackets. */
+static void tensors(char *out, size_t size, const struct run_config *cfg, const struct area *a)
+{
+    char from[RUN_NAME], to[RUN_NAME];
+
+    *out = '\0';
+    if (!cfg->name || !a->n || run_packed(cfg, a->block))
+        return;
+    run_name(cfg, a->block, a->first, from);
+    run_name(cfg, a->block, a->first + a->n - 1, to);
+    if (strcmp(from, to))
+        snprintf(out, size, " (%s to %s)", from, to);
+    else
+        snprintf(out, size, " (%s)", from);
+}
+
+int area_says(struct err *out, const struct run_config *cfg, const struct area *a,
+              const char *path, const char *why)
+{
+    static const char *const what[VERIFY_KINDS] = {
+        [VERIFY_STATES] = "states (master and moments)",
+        [VERIFY_FROZEN] = "frozen parameters", [VERIFY_WIRE] = "wire parameters",
+        [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual", [VERIFY_IMAGE] = "states"
+    };
+    char device[48] = "", names[2 * RUN_NAME + 16];
+
+    tensors(names, sizeof names, cfg, a);
+    if (cfg->mode == RUN_MEM)
+        return err_set(out, -EBADMSG, "%s: the %s of block %zu%s, %" PRIu64 " bytes at offset %"
+                       PRIu64 ": %s", path, what[a->kind], a->block, names, a->bytes, a->off, why);
+    snprintf(device, sizeof device, "device %zu (", a->file);
+    return err_set(out, -EBADMSG, "%s%s): the %s of block %zu, parameters %zu to %zu%s, %" PRIu64
+                   " bytes at offset %" PRIu64 ": %s", device, path, what[a->kind], a->block,
+                   a->first, a->first + a->n - 1, names, a->bytes, a->off, why);
+}
