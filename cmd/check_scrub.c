@@ -44,8 +44,8 @@ static int scrub_states(struct check *c, struct scrub *s, const struct session *
             check_line(c, verify_names[k], n->bytes, "%" PRIu64 "%s", n->n, damaged);
     }
     if (s->changed)
-        check_line(c, "not checked", 0, "%" PRIu64 " parts of states, which training wrote over each "
-                   "time while they were read", s->changed);
+        check_line(c, "not checked", 0, "%" PRIu64 " parts of states, which training wrote over "
+                   "each time while they were read", s->changed);
     scrub_rows_close(&rows);
     *err = rc < 0 ? *err : (struct err){ 0 };
     return rc < 0 ? rc : 0;

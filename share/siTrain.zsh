@@ -116,6 +116,7 @@ _siTrain() {
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -233,6 +234,7 @@ _siTrain() {
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -416,6 +418,7 @@ _siTrain() {
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -555,6 +558,7 @@ _siTrain() {
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -711,6 +715,7 @@ _siTrain() {
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training waits meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \

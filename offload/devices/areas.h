@@ -1,7 +1,7 @@
 /* areas.h: the areas of a run's states that one checksum of the journal covers each: the states or
  * the wire parameters of a subgroup's committed slot, its committed residual, or in mode mem a
- * block of an image. What reads them is in offload/upkeep: verify.h reads a run at rest, scrub.h one that
- * may be trained meanwhile. */
+ * block of an image. What reads them is in offload/upkeep: verify.h reads a run at rest, scrub.h
+ * one that may be trained meanwhile. */
 #pragma once
 
 #include "offload/devices/journal.h"

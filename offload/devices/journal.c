@@ -193,10 +193,10 @@ int journal_look(struct journal_look *out, struct runlog *log, size_t sub, int r
 {
     uint64_t row[LOOK + 1] = { 0 };
     int      rc = runlog_ask(log, look_row, row, err,
-                             "SELECT sub, slot, version, states_crc, wire_crc, sum,"
-                             " (SELECT applied FROM journal_state), %s FROM journal_subs WHERE sub = %zu",
-                             residuals ? "(SELECT r.crc FROM journal_residuals r WHERE r.sub = "
-                                         "journal_subs.sub)" : "0", sub);
+                             "SELECT sub, slot, version, states_crc, wire_crc, sum, (SELECT"
+                             " applied FROM journal_state), %s FROM journal_subs WHERE sub = %zu",
+                             residuals ? "(SELECT r.crc FROM journal_residuals r WHERE r.sub ="
+                                         " journal_subs.sub)" : "0", sub);
 
     if (!rc && (!row[LOOK] || row[SUB] != ledger_sum(row, SUB)))
         rc = err_set(err, -EBADMSG, "%s: table journal_subs: row %zu is %s", runlog_path(log), sub,

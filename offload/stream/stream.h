@@ -54,6 +54,7 @@ struct stream_work {
  * masters_end. NULL is allowed for expect, release and masters_end if the call does nothing; for
  * push to work if there are no activations on devices; for norm if send_grad completes the norm. */
 struct params_source;
+struct area;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
     void (*expect)(struct stream *s, const struct optim_step *optim);
@@ -73,6 +74,7 @@ struct stream_ops {
     int  (*drain)(struct stream *s, struct err *err);
     int  (*masters)(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
     int  (*masters_end)(struct stream *s, struct err *err);
+    size_t (*area)(struct stream *s, size_t i, struct area *out);
     void (*close)(struct stream *s);
 };
 
@@ -209,6 +211,14 @@ static inline int stream_masters(struct stream *s, uint64_t step, struct params_
 static inline int stream_masters_end(struct stream *s, struct err *err)
 {
     return s->ops->masters_end ? s->ops->masters_end(s, err) : 0;
+}
+
+/* Where area i of the committed states lies by now (offload/devices/areas.h), so that another
+ * thread can read it; out->bytes is 0 if there is none. Returns how many areas there are, and 0 for
+ * a stream that only reads. Any thread, until the close. */
+static inline size_t stream_area(struct stream *s, size_t i, struct area *out)
+{
+    return s->ops->area ? s->ops->area(s, i, out) : 0;
 }
 
 /* Frees all; NULL is fine. Nothing more is committed. */

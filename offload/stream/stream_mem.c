@@ -24,6 +24,7 @@
 #include "offload/stream/base_reader.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <unistd.h>
 
 enum {
@@ -63,7 +64,9 @@ struct stream_mem {
     struct slice      *slices;
     size_t             n_slices;
     void              *scratch; // for the norm and Top-K
+    pthread_mutex_t    lock;    // guards the next two, for mem_area; this thread alone writes them
     struct image_state committed;
+    uint32_t          *sums[2]; // (blocks) of the committed image, and of the frozen blocks
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t           next_step;
     struct param_set   overflow;
@@ -279,9 +282,13 @@ static int commit_image(struct stream_mem *m, const struct stream_step *step, st
     rc = sync_rows(m, RUNLOG_SYNC_ALL, err);
     rc = rc ? rc : commit_rows(m, step, &next, err);
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
-    if (!rc)
-        m->committed = next;
-    return rc;
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&m->lock);
+    m->committed = next;
+    memcpy(m->sums[0], m->crc, run_blocks(&m->cfg) * sizeof *m->crc);
+    pthread_mutex_unlock(&m->lock);
+    return 0;
 }
 
 static int mem_update(struct stream *s, const struct stream_step *step, struct err *err)
@@ -337,10 +344,31 @@ static int mem_masters(struct stream *s, uint64_t step, struct params_source *ou
     return 0;
 }
 
+/* Areas of the newest image come first, then those of the frozen blocks. */
+static size_t mem_area(struct stream *s, size_t i, struct area *out)
+{
+    struct stream_mem *m = of(s);
+    size_t             blocks = run_blocks(&m->cfg), frozen = i >= blocks;
+
+    *out = (struct area){ 0 };
+    if (i >= 2 * blocks)
+        return 2 * blocks;
+    pthread_mutex_lock(&m->lock);
+    if (image_area(&m->cfg, frozen ? (unsigned)IMAGE_FROZEN : m->committed.area, i % blocks, out)) {
+        out->crc = m->sums[frozen][i % blocks];
+        out->version = frozen ? 0 : m->committed.step;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return 2 * blocks;
+}
+
 static void mem_close(struct stream *s)
 {
     struct stream_mem *m = of(s);
 
+    free(m->sums[0]);
+    free(m->sums[1]);
+    pthread_mutex_destroy(&m->lock);
     for (unsigned a = 0; a < IMAGE_AREAS; a++)
         if (m->image[a] >= 0)
             close(m->image[a]);
@@ -360,6 +388,7 @@ static const struct stream_ops stream_mem_ops = {
     .update = mem_update,
     .drain = mem_drain,
     .masters = mem_masters,
+    .area = mem_area,
     .close = mem_close,
 };
 
@@ -487,6 +516,8 @@ static int load_states(struct stream_mem *m, struct err *err)
 {
     int rc = image_load(&m->cfg, &m->committed, m->stored, err);
 
+    rc = rc ? rc : image_sums(&m->cfg, m->committed.area, &m->sums[0], err);
+    rc = rc ? rc : image_sums(&m->cfg, IMAGE_FROZEN, &m->sums[1], err);
     rc = rc ? rc : load_base(m, err);
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
         rc = image_open(&m->cfg, a, &m->image[a], err);
@@ -518,6 +549,7 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     assert(cfg->wire_dt == DT_F32 || cfg->wire_dt == DT_BF16);
     assert(!route_fault(&cfg->route));
     m->stream.ops = &stream_mem_ops;
+    pthread_mutex_init(&m->lock, NULL);
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);

@@ -57,17 +57,24 @@ int scrub_open(struct scrub *s, struct err *err)
     return s->buffer ? 0 : err_set(err, -ENOMEM, "out of memory for reading states");
 }
 
-void scrub_close(struct scrub *s)
+void scrub_turn(struct scrub *s, const struct run_config *cfg, const struct scrub_source *from)
 {
     for (size_t i = 0; i < s->n_files; i++) {
         file_close(s->files[i].fd);
         free(s->files[i].path);
     }
     free(s->files);
-    free(s->buffer);
     s->files = NULL;
-    s->buffer = NULL;
     s->n_files = 0;
+    s->cfg = cfg;
+    s->from = from;
+}
+
+void scrub_close(struct scrub *s)
+{
+    scrub_turn(s, NULL, NULL);
+    free(s->buffer);
+    s->buffer = NULL;
 }
 
 static int path_of(char **out, const struct run_config *cfg, size_t file, struct err *err)

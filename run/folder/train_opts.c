@@ -244,6 +244,9 @@ const struct opt_row train_rows[] = {
     { "snapshots", OPT_UINT, AT(snapshots), "3", .min = 1, .max = 1000000,
       .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
               "back and compared.", .kept = OPT_CHANGES },
+    { "scrub-bw", OPT_SIZE, AT(scrub_bw),
+      .help = "Bytes/s that are read in the background: states, best model and snapshots, to find "
+              "damage that nobody has met yet (default: 0, none)", .kept = OPT_CHANGES },
     { "early-stopping", OPT_UINT, AT(early_stopping),
       .help = "Number of evaluations without a better value after which training ends (default: "
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },

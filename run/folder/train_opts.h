@@ -99,6 +99,7 @@ struct train_opts {
     uint64_t export_every, export_limit;    // steps; folders; 0: none; all
     uint64_t snapshot_every;                // steps; 0: no snapshots
     struct opt_strings snapshot_dir;        // folders; none: RUN/snapshots
+    uint64_t scrub_bw;                      // bytes/s; 0: nothing is read in the background
     uint64_t snapshots;                     // how many are kept
     uint64_t early_stopping;                // evaluations without a better value; 0: any number
     uint64_t time_limit;                    // seconds of this process; 0: unlimited; not stored
