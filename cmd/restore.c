@@ -4,6 +4,7 @@
 #include "cmd/terminal/say.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
+#include "run/loop/damaged.h"
 #include "run/loop/going_back.h"
 #include "run/loop/lost.h"
 
@@ -16,7 +17,7 @@ struct restore_opts {
 #define AT(field) offsetof(struct restore_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "Run of which a device is gone" },
+    { "RUN", OPT_ARG, AT(run), .help = "Run of which a device is gone or damaged" },
     { "device", OPT_STRINGS, AT(device), .arg = "I=PATH", .max = 1024,
       .help = "New place of device I, counted from 0: folder, new file or block device (default: "
               "where it was)" },
@@ -26,6 +27,33 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
+/* No device is gone: are there areas that cannot be read, or have other bytes than were written? */
+static int find_damage(struct session *s, const char *run, struct err *err)
+{
+    uint64_t n, wire;
+    int      rc = damaged_count(s, &n, &wire, err);
+
+    if (rc || n)
+        return rc;
+    if (wire)
+        return err_misuse(err, "no device of %s is gone, and nothing of it is damaged that siTrain "
+                          "check --repair %s cannot make again, without losing a step", run, run);
+    return err_misuse(err, "no device of %s is gone, and all of its states were read and are "
+                      "whole; --resume %s --from STEP goes back to a snapshot", run, run);
+}
+
+/* The blocks that were damaged have been written again. Can they be read now? */
+static int look_again(struct session *s, const char *run, struct err *err)
+{
+    uint64_t n, wire;
+    int      rc = damaged_count(s, &n, &wire, err);
+
+    return rc || !(n + wire) ? rc : err_set(err, -EIO, "%s is at its snapshot, and its drive still "
+                                            "cannot read what was written: move the run to another "
+                                            "drive (siTrain reshard), or remove the device's file, "
+                                            "and: siTrain restore %s --device I=PATH", run, run);
+}
+
 static int restore(struct session *s, const struct restore_opts *o, struct err *err)
 {
     uint64_t step;
@@ -33,14 +61,15 @@ static int restore(struct session *s, const struct restore_opts *o, struct err *
     char     line[SESSION_LINE];
     int      rc = lost_count(s, &gone, err);
 
-    if (!rc && !gone && !settings_has(s->log, "going_back"))
-        rc = err_misuse(err, "no device of %s is gone: siTrain check %s says what is damaged, and "
-                        "--resume %s --from STEP goes back to a snapshot", o->run, o->run, o->run);
+    int damaged = !rc && !gone && !settings_has(s->log, "going_back");
+
+    rc = damaged ? find_damage(s, o->run, err) : rc;
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = lost_place(s, o->device.item[i], err);
     s->o.force_device = s->run.force_device = o->force_device;
     rc = rc ? rc : lost_check(s, err);
     rc = rc ? rc : going_back_restore(s, &step, err);
+    rc = rc || !damaged ? rc : look_again(s, o->run, err);
     if (!rc)
         say_line(stdout, "%s is whole, after step %" PRIu64 "; go on with: %s", o->run, step,
                  session_resume_line(line, s));
@@ -63,9 +92,10 @@ const struct opt_command restore_command = {
     .name = "restore",
     .usage = "RUN [--device I=PATH]",
     .summary = "make lost devices of a run again, from its newest snapshot",
-    .text = "Only devices that are gone are made. All states then come from the newest complete "
-            "snapshot (--snapshot-every), and --resume computes the steps since again. A drive "
-            "that is merely not mounted is not lost: mount it instead.",
+    .text = "Only devices that are gone are made. If none is, siTrain reads all states first, and "
+            "goes on only if some cannot be read, or differ from their checksums. All states then "
+            "come from the newest complete snapshot (--snapshot-every), and --resume computes the "
+            "steps since again. A drive that is merely not mounted is not lost: mount it instead.",
     .parts = parts, .size = sizeof(struct restore_opts), .run = run,
     .examples = { "siTrain restore first", "siTrain restore first --device 1=/mnt/new" },
 };

@@ -44,20 +44,21 @@ int area_same(const struct area *a, const struct area *b)
            a->version == b->version;
 }
 
-/* The tensors of parameters [first, first + n) of a block, in brackets. */
-static void tensors(char *out, size_t size, const struct run_config *cfg, const struct area *a)
+const char *area_tensors(char out[AREA_TENSORS], const struct run_config *cfg, size_t block,
+                         size_t first, size_t n)
 {
     char from[RUN_NAME], to[RUN_NAME];
 
     *out = '\0';
-    if (!cfg->name || !a->n || run_packed(cfg, a->block))
-        return;
-    run_name(cfg, a->block, a->first, from);
-    run_name(cfg, a->block, a->first + a->n - 1, to);
+    if (!cfg->name || !n || run_packed(cfg, block))
+        return out;
+    run_name(cfg, block, first, from);
+    run_name(cfg, block, first + n - 1, to);
     if (strcmp(from, to))
-        snprintf(out, size, " (%s to %s)", from, to);
+        snprintf(out, AREA_TENSORS, " (%s to %s)", from, to);
     else
-        snprintf(out, size, " (%s)", from);
+        snprintf(out, AREA_TENSORS, " (%s)", from);
+    return out;
 }
 
 int area_says(struct err *out, const struct run_config *cfg, const struct area *a,
@@ -68,9 +69,9 @@ int area_says(struct err *out, const struct run_config *cfg, const struct area *
         [VERIFY_FROZEN] = "frozen parameters", [VERIFY_WIRE] = "wire parameters",
         [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual", [VERIFY_IMAGE] = "states"
     };
-    char device[48] = "", names[2 * RUN_NAME + 16];
+    char device[48] = "", names[AREA_TENSORS];
 
-    tensors(names, sizeof names, cfg, a);
+    area_tensors(names, cfg, a->block, a->first, a->n);
     if (cfg->mode == RUN_MEM)
         return err_set(out, -EBADMSG, "%s: the %s of block %zu%s, %" PRIu64 " bytes at offset %"
                        PRIu64 ": %s", path, what[a->kind], a->block, names, a->bytes, a->off, why);

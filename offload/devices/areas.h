@@ -37,6 +37,12 @@ struct area area_of(const struct store *st, size_t i, enum verify_kind kind,
 /* True if both are of the same bytes on the drive, with the same checksum. */
 int area_same(const struct area *a, const struct area *b);
 
+/* Write the names of the tensors of parameters [first, first + n) of a block, as " (A to B)"; or
+ * nothing, if they have no names. Returns out. */
+enum { AREA_TENSORS = 2 * RUN_NAME + 16 };
+const char *area_tensors(char out[AREA_TENSORS], const struct run_config *cfg, size_t block,
+                         size_t first, size_t n);
+
 /* Write the sentence about an area at the path: where it is, which tensors are in it, `why`. Always
  * -EBADMSG. */
 int area_says(struct err *out, const struct run_config *cfg, const struct area *a,

@@ -40,8 +40,8 @@ struct scrub {
     uint64_t            bytes;   // read from drives
 };
 
-/* The caller sets the first members; close also after a failure. turn: from now on, areas of another
- * source are read, at the same rate. */
+/* The caller sets the first members; close also after a failure. turn: from now on, areas of
+ * another source are read, at the same rate. */
 int  scrub_open(struct scrub *s, struct err *err);
 void scrub_turn(struct scrub *s, const struct run_config *cfg, const struct scrub_source *from);
 void scrub_close(struct scrub *s);

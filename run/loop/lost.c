@@ -21,6 +21,17 @@ static int image_is_gone(const struct run_config *cfg, unsigned area)
     return !file_may_be(path);
 }
 
+/* RUN/frozen is made again if it is gone, or proved damaged. */
+static int frozen_is_lost(const struct run_config *cfg)
+{
+    struct image_check found;
+    struct err         ignored;
+
+    return image_frozen_bytes(cfg) &&
+           (image_is_gone(cfg, IMAGE_FROZEN) ||
+            (!image_check(cfg, IMAGE_FROZEN, &found, &ignored) && found.damaged));
+}
+
 int lost_count(const struct session *s, size_t *n, struct err *err)
 {
     const struct run_config *cfg = &s->run;
@@ -160,8 +171,7 @@ int lost_make(struct session *s, const struct session *snapshot, struct err *err
     if (cfg.mode == RUN_MEM) {
         image_path(&snapshot->run, IMAGE_FROZEN, from, sizeof from);
         image_path(&cfg, IMAGE_FROZEN, to, sizeof to);
-        return image_frozen_bytes(&cfg) && image_is_gone(&cfg, IMAGE_FROZEN)
-                   ? file_copy(from, to, UINT64_MAX, err) : 0;
+        return frozen_is_lost(&cfg) ? file_copy(from, to, UINT64_MAX, err) : 0;
     }
     cfg.links = (struct topology_config){ 0 };
     rc = devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);

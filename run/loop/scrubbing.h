@@ -4,8 +4,8 @@
  *
  * The thread uses neither run.db nor the callbacks of events. The training thread prints what was
  * found, between two steps. What is recorded goes into the transaction that ends a step: how far
- * scrubbing has come, at most every ten seconds, and each damage at once. Damage ends no training: what
- * training needs, it will read and refuse itself. */
+ * scrubbing has come, at most every ten seconds, and each damage at once. Damage ends no training:
+ * what training needs, it will read and refuse itself. */
 #pragma once
 
 #include "offload/stream/stream.h"

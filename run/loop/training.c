@@ -17,6 +17,7 @@
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
+#include "run/loop/damaged.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
 #include "run/loop/lost.h"
@@ -587,5 +588,5 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
                     session_resume_line(line, s));
     }
     training_close(&t);
-    return lost_explain(s, session_explain(s, rc, err), err);
+    return damaged_explain(s, lost_explain(s, session_explain(s, rc, err), err), err);
 }
