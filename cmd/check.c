@@ -279,6 +279,7 @@ static int check_parts(struct check *c, struct err *err)
                                                           : 0, err);
     rc = rc ? rc : check_exports(c, err);
     rc = rc ? rc : part_over(c, check_checkpoints(c, err), err);
+    rc = rc ? rc : part_over(c, check_recorded(c, err), err);
     return rc ? rc : result_files_each(c->s.dir, c->s.log, say_result, c, err);
 }
 

@@ -5,6 +5,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "data/base/file.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/scrub.h"
 #include "run/folder/scrub_best.h"
@@ -182,4 +183,27 @@ int check_scrub(struct check *c, struct err *err)
         say_line(stdout, "what was read of %s is whole: %s", c->o->what,
                  opt_size_text(size, sizeof size, (double)c->bytes));
     return 0;
+}
+
+static int recorded_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)ctx, (void)n, (void)names;
+    if (values[0] && values[1] && values[2] && *values[0] == '/' && file_may_be(values[0]))
+        check_remark("found by --scrub-bw at %s: %s", values[1], values[2]);
+    return 0;
+}
+
+static int any_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)values, (void)names;
+    return *(int *)ctx = 1, 0;
+}
+
+int check_recorded(struct check *c, struct err *err)
+{
+    int any = 0, rc = runlog_query(c->s.log, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND"
+                                   " name = 'damages'", any_row, &any, err);
+
+    return rc || !any ? rc : runlog_query(c->s.log, "SELECT portion, found, text FROM damages",
+                                          recorded_row, c, err);
 }

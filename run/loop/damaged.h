@@ -1,5 +1,5 @@
-/* damaged.h: `siTrain restore` of a run whose devices are there, but have areas that cannot be read,
- * or are not what was written. Damage is proved by reading: everything is compared with the
+/* damaged.h: `siTrain restore` of a run whose devices are there, but have areas that cannot be
+ * read, or are not what was written. Damage is proved by reading: everything is compared with the
  * journal's checksums. The run then goes back to a snapshot (going_back.h), which writes all states
  * again, in place. */
 #pragma once
