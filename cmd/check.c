@@ -2,6 +2,7 @@
  * whether it is whole. Findings are on stdout, one line per kind. Each damage is a sentence on
  * stderr. Nothing is written without --repair. */
 #include "cmd/check_data.h"
+#include "cmd/check_scrub.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -40,6 +41,11 @@ static const struct opt_row rows[] = {
               "superblock is written again. In mode mem, the run returns to its previous image. "
               "Damaged rows of measurements are dropped. A damaged log in run.db is cut off if "
               "the rest of the run matches." },
+    { "scrub", OPT_FLAG, AT(scrub),
+      .help = "Read the states, the best model and the snapshots, also while another process "
+              "trains the run. Nothing is locked or written." },
+    { "scrub-bw", OPT_SIZE, AT(scrub_bw),
+      .help = "With --scrub: bytes/s that are read (default: 0, no limit)" },
     OPT_BASE_ROW(AT(base), OPT_COMMAND),
     { "disk", OPT_WORD, AT(disk), "uring", disk_word,
       .help = "How devices are read (default: as the run does)" },
@@ -273,6 +279,7 @@ static int check_parts(struct check *c, struct err *err)
                                                           : 0, err);
     rc = rc ? rc : check_exports(c, err);
     rc = rc ? rc : part_over(c, check_checkpoints(c, err), err);
+    rc = rc ? rc : part_over(c, check_recorded(c, err), err);
     return rc ? rc : result_files_each(c->s.dir, c->s.log, say_result, c, err);
 }
 
@@ -515,6 +522,15 @@ static int run(struct opt_line *line, struct err *err)
     int                rc;
 
     progress_quiet(o->quiet);
+    if (o->scrub && session_may_be_run(o->what)) {
+        rc = check_scrub(&c, err);
+        session_close(&c.s);
+        return rc ? rc : c.damaged || c.denied;
+    }
+    if (o->scrub || opt_given(line, "scrub-bw"))
+        return err_misuse(err, o->scrub ? "--scrub reads a run, and %s is none"
+                                        : "--scrub-bw is the rate of --scrub: give both (%s)",
+                          o->what);
     if (session_may_be_run(o->what))
         rc = check_run(&c, err);
     else if (peft_is_folder(o->what) || hf_is_folder(o->what))
@@ -532,13 +548,14 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command check_command = {
     .name = "check",
-    .usage = "RUN|HFDIR [--repair]",
+    .usage = "RUN|HFDIR [--repair|--scrub]",
     .summary = "read all of a run or an export, and report damage",
     .text = "Exit code 0: the run or export is whole, or was repaired. Exit code 1: it is "
             "damaged, or this user cannot read it. Each damage gets a sentence on stderr. "
             "Nothing is written without --repair. For a run of several ranks, RUN is rank 0's "
-            "folder; the folders of the other ranks next to it are read too.",
+            "folder; the folders of the other ranks next to it are read too. A run that is being "
+            "trained is read with --scrub.",
     .parts = parts, .size = sizeof(struct check_opts), .run = run,
-    .examples = { "siTrain check first",
+    .examples = { "siTrain check --scrub first --scrub-bw 50M",
                   "siTrain check first-hf" },
 };

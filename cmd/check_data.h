@@ -7,7 +7,8 @@
 
 struct check_opts {
     const char *what, *base;
-    int         repair, disk, quiet;
+    int         repair, disk, quiet, scrub;
+    uint64_t    scrub_bw; // bytes per second; 0: no limit
 };
 
 struct check {

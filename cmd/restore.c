@@ -27,15 +27,31 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* No device is gone: whether one is damaged. */
-static int damaged(const struct session *s, const struct restore_opts *o, struct err *err)
+/* No device is gone: are there areas that cannot be read, or have other bytes than were written? */
+static int find_damage(struct session *s, const char *run, struct err *err)
 {
-    uint64_t n;
-    int      rc = damaged_count(s, &n, err);
+    uint64_t n, wire;
+    int      rc = damaged_count(s, &n, &wire, err);
 
-    return rc || n ? rc
-                   : err_misuse(err, "no device of %s is gone or damaged; --resume %s --from STEP "
-                                "goes back to a snapshot", o->run, o->run);
+    if (rc || n)
+        return rc;
+    if (wire)
+        return err_misuse(err, "no device of %s is gone, and nothing of it is damaged that siTrain "
+                          "check --repair %s cannot make again, without losing a step", run, run);
+    return err_misuse(err, "no device of %s is gone, and all of its states were read and are "
+                      "whole; --resume %s --from STEP goes back to a snapshot", run, run);
+}
+
+/* The blocks that were damaged have been written again. Can they be read now? */
+static int look_again(struct session *s, const char *run, struct err *err)
+{
+    uint64_t n, wire;
+    int      rc = damaged_count(s, &n, &wire, err);
+
+    return rc || !(n + wire) ? rc : err_set(err, -EIO, "%s is at its snapshot, and its drive still "
+                                            "cannot read what was written: move the run to another "
+                                            "drive (siTrain reshard), or remove the device's file, "
+                                            "and: siTrain restore %s --device I=PATH", run, run);
 }
 
 static int restore(struct session *s, const struct restore_opts *o, struct err *err)
@@ -45,13 +61,15 @@ static int restore(struct session *s, const struct restore_opts *o, struct err *
     char     line[SESSION_LINE];
     int      rc = lost_count(s, &gone, err);
 
-    if (!rc && !gone && !settings_has(s->log, "going_back"))
-        rc = damaged(s, o, err);
+    int damaged = !rc && !gone && !settings_has(s->log, "going_back");
+
+    rc = damaged ? find_damage(s, o->run, err) : rc;
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = lost_place(s, o->device.item[i], err);
     s->o.force_device = s->run.force_device = o->force_device;
     rc = rc ? rc : lost_check(s, &o->device, err);
     rc = rc ? rc : going_back_restore(s, &step, err);
+    rc = rc || !damaged ? rc : look_again(s, o->run, err);
     if (!rc)
         say_line(stdout, "%s is whole, after step %" PRIu64 "; go on with: %s", o->run, step,
                  session_resume_line(line, s));
@@ -74,10 +92,12 @@ const struct opt_command restore_command = {
     .name = "restore",
     .usage = "RUN [--device I=PATH]",
     .summary = "make lost devices of a run again, from its newest snapshot",
-    .text = "Devices that are gone, cut or damaged are made again. All states then come from the "
-            "newest whole snapshot (--snapshot-every), and --resume computes the steps since again. "
-            "What snapshots with --snapshot-on devices have lost is made again first. A drive "
-            "that is merely not mounted is not lost: mount it instead.",
+    .text = "Devices that are gone or cut are made again. If none is, siTrain reads all states "
+            "first, and goes on only if some cannot be read, or differ from their checksums. All "
+            "states then come from the newest whole snapshot (--snapshot-every), and --resume "
+            "computes the steps since again. What snapshots with --snapshot-on devices have lost "
+            "is made again first. A drive that is merely not mounted is not lost: mount it "
+            "instead.",
     .parts = parts, .size = sizeof(struct restore_opts), .run = run,
     .examples = { "siTrain restore first", "siTrain restore first --device 1=/mnt/new" },
 };

@@ -382,6 +382,31 @@ static int add_branches(json_t *report, struct runlog *log, struct err *err)
     return rc;
 }
 
+/* Adds what was read in the background (--scrub-bw), and what of it is damaged. */
+static int add_scrubs(json_t *report, struct runlog *log, struct err *err)
+{
+    json_t *found = NULL;
+    int     rc = has_table(log, "scrubs", err);
+
+    if (rc <= 0)
+        return rc;
+    rc = report_rows(&found, log, err, "SELECT sum(bytes) AS bytes, count(*) AS portions,"
+                     " sum(passes > 0) AS whole, strftime('%%Y-%%m-%%d %%H:%%M',"
+                     " min(iif(passes, verified_ns, NULL)) / 1000000000, 'unixepoch') AS oldest"
+                     " FROM scrubs HAVING count(*) > 0");
+    if (!rc && json_array_size(found) &&
+        json_object_set(report, "scrubs", json_array_get(found, 0)))
+        rc = no_memory(err);
+    json_decref(found);
+    found = NULL;
+    rc = rc ? rc : report_rows(&found, log, err, "SELECT found AS time, text FROM damages"
+                               " ORDER BY found");
+    if (!rc && json_array_size(found) && json_object_set(report, "damages", found))
+        rc = no_memory(err);
+    json_decref(found);
+    return rc;
+}
+
 int report_gather(json_t **out, struct runlog *log, const char *dir, struct err *err)
 {
     static const char *const figures[] = { "compress", "endurance" };
@@ -403,6 +428,7 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
     rc = rc ? rc : add_snapshots(report, log, err);
+    rc = rc ? rc : add_scrubs(report, log, err);
     rc = rc ? rc : add_branches(report, log, err);
     rc = rc ? rc : add_computable(report, log, err);
     if (!rc)

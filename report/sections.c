@@ -102,6 +102,22 @@ static void say_snapshots(json_t *list, const json_t *s)
         FIGURE_TEXT(figure_seconds, json_num(s, "waited_seconds")));
 }
 
+static void say_scrubs(json_t *list, const json_t *s, const json_t *damages)
+{
+    const char *oldest = json_string_value(json_object_get(s, "oldest"));
+    char        since[96] = "", damaged[48] = "";
+
+    if (!s)
+        return;
+    if (oldest)
+        snprintf(since, sizeof since, ", the oldest reading of which is of %s UTC", oldest);
+    if (json_array_size(damages))
+        snprintf(damaged, sizeof damaged, "; %zu damaged", json_array_size(damages));
+    say(list, "Read in the background", "%s|%.0f of %.0f parts were read whole%s%s",
+        FIGURE_TEXT(figure_bytes, json_num(s, "bytes")), json_num(s, "whole"),
+        json_num(s, "portions"), since, damaged);
+}
+
 static json_t *list_lead(const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
@@ -130,6 +146,7 @@ static json_t *list_lead(const json_t *report)
     say(list, "Steps", "%.0f|%.0f skipped, %.0f clipped, %.0f tokens", json_num(s, "steps"),
         json_num(s, "skipped"), json_num(s, "clipped"), json_num(s, "tokens"));
     say_snapshots(list, json_object_get(report, "snapshots"));
+    say_scrubs(list, json_object_get(report, "scrubs"), json_object_get(report, "damages"));
     return list;
 }
 
@@ -386,6 +403,9 @@ const struct section sections_of_one[] = {
       .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1,
                     .smooth = "loss_smooth", .points = "loss" },
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
+    { "Damage", "What reading in the background (--scrub-bw) has found, and has not found whole "
+      "since.", SECTION_WIDE, .rows = "damages",
+      .columns = { { "~time", "time", .as = NULL }, { "damage", "text", .as = NULL } } },
     { "Branches that were left", "Where the run went back to a snapshot (--from), what it had done "
       "beyond it, and the options with which it went on. The plots above have a thin line for each "
       "branch.", SECTION_WIDE, .rows = "branches",

@@ -119,6 +119,7 @@ _siTrain() {
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -239,6 +240,7 @@ _siTrain() {
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -425,6 +427,7 @@ _siTrain() {
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -567,6 +570,7 @@ _siTrain() {
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
@@ -602,6 +606,8 @@ _siTrain() {
         _arguments \
             ':RUN|HFDIR:_files' \
             '--repair[Repair the run as far as possible. Wire parameters are made from their master; a superblock is written again. In mode mem, the run returns to its previous image. Damaged rows of measurements are dropped. A damaged log in run.db is cut off if the rest of the run matches.]' \
+            '--scrub[Read the states, the best model and the snapshots, also while another process trains the run. Nothing is locked or written.]' \
+            '--scrub-bw=[With --scrub\: bytes/s that are read (default\: 0, no limit)]:SIZE: ' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--disk=[How devices are read (default\: as the run does)]:disk:(uring sync)' \
             '--quiet[Print only damage]' \
@@ -724,6 +730,7 @@ _siTrain() {
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \

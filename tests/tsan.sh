@@ -28,6 +28,11 @@ for family in llama gemma3_text bert; do
     rm -rf "$tmp/run"
     clean "$family: base, ahead of the norm" pretrain --run "$tmp/run" "$@" $begin --mode base --speculate --dtype bf16 --keep-best --steps 4
     rm -rf "$tmp/run"
+    for mode in su+o mem; do # the thread that reads in the background
+        clean "$family: reads in the background, $mode" pretrain --run "$tmp/run" "$@" $begin --mode $mode --steps 8 --keep-best --commit-every 2 \
+            --snapshot-every 2 --snapshots 2 --scrub-bw 1G
+        rm -rf "$tmp/run"
+    done
 done
 clean "generate" generate "$tmp/llama" --prompt "the sea" --tokens 5 --threads 1
 

@@ -59,9 +59,9 @@ static int open_fail(const struct db *db, const char *doing, int os, const char 
                      struct err *err)
 {
     char denied[PATH_MAX + 128] = "";
-    int  rc = err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", db->path, doing,
-                      *db_denied(db->path, denied, sizeof denied) ? denied
-                      : os ? strerror(os) : why);
+    int  rc = err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", db->path,
+                      doing, *db_denied(db->path, denied, sizeof denied) ? denied
+                             : os ? strerror(os) : why);
 
     return rc == -ENOENT && !access(db->path, F_OK) ? db_beside_fail(db->path, rc, err) : rc;
 }

@@ -33,7 +33,7 @@ enum runlog_phase {
     PHASE_SETUP, PHASE_STEP, PHASE_DATA, PHASE_FORWARD, PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
     PHASE_GRAD_COMPRESS, PHASE_GRAD_WRITE, PHASE_UPDATE, PHASE_UPDATE_READ, PHASE_UPDATE_COMPUTE,
     PHASE_UPDATE_WRITE, PHASE_UPDATE_PARAMS, PHASE_PARAM_READ, PHASE_ACT_WRITE, PHASE_ACT_READ,
-    PHASE_COMMIT, PHASE_EVAL, PHASE_REDO, PHASE_GATHER, PHASE_EXCHANGE, PHASE_SNAPSHOT,
+    PHASE_COMMIT, PHASE_EVAL, PHASE_REDO, PHASE_GATHER, PHASE_EXCHANGE, PHASE_SNAPSHOT, PHASE_SCRUB,
     PHASE_WAIT_PARAMS, PHASE_WAIT_UPDATE, PHASE_WAIT_COMMIT, PHASE_WAIT_GRADIENT,
     PHASE_WAIT_RESIDUAL, PHASE_WAIT_ACT_WRITE, PHASE_WAIT_ACT_READ, PHASE_WAIT_EVAL,
     PHASE_WAIT_DRAIN, PHASES
@@ -187,6 +187,22 @@ struct runlog_snapshot {
     double      seconds;
 };
 int runlog_snapshot(struct runlog *log, const struct runlog_snapshot *s, struct err *err);
+
+/* How far scrubbing has come in a portion of the run: "device 0", "images", "best", or the path of
+ * a snapshot. Called inside the caller's transaction, as are the next two; runs without scrubs get
+ * the tables with the first row. */
+struct runlog_scrub {
+    const char *portion;
+    uint64_t    position;    // the area that is read next
+    uint64_t    verified_ns; // when the last whole pass ended, UTC since 1970; 0: there was none
+    uint64_t    passes, bytes;
+};
+int runlog_scrub(struct runlog *log, const struct runlog_scrub *s, struct err *err);
+/* Records damage in a portion, once. */
+int runlog_damage(struct runlog *log, const char *portion, const char *text, struct err *err);
+/* The portion was read whole, or (gone) is not there any more: its damages are forgotten, and with
+ * `gone` its row, too. */
+int runlog_scrub_over(struct runlog *log, const char *portion, int gone, struct err *err);
 
 /* Records that this process begins to train the run at first_step. It stores the process, its
  * command and its machine. It also reads the spans' clock and the time of day (UTC) at the same

@@ -11,6 +11,14 @@
     " step INTEGER /* how many steps were done */, path TEXT, bytes INTEGER,"                      \
     " shared_bytes INTEGER, seconds REAL, taken TEXT)"
 
+/* Make the tables of scrubs (--scrub-bw, `siTrain check --scrub`), which other runs lack. */
+#define SCHEMA_SCRUBS                                                                              \
+    "CREATE TABLE IF NOT EXISTS scrubs (portion TEXT PRIMARY KEY,"                                 \
+    " position INTEGER /* the area that is read next */,"                                          \
+    " verified_ns INTEGER /* end of the last whole pass, UTC since 1970; 0: none */,"              \
+    " passes INTEGER, bytes INTEGER);"                                                             \
+    "CREATE TABLE IF NOT EXISTS damages (text TEXT PRIMARY KEY, portion TEXT, found TEXT)"
+
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 

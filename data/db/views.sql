@@ -252,7 +252,7 @@ WHERE b.ns > 0;
 
 CREATE VIEW traffic_per_step AS
 SELECT step, link, class, direction, sum(bytes) AS bytes, sum(padding_bytes) AS padding_bytes
-FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval', 'snapshot') GROUP BY step, link, class, direction;
+FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval', 'snapshot', 'scrub') GROUP BY step, link, class, direction;
 
 -- What --activations auto or ssdtrain chose, and what came of it: after_seconds is the median of the
 -- steady steps until the next choice.

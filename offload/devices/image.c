@@ -25,7 +25,7 @@ enum { FILES = IMAGE_FROZEN + 1 };
 static const char *const names[FILES] = { "image0", "image1", "frozen" };
 
 /* The rows of one area in the journal. */
-struct area {
+struct named {
     size_t             found; // number of rows
     size_t             next;  // the block that no row was found of yet
     struct image_state state; // what the rows say
@@ -84,6 +84,18 @@ uint64_t image_block_offset(const struct run_config *cfg, size_t block)
 uint64_t image_bytes(const struct run_config *cfg)
 {
     return block_offset(cfg, 0, run_blocks(cfg));
+}
+
+int image_area(const struct run_config *cfg, unsigned area, size_t block, struct area *out)
+{
+    *out = (struct area){ 0 };
+    if (!has(cfg, area, block))
+        return 0;
+    *out = (struct area){ .kind = area == IMAGE_FROZEN ? VERIFY_FROZEN : VERIFY_IMAGE,
+                          .file = area, .sub = block, .block = block,
+                          .n = cfg->block_params[block], .off = block_offset(cfg, area, block),
+                          .bytes = block_bytes(cfg, area, block) };
+    return 1;
 }
 
 uint64_t image_frozen_bytes(const struct run_config *cfg)
@@ -158,7 +170,7 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
 /* The rows of all areas, while they are read. */
 struct areas {
     const struct run_config *cfg;
-    struct area              area[FILES];
+    struct named             area[FILES];
     uint32_t                *crc;    // (FILES, n_blocks)
     unsigned                 newest; // the committed area
 };
@@ -168,7 +180,7 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
 {
     struct areas            *all = ctx;
     const struct run_config *cfg = all->cfg;
-    struct area             *a = row[0] < FILES ? &all->area[row[0]] : NULL;
+    struct named            *a = row[0] < FILES ? &all->area[row[0]] : NULL;
     size_t                   n = run_blocks(cfg);
 
     while (a && a->next < n && !has(cfg, (unsigned)row[0], a->next))
@@ -200,7 +212,7 @@ static int areas_read(const struct run_config *cfg, struct areas *all, struct er
     if (n < 0)
         return (int)n;
     for (unsigned a = 0; a < FILES && n; a++) {
-        const struct area *of = &all->area[a];
+        const struct named *of = &all->area[a];
 
         if ((of->found || a == IMAGE_FROZEN) && of->found != blocks_in(cfg, a))
             return err_set(err, -EBADMSG,
@@ -362,7 +374,7 @@ static int frozen_load(const struct areas *all, void *const *stored, struct err 
 static int say_what_is_left(const struct areas *all, int rc, struct err *err)
 {
     unsigned           other = 1 - all->newest;
-    const struct area *a = &all->area[other];
+    const struct named *a = &all->area[other];
     struct err         ignored;
 
     if (a->found && area_load(all, other, NULL, NULL, &ignored) == 0)
@@ -392,7 +404,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
                 struct err *err)
 {
     struct areas       all;
-    const struct area *a = &all.area[area];
+    const struct named *a = &all.area[area];
     struct err         why;
     int                rc = areas_read(cfg, &all, err);
 

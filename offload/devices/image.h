@@ -6,7 +6,7 @@
  * -errno. */
 #pragma once
 
-#include "offload/layout/config.h"
+#include "offload/devices/areas.h"
 
 #include <limits.h>
 
@@ -35,6 +35,9 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
 
 /* The checksums of an area's blocks, as image_commit takes them: malloced, the caller's. */
 int image_sums(const struct run_config *cfg, unsigned area, uint32_t **out, struct err *err);
+
+/* Where a block lies in an area, without its checksum and version. 0: the area does not have it. */
+int image_area(const struct run_config *cfg, unsigned area, size_t block, struct area *out);
 
 /* Read the committed image into stored[block] (image_block_floats each; of a frozen block its wire
  * parameters), and check every block. stored NULL: only check. A damaged block is an error that

@@ -172,3 +172,36 @@ int journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied,
     }
     return rc;
 }
+
+/* ---- one subgroup ---- */
+
+enum { LOOK = SUB + 3 }; // a subgroup's row with its checksum, applied, the residual's checksum
+
+static int look_row(void *ctx, int n, const char **values, const char **names)
+{
+    uint64_t *row = ctx;
+
+    (void)names;
+    for (int i = 0; i < n && i < LOOK; i++)
+        row[i] = runlog_count(values[i]);
+    row[LOOK] = 1;
+    return 0;
+}
+
+int journal_look(struct journal_look *out, struct runlog *log, size_t sub, int residuals,
+                 struct err *err)
+{
+    uint64_t row[LOOK + 1] = { 0 };
+    int      rc = runlog_ask(log, look_row, row, err,
+                             "SELECT sub, slot, version, states_crc, wire_crc, sum, (SELECT"
+                             " applied FROM journal_state), %s FROM journal_subs WHERE sub = %zu",
+                             residuals ? "(SELECT r.crc FROM journal_residuals r WHERE r.sub ="
+                                         " journal_subs.sub)" : "0", sub);
+
+    if (!rc && (!row[LOOK] || row[SUB] != ledger_sum(row, SUB)))
+        rc = err_set(err, -EBADMSG, "%s: table journal_subs: row %zu is %s", runlog_path(log), sub,
+                     row[LOOK] ? "damaged (checksum differs)" : "missing");
+    *out = (struct journal_look){ { (uint32_t)row[1], (uint32_t)row[3], (uint32_t)row[4], row[2] },
+                                  row[SUB + 1], (uint32_t)row[SUB + 2] };
+    return rc;
+}

@@ -45,6 +45,12 @@ void journal_close(struct journal *j);
 /* Read only the position. */
 int  journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);
 
+/* Read what one commit says of one subgroup, of a run that another process may train. residuals:
+ * true if the run has that table. */
+struct journal_look { struct journal_sub sub; uint64_t applied; uint32_t residual; };
+int journal_look(struct journal_look *out, struct runlog *log, size_t sub, int residuals,
+                 struct err *err);
+
 /* Inside the caller's transaction: replace one row. */
 int journal_put_state(struct runlog *log, const struct journal_state *state, struct err *err);
 int journal_put_grad(struct runlog *log, size_t sub, const struct journal_grad *g, struct err *err);

@@ -36,6 +36,7 @@ struct meter {
     struct meter_times     busy, waits; // of the devices; of the training thread
     struct meter_step      steps[OPEN_STEPS + 1]; // the last changes places with one being written
     struct runlog_traffic *rows;       // scratch of meter_flush
+    struct meter_also      also;
     struct arena           arena;      // holds all tables
 };
 
@@ -265,6 +266,13 @@ static size_t step_rows(struct meter *m, const struct meter_step *s)
 
 /* Takes the step out under the lock and writes it without: SQLite may wait for the disk, and
  * recorders must not. */
+void meter_also(struct meter *m, const struct meter_also *also)
+{
+    pthread_mutex_lock(&m->mutex);
+    m->also = also ? *also : (struct meter_also){ 0 };
+    pthread_mutex_unlock(&m->mutex);
+}
+
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err)
 {
     struct meter_step *f = &m->steps[OPEN_STEPS];
@@ -277,9 +285,11 @@ int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *
         *s = *f;
         *f = swap;
     }
+    struct meter_also also = m->also;
     pthread_mutex_unlock(&m->mutex);
-    if (!s)
-        return 0;
+    int rc = also.write ? also.write(also.ctx, log, err) : 0;
+    if (!s || rc)
+        return rc;
     for (int p = 0; p < 2 * PHASES; p++) {
         int place = p / PHASES, of = p % PHASES;
 
@@ -288,7 +298,7 @@ int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *
                 step, (enum runlog_phase)of, -1, place ? RUNLOG_DEVICES : -1, 0,
                 f->over[place][of].ns, f->over[place][of].bytes, f->over[place][of].busy_ns };
     }
-    int rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, step_rows(m, f), err);
+    rc = runlog_measure(log, step, f->spans, f->n_spans, m->rows, step_rows(m, f), err);
     memset(f->traffic, 0, meter_cells(m) * sizeof *f->traffic);
     *f = (struct meter_step){ .spans = f->spans, .traffic = f->traffic };
     return rc;

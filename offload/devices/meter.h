@@ -30,5 +30,10 @@ uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase);
 struct meter_io { uint64_t busy_ns, waited_ns, bytes; };
 struct meter_io meter_io(struct meter *m);
 
+/* What else is to be recorded with a step's rows: meter_flush calls write(ctx, log) inside its
+ * transaction, in the thread that commits. NULL: nothing any more. */
+struct meter_also { int (*write)(void *ctx, struct runlog *log, struct err *err); void *ctx; };
+void meter_also(struct meter *m, const struct meter_also *also); // copied
+
 /* Inside the caller's transaction: write a step's rows, and forget them. 0 or -errno. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err);

@@ -4,6 +4,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
+#include "offload/devices/areas.h"
 
 void scheduler_lock(struct scheduler *s) { thread_lock(&s->thread); }
 
@@ -87,8 +88,10 @@ static int task_failed(const struct scheduler *s, const struct task *t, struct e
         return err_set(err, rc, "%s", why);
     if (t->kind->of == TASK_OF_STEP)
         return err_set(err, rc, "%s (activations, step %llu)", why, step);
-    return err_set(err, rc, "%s (block %zu, step %llu)", why, s->dev.store.subs[t->sub].block,
-                   step);
+    const struct store_sub *u = &s->dev.store.subs[t->sub];
+    char                    names[AREA_TENSORS];
+    return err_set(err, rc, "%s (block %zu, step %llu)%s", why, u->block, step,
+                   area_tensors(names, &s->cfg, u->block, u->first, u->n));
 }
 
 /* Says that a task read other bytes than were written. Activations belong to one step, so nothing
@@ -97,12 +100,17 @@ static int task_damaged(const struct scheduler *s, const struct task *t, int dev
                         struct err *err)
 {
     int                of_step = t->kind->of == TASK_OF_STEP;
-    unsigned long long of = of_step ? t->step + 1 : s->dev.store.subs[t->sub].block;
+    const struct store_sub *u = of_step ? NULL : &s->dev.store.subs[t->sub];
+    unsigned long long of = of_step ? t->step + 1 : u->block;
+    char names[AREA_TENSORS] = "";
 
+    if (u)
+        area_tensors(names, &s->cfg, u->block, u->first, u->n);
     return err_set(err, of_step ? -EIO : -EBADMSG,
-                   "device %d (%s): the %s of %s %llu at offset %llu %s damaged (checksum "
-                   "differs)%s", device, s->dev.device[device].path, t->kind->what,
-                   of_step ? "step" : "block", of, (unsigned long long)t->job.off, t->kind->is,
+                   "device %d (%s): the %s of %s %llu%s, %zu bytes at offset %llu, %s damaged "
+                   "(checksum differs)%s", device, s->dev.device[device].path, t->kind->what,
+                   of_step ? "step" : "block", of, names, t->job.bytes,
+                   (unsigned long long)t->job.off, t->kind->is,
                    of_step ? "; the states are not: go on with --resume" : "");
 }
 

@@ -58,6 +58,7 @@ enum stream_held { STREAM_HELD_BUSY, STREAM_HELD_IDLE, STREAM_HELD_WANTED };
  * hold_end. NULL is allowed for expect, release and masters_end if the call does nothing; for
  * push to work if there are no activations on devices; for norm if send_grad completes the norm. */
 struct params_source;
+struct area;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
     void (*expect)(struct stream *s, const struct optim_step *optim);
@@ -83,6 +84,7 @@ struct stream_ops {
     uint64_t (*held_read)(struct stream *s, size_t unit, uint64_t bytes);
     void (*let_go)(struct stream *s, size_t unit);
     void (*hold_end)(struct stream *s);
+    size_t (*area)(struct stream *s, size_t i, struct area *out);
     void (*close)(struct stream *s);
 };
 
@@ -255,6 +257,14 @@ static inline uint64_t stream_held_read(struct stream *s, size_t unit, uint64_t 
 static inline void stream_let_go(struct stream *s, size_t unit) { s->ops->let_go(s, unit); }
 
 static inline void stream_hold_end(struct stream *s) { s->ops->hold_end(s); }
+
+/* Where area i of the committed states lies by now (offload/devices/areas.h), so that another
+ * thread can read it; out->bytes is 0 if there is none. Returns how many areas there are, and 0 for
+ * a stream that only reads. Any thread, until the close. */
+static inline size_t stream_area(struct stream *s, size_t i, struct area *out)
+{
+    return s->ops->area ? s->ops->area(s, i, out) : 0;
+}
 
 /* Frees all; NULL is fine. Nothing more is committed. */
 static inline void stream_close(struct stream *s)

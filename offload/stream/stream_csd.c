@@ -8,6 +8,7 @@
 #include "offload/stream/stream_open.h"
 
 #include "data/base/round.h"
+#include "offload/devices/areas.h"
 #include "offload/devices/slots.h"
 #include "offload/estimate/step_work.h"
 #include "offload/stream/act_stack.h"
@@ -249,6 +250,23 @@ static void csd_let_go(struct stream *s, size_t unit) { holding_let_go(&of(s)->h
 
 static void csd_hold_end(struct stream *s) { holding_end(&of(s)->holding); }
 
+static size_t csd_area(struct stream *stream, size_t i, struct area *out)
+{
+    struct stream_csd  *s = of(stream);
+    const struct store *st = &s->sched.dev.store;
+    size_t              sub = i / AREAS_OF_SUB, n = st->n_subs * AREAS_OF_SUB;
+
+    *out = (struct area){ 0 };
+    if (i >= n)
+        return n;
+    scheduler_lock(&s->sched);
+    const struct sub *u = &s->subs.sub[sub];
+    *out = area_of(st, sub, area_kind(&st->subs[sub], i % AREAS_OF_SUB), &u->committed,
+                   s->subs.state.applied, u->residual_crc);
+    scheduler_unlock(&s->sched, 0, NULL);
+    return n;
+}
+
 static void csd_close(struct stream *stream)
 {
     struct stream_csd *s = of(stream);
@@ -313,6 +331,7 @@ static const struct stream_ops csd_ops_ = {
     .held_read = csd_held_read,
     .let_go = csd_let_go,
     .hold_end = csd_hold_end,
+    .area = csd_area,
     .close = csd_close,
 };
 

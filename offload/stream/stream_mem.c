@@ -23,22 +23,15 @@
 #include "offload/gradient/grouped.h"
 #include "offload/stream/base_reader.h"
 #include "offload/stream/held_image.h"
+#include "offload/stream/mem_slices.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <unistd.h>
 
 enum {
-    SLICE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and
-                          // wire pass through L2 once
-    MAX_SPANS    = 8192,
-    SPAN_BYTES   = 64,    // about the meter's bytes per span
-};
-
-struct slice {
-    size_t block, first, n;
-    float  weight_decay;
-    struct bounds   bounds;   // of its values
-    struct overflow overflow; // in the last update
+    MAX_SPANS  = 8192,
+    SPAN_BYTES = 64,    // about the meter's bytes per span
 };
 
 struct mem_block {
@@ -64,7 +57,9 @@ struct stream_mem {
     struct slice      *slices;
     size_t             n_slices;
     void              *scratch; // for the norm and Top-K
+    pthread_mutex_t    lock;    // guards the next two, for mem_area; this thread alone writes them
     struct image_state committed;
+    uint32_t          *sums[2]; // (blocks) of the committed image, and of the frozen blocks
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t           next_step;
     struct param_set   overflow;
@@ -283,9 +278,13 @@ static int commit_image(struct stream_mem *m, const struct stream_step *step, st
     rc = sync_rows(m, RUNLOG_SYNC_ALL, err);
     rc = rc ? rc : commit_rows(m, step, &next, err);
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
-    if (!rc)
-        m->committed = next;
-    return rc;
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&m->lock);
+    m->committed = next;
+    memcpy(m->sums[0], m->crc, run_blocks(&m->cfg) * sizeof *m->crc);
+    pthread_mutex_unlock(&m->lock);
+    return 0;
 }
 
 static int mem_update(struct stream *s, const struct stream_step *step, struct err *err)
@@ -373,10 +372,31 @@ static void mem_let_go(struct stream *s, size_t unit)
 
 static void mem_hold_end(struct stream *s) { held_image_end(&of(s)->held); }
 
+/* Areas of the newest image come first, then those of the frozen blocks. */
+static size_t mem_area(struct stream *s, size_t i, struct area *out)
+{
+    struct stream_mem *m = of(s);
+    size_t             blocks = run_blocks(&m->cfg), frozen = i >= blocks;
+
+    *out = (struct area){ 0 };
+    if (i >= 2 * blocks)
+        return 2 * blocks;
+    pthread_mutex_lock(&m->lock);
+    if (image_area(&m->cfg, frozen ? (unsigned)IMAGE_FROZEN : m->committed.area, i % blocks, out)) {
+        out->crc = m->sums[frozen][i % blocks];
+        out->version = frozen ? 0 : m->committed.step;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return 2 * blocks;
+}
+
 static void mem_close(struct stream *s)
 {
     struct stream_mem *m = of(s);
 
+    free(m->sums[0]);
+    free(m->sums[1]);
+    pthread_mutex_destroy(&m->lock);
     for (unsigned a = 0; a < IMAGE_AREAS; a++)
         if (m->image[a] >= 0)
             close(m->image[a]);
@@ -403,31 +423,11 @@ static const struct stream_ops stream_mem_ops = {
     .held_read = mem_held_read,
     .let_go = mem_let_go,
     .hold_end = mem_hold_end,
+    .area = mem_area,
     .close = mem_close,
 };
 
 /* ---- opening ---- */
-
-/* Cuts all trained blocks into slices of equal decay: where that changes, and at multiples of
- * SLICE_PARAMS. With slices NULL it only counts, in the same time for any size of block. */
-static size_t make_slices(const struct run_config *cfg, struct slice *slices)
-{
-    size_t made = 0;
-
-    for (size_t b = 0; b < run_blocks(cfg); b++)
-        for (size_t at = 0, end, same; run_trains(cfg, b) && at < cfg->block_params[b]; at = end) {
-            float wd = cfg->decay(cfg->decay_ctx, b, at, cfg->block_params[b] - at, &same);
-
-            end = at + same;
-            if (!slices)
-                made += (end - 1) / SLICE_PARAMS - at / SLICE_PARAMS + 1;
-            for (size_t n; slices && at < end; at += n) {
-                n = size_min(SLICE_PARAMS - at % SLICE_PARAMS, end - at);
-                slices[made++] = (struct slice){ b, at, n, wd, BOUNDS_UNKNOWN, { 0 } };
-            }
-        }
-    return made;
-}
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 {
@@ -438,7 +438,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
     *out = (struct run_memory){
         .compress = work.scratch + work.pairs,
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
-        .tables = make_slices(cfg, NULL) * sizeof(struct slice) +
+        .tables = mem_slices(cfg, NULL) * sizeof(struct slice) +
                   n * round_up(run_groups(cfg), ARENA_LINE),
         .image = image_bytes(cfg),
         .base = cfg->base_end ? base_reader_memory() : 0,
@@ -530,6 +530,8 @@ static int load_states(struct stream_mem *m, struct err *err)
 {
     int rc = image_load(&m->cfg, &m->committed, m->stored, err);
 
+    rc = rc ? rc : image_sums(&m->cfg, m->committed.area, &m->sums[0], err);
+    rc = rc ? rc : image_sums(&m->cfg, IMAGE_FROZEN, &m->sums[1], err);
     rc = rc ? rc : load_base(m, err);
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
         rc = image_open(&m->cfg, a, &m->image[a], err);
@@ -561,18 +563,19 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     assert(cfg->wire_dt == DT_F32 || cfg->wire_dt == DT_BF16);
     assert(!route_fault(&cfg->route));
     m->stream.ops = &stream_mem_ops;
+    pthread_mutex_init(&m->lock, NULL);
     m->image[0] = m->image[1] = -1;
     held_image_init(&m->held);
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);
-    m->n_slices = make_slices(cfg, NULL);
+    m->n_slices = mem_slices(cfg, NULL);
     lay(m, &m->arena);
     int rc = m->stream.meter
                  ? arena_map(&m->arena, "parameters, states and gradients in --mode mem", err)
                  : err_set(err, -ENOMEM, "out of memory for a stream");
     if (!rc) {
         lay(m, &m->arena);
-        make_slices(cfg, m->slices);
+        mem_slices(cfg, m->slices);
         rc = load_states(m, err);
     }
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);

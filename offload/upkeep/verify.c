@@ -17,18 +17,6 @@
 
 enum { CHUNK_BYTES = 1 << 20, CHUNKS = 4, SENTENCES = 16 }; // SENTENCES: at most, about one device
 
-const char *const verify_names[VERIFY_KINDS] = { 
-    "superblocks", "states", "frozen parameters", "wire parameters", "gradients", "residuals",
-    "images"
-};
-
-struct area {
-    enum verify_kind kind;
-    size_t           sub;
-    uint64_t         off, bytes; // bytes 0: nothing to check
-    uint32_t         crc;
-};
-
 struct chunk {
     struct csd_job job; // first member
     struct area    area;
@@ -85,47 +73,32 @@ static int lane_may_say(struct check *c, struct lane *l)
 
 static void area_damaged(struct check *c, struct lane *l, const struct area *a, const char *why)
 {
-    static const char *const what[VERIFY_KINDS] = {
-        [VERIFY_STATES] = "states (master and moments)",
-        [VERIFY_FROZEN] = "frozen parameters", [VERIFY_WIRE] = "wire parameters",
-        [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual"
-    };
-    const struct store_sub *u = &c->dev.store.subs[a->sub];
+    struct err text;
 
     c->v->count[a->kind].damaged++;
     c->bad[a->sub] |= (unsigned char)(1u << a->kind);
-    if (lane_may_say(c, l))
-        say(c->v, 1, "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64
-            " bytes at offset %" PRIu64 ": %s", l->device, c->dev.device[l->device].path,
-            what[a->kind], u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
+    if (!lane_may_say(c, l))
+        return;
+    area_says(&text, &c->dev.cfg, a, c->dev.device[l->device].path, why);
+    c->v->say(c->v->ctx, 1, text.text);
 }
 
 /* ---- reading ---- */
 
-static struct area area_of(const struct check *c, size_t i, enum verify_kind kind)
+static struct area committed(const struct check *c, size_t i, enum verify_kind kind)
 {
     const struct store       *st = &c->dev.store;
     const struct store_sub   *u = &st->subs[i];
     const struct journal     *j = &c->journal;
     const struct journal_sub *row = &j->subs[i];
-    uint64_t slot = store_slot_off(st, u->class_, row->slot);
-    size_t   states = store_states_of(st, u);
 
-    if (kind == (u->trains ? VERIFY_WIRE : VERIFY_FROZEN))
-        return (struct area){ kind, i, slot + states, store_wire_bytes(st, u->n_pad),
-                              row->wire_crc };
-    if (!u->trains)
-        return (struct area){ 0 };
-    if (kind == VERIFY_STATES)
-        return (struct area){ kind, i, slot, states, row->states_crc };
-    if (kind == VERIFY_GRADIENT && row->version < j->state.applied)
-        return (struct area){ kind, i, u->grad_off,
-                              st->compress > 0 ? grad_wire_bytes(j->grads[i].pairs) : 4 * u->n_pad,
-                              j->grads[i].crc };
-    if (kind == VERIFY_RESIDUAL && st->error_feedback)
-        return (struct area){ kind, i, store_residual_off(u, j->state.applied),
-                              store_residual_bytes(u->n_pad), j->residuals[i] };
-    return (struct area){ 0 };
+    struct area a = area_of(st, i, kind, row, j->state.applied, j->residuals ? j->residuals[i] : 0);
+    if (kind == VERIFY_GRADIENT && u->trains && row->version < j->state.applied) {
+        a.off = u->grad_off;
+        a.bytes = st->compress > 0 ? grad_wire_bytes(j->grads[i].pairs) : 4 * u->n_pad;
+        a.crc = j->grads[i].crc;
+    }
+    return a;
 }
 
 /* Finds the device's next chunk. 0 at the end. */
@@ -137,7 +110,7 @@ static int chunk_next(const struct check *c, struct lane *l, struct chunk *p)
         if (c->dev.store.subs[l->sub].device != l->device)
             continue;
         for (; l->kind <= VERIFY_RESIDUAL; l->kind++, l->at = 0) {
-            struct area a = area_of(c, l->sub, l->kind);
+            struct area a = committed(c, l->sub, l->kind);
             size_t      n = size_min(a.bytes - l->at, CHUNK_BYTES);
 
             if (n == 0)
@@ -283,7 +256,7 @@ static int lanes_open(struct check *c, struct err *err)
         c->lanes[d] = (struct lane){ .device = d, .kind = VERIFY_STATES };
     for (size_t i = 0; i < st->n_subs; i++)
         for (enum verify_kind k = VERIFY_STATES; k <= VERIFY_RESIDUAL; k++)
-            c->total += c->dev.device[st->subs[i].device].csd ? area_of(c, i, k).bytes : 0;
+            c->total += c->dev.device[st->subs[i].device].csd ? committed(c, i, k).bytes : 0;
     return 0;
 }
 
@@ -309,7 +282,7 @@ static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wi
 {
     const struct store     *st = &c->dev.store;
     const struct store_sub *u = &st->subs[i];
-    struct area             a = area_of(c, i, VERIFY_WIRE);
+    struct area             a = committed(c, i, VERIFY_WIRE);
     struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire,
                                     .off = a.off, .bytes = a.bytes, .payload = a.bytes };
     int                     rc = slots_reader_hold(m, u->block, u->first, err);

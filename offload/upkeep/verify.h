@@ -9,14 +9,7 @@
  * stored once, and cannot be repaired. */
 #pragma once
 
-#include "offload/layout/config.h"
-
-enum verify_kind { VERIFY_SUPERBLOCK, VERIFY_STATES, VERIFY_FROZEN, VERIFY_WIRE, VERIFY_GRADIENT,
-                   VERIFY_RESIDUAL, VERIFY_IMAGE, VERIFY_KINDS };
-extern const char *const verify_names[VERIFY_KINDS]; // plural, for a table
-
-/* Parts read, their bytes, how many were damaged, and how many of these were mended. */
-struct verify_count { uint64_t n, bytes, damaged, mended; };
+#include "offload/devices/areas.h"
 
 struct verify {
     // set by the caller

@@ -240,6 +240,13 @@ int session_cannot_write(int rc)
            rc == -EFBIG || rc == -EXDEV;
 }
 
+void session_let_go(struct session *s)
+{
+    if (s->holds)
+        close(s->held);
+    s->holds = 0;
+}
+
 void session_close(struct session *s)
 {
     struct opt_line line = train_opts_line(&s->o);

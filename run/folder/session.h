@@ -150,6 +150,9 @@ static inline const char *session_data_dir(const struct session *s)
  * not be written; misuse if it needs several ranks. */
 int session_recover(struct session *s, struct err *err);
 
+/* Give up the hold on a snapshot that is open: from now on it may be removed while it is read. */
+void session_let_go(struct session *s);
+
 /* True if dir/run.db exists. */
 int session_is_run(const char *dir);
 /* True also if this user may not look: opening the run says so. */

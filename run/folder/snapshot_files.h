@@ -1,5 +1,5 @@
-/* snapshot_files.h: the list of a snapshot's files (snapshot.files and snapshot.times in its run.db),
- * and its files that are copied whole. Each file is noted before it is made. */
+/* snapshot_files.h: the list of a snapshot's files (snapshot.files and snapshot.times in its
+ * run.db), and its files that are copied whole. Each file is noted before it is made. */
 #pragma once
 
 #include "data/base/err.h"

@@ -198,6 +198,17 @@ static int by_n(const void *a, const void *b)
     return (x->n > y->n) - (x->n < y->n);
 }
 
+int snapshots_find(struct snapshots *out, const struct session *s, struct err *err)
+{
+    struct listing l = { .list = out, .s = s, .err = err };
+
+    *out = (struct snapshots){ 0 };
+    int rc = snapshot_places_each(s, list_folder, &l, err);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, by_n);
+    return rc;
+}
+
 int snapshots_list(struct snapshots *out, const struct session *s, struct err *err)
 {
     struct listing l = { .list = out, .s = s, .err = err };

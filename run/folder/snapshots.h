@@ -54,6 +54,9 @@ int  snapshots_look(struct snapshot *out, const struct session *s, const char *p
  * one. The caller frees the list, also after a failure. */
 int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
 void snapshots_free(struct snapshots *list);
+/* The same of the run's present directories alone, for another thread than the one that uses
+ * s->log, which is not read. */
+int  snapshots_find(struct snapshots *out, const struct session *s, struct err *err);
 
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);

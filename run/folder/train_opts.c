@@ -257,6 +257,9 @@ const struct opt_row train_rows[] = {
     { "snapshot-bw", OPT_SIZE, AT(snapshot_bw),
       .help = "Bytes a second at which a snapshot is copied during training (default: 0, while the "
               "run's drives have nothing else to do)", .kept = OPT_CHANGES },
+    { "scrub-bw", OPT_SIZE, AT(scrub_bw),
+      .help = "Bytes/s that are read in the background: states, best model and snapshots, to find "
+              "damage that nobody has met yet (default: 0, none)", .kept = OPT_CHANGES },
     { "early-stopping", OPT_UINT, AT(early_stopping),
       .help = "Number of evaluations without a better value after which training ends (default: "
               "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },

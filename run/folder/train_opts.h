@@ -102,6 +102,7 @@ struct train_opts {
     struct opt_strings snapshot_dir;        // folders; none: RUN/snapshots
     int      snapshot_on;                   // enum train_snapshots
     uint64_t parity;                        // lost drives that it bears
+    uint64_t scrub_bw;                      // bytes/s; 0: nothing is read in the background
     uint64_t snapshots;                     // how many are kept
     uint64_t snapshot_bw;                   // bytes/s; 0: as the drives have time to spare
     uint64_t early_stopping;                // evaluations without a better value; 0: any number

@@ -1,40 +1,60 @@
-/* damaged.c: finds damage on the devices of a run, and mends what keeps them from being opened. */
+/* damaged.c: proves damage by reading, says the way on, and mends what keeps a device from being
+ * opened. */
 #include "run/loop/damaged.h"
 
 #include "data/base/file.h"
+#include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/verify.h"
+#include "run/folder/snapshots.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 /* ---- what is damaged ---- */
 
-struct finding { uint64_t n; struct err first; };
-
-static void note(void *ctx, int damage, const char *sentence)
+static void say(void *session, int damage, const char *sentence)
 {
-    struct finding *f = ctx;
+    struct session *s = session;
 
-    if (damage && !f->n++)
-        err_set(&f->first, -EBADMSG, "%s", sentence);
+    (void)damage;
+    events_notice(s->events, "%s", sentence);
 }
 
-int damaged_count(const struct session *s, uint64_t *n, struct err *err)
+int damaged_count(struct session *s, uint64_t *n, uint64_t *wire, struct err *err)
 {
-    struct finding f = { 0 };
-    int            rc = 0;
+    struct watch  w = work_begin(s->events, "reading the states of %s", s->dir);
+    struct verify v = { .say = say, .ctx = s, .watch = &w };
+    int           rc = verify_run(&v, &s->run, err);
 
-    if (s->run.mode != RUN_MEM) {
-        struct watch  w = work_begin(s->events, "checking the devices of %s", s->dir);
-        struct verify v = { .say = note, .ctx = &f, .watch = &w };
+    work_end(s->events);
+    *n = 0;
+    for (size_t k = 0; k < VERIFY_KINDS; k++)
+        *n += v.count[k].damaged;
+    *wire = v.count[VERIFY_WIRE].damaged + v.count[VERIFY_SUPERBLOCK].damaged;
+    *n -= *wire;
+    return rc;
+}
 
-        rc = verify_run(&v, &s->run, err);
-        work_end(s->events);
-    }
-    *n = f.n;
-    if (!rc && f.n)
-        events_notice(s->events, "%s", f.first.text);
+int damaged_explain(struct session *s, int rc, struct err *err)
+{
+    struct snapshots       list;
+    const struct snapshot *newest;
+    struct err             unsaid;
+    char                   word[SESSION_PATH];
+
+    if ((rc != -EBADMSG && rc != -EIO) || strstr(err->text, "siTrain restore ") ||
+        snapshots_list(&list, s, &unsaid))
+        return rc;
+    machine_word(word, sizeof word, s->dir);
+    if ((newest = snapshots_newest(&list)))
+        err_set(err, rc, "%.800s; siTrain restore %s goes back to a snapshot, the newest of which "
+                "is after step %" PRIu64 ", and writes all states again", err->text, word,
+                newest->step);
+    else if (snapshots_any_by_parity(&list))
+        err_set(err, rc, "%.800s; siTrain restore %s makes a snapshot whole by its parity, goes "
+                "back to it, and writes all states again", err->text, word);
+    snapshots_free(&list);
     return rc;
 }
 

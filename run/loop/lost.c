@@ -48,6 +48,17 @@ static int is_lost(const struct run_config *cfg, const struct store *st, size_t 
     return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]);
 }
 
+/* RUN/frozen is made again if it is gone, or proved damaged. */
+static int frozen_is_lost(const struct run_config *cfg)
+{
+    struct image_check found;
+    struct err         ignored;
+
+    return image_frozen_bytes(cfg) &&
+           (image_is_lost(cfg, IMAGE_FROZEN) ||
+            (!image_check(cfg, IMAGE_FROZEN, &found, &ignored) && found.damaged));
+}
+
 int lost_count(const struct session *s, size_t *n, struct err *err)
 {
     const struct run_config *cfg = &s->run;
@@ -76,14 +87,12 @@ int lost_explain(struct session *s, int rc, struct err *err)
     size_t           gone;
     char             word[SESSION_PATH];
 
-    if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) ||
-        (!gone && rc != -EBADMSG && rc != -EIO) || snapshots_list(&list, s, &unsaid))
+    if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
+        snapshots_list(&list, s, &unsaid))
         return rc;
     if (snapshots_newest(&list) || snapshots_any_by_parity(&list))
-        err_set(err, rc, gone ? "%.600s; if it is lost, siTrain restore %s makes it again and goes "
-                                "back to the newest snapshot, from which --resume goes on"
-                              : "%.600s; siTrain restore %s mends damaged devices from the newest "
-                                "snapshot, from which --resume goes on", err->text,
+        err_set(err, rc, "%.600s; if it is lost, siTrain restore %s makes it again and goes back "
+                "to the newest snapshot, from which --resume goes on", err->text,
                 machine_word(word, sizeof word, s->dir));
     snapshots_free(&list);
     return rc;
@@ -373,7 +382,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
     if (cfg.mode == RUN_MEM) {
         image_path(&snapshot->run, IMAGE_FROZEN, from, sizeof from);
         image_path(&cfg, IMAGE_FROZEN, to, sizeof to);
-        if (!image_frozen_bytes(&cfg) || !image_is_lost(&cfg, IMAGE_FROZEN))
+        if (!frozen_is_lost(&cfg))
             return 0;
         rc = file_copy(from, to, UINT64_MAX, err);
         *untouched = rc != 0;

@@ -17,11 +17,13 @@
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
+#include "run/loop/damaged.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
 #include "run/loop/lost.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/schedule_end.h"
+#include "run/loop/scrubbing.h"
 #include "run/loop/snapshotting.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/source.h"
@@ -42,6 +44,7 @@ struct training {
     uint64_t        skipped; // consecutive skipped steps so far
     struct best     best;
     struct live     live;
+    struct scrubbing *scrub; // NULL: no --scrub-bw
     struct ending   ending;
     struct wear     wear;
     struct snapshotting snapshots;
@@ -264,6 +267,7 @@ static int open_reference(struct training *t, struct err *err)
 static void training_close(struct training *t)
 {
     live_close(&t->live);
+    scrubbing_close(t->scrub);
     snapshotting_close(&t->snapshots);
     tensorboard_close(t->board);
     trainer_close(t->trainer);
@@ -442,6 +446,7 @@ static int between_steps(struct training *t, uint64_t step, struct err *err)
     int      exports = checkpoints_due(t->s, step + 1);
     uint64_t readers = live_asked(&t->live, t->s);
 
+    scrubbing_step(t->scrub, step);
     do {
         rc = job_run_stop(t->s, t->ending.over                          ? JOB_EARLY
                                 : ending_is_time(&t->ending, evaluates, exports) ? JOB_TIME
@@ -472,6 +477,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     if (!devices_fake(&t->s->run))
         live_open(&t->live, t->s);
     rc = rc ? rc : wear_before(t, step, err);
+    rc = rc ? rc : scrubbing_open(&t->scrub, t->s, t->stream, err);
     if (missing & MISSES_EVAL && !rc)
         rc = run_eval(t, step - 1, err);
     if (missing & MISSES_EXPORT && !rc)
@@ -489,6 +495,9 @@ static int train_steps(struct training *t, int missing, struct training_end *end
         rc = snapshotting_step(&t->snapshots, step, SNAPSHOTTING_ENDS, err);
     else if (!rc)
         rc = snapshotting_stop(&t->snapshots, err);
+    scrubbing_stop(t->scrub);
+    scrubbing_step(t->scrub, step);
+    rc = rc ? rc : scrubbing_record(t->scrub, err);
     if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || why == JOB_ASKED ? TRAINING_STOPPED
@@ -585,5 +594,5 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
                     session_resume_line(line, s));
     }
     training_close(&t);
-    return lost_explain(s, session_explain(s, rc, err), err);
+    return damaged_explain(s, lost_explain(s, session_explain(s, rc, err), err), err);
 }
