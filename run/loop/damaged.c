@@ -31,7 +31,7 @@ int damaged_count(struct session *s, uint64_t *n, uint64_t *wire, struct err *er
     *n = 0;
     for (size_t k = 0; k < VERIFY_KINDS; k++)
         *n += v.count[k].damaged;
-    *wire = v.count[VERIFY_WIRE].damaged + v.count[VERIFY_SUPERBLOCK].damaged;
+    *wire = v.count[VERIFY_WIRE].damaged;
     *n -= *wire;
     return rc;
 }

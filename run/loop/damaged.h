@@ -7,8 +7,8 @@
 #include "run/folder/session.h"
 
 /* Read all states. *n: how many areas are damaged that only a snapshot has again; each is a notice.
- * Wire parameters and superblocks do not count: siTrain check --repair makes them again, and a
- * notice says so. *wire: how many of these are damaged. */
+ * Wire parameters do not count: siTrain check --repair makes them again, and a notice says so.
+ * *wire: how many of these are damaged. A device with a damaged superblock was not read. */
 int damaged_count(struct session *s, uint64_t *n, uint64_t *wire, struct err *err);
 
 /* If rc is the failure of a read of a run that has a complete snapshot, append to the sentence how
