@@ -152,6 +152,10 @@ static char *files_text(struct making *m, struct err *err)
 
 /* ---- its run.db ---- */
 
+const char *const snapshot_changes[] = { "option.device", "option.devices", "option.fpga",
+                                         "option.act-device", "option.csd", "layout", "owner",
+                                         NULL };
+
 /* Stores which folder it is: its file_identity, a space, and a path. */
 static int store_folder(struct runlog *log, const char *key, const char *folder, const char *path,
                         struct err *err)
@@ -181,13 +185,32 @@ static int mark(const struct making *m, struct runlog *log, struct err *err)
                                   "\nsnapshot.taken=%s", m->step, m->n, taken);
 }
 
+/* What the run had of the settings that its snapshot changes: a rank whose folder is lost gets them
+ * back (run/ranks/rank_again.h). */
+static int keep_settings(const struct making *m, struct runlog *log, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; snapshot_changes[i] && !rc; i++) {
+        char *value, key[64];
+
+        rc = settings_find(&value, m->s->log, err, "%s", snapshot_changes[i]);
+        snprintf(key, sizeof key, SNAPSHOT_WAS "%s", snapshot_changes[i]);
+        if (!rc && value)
+            rc = runlog_set(log, key, value, err);
+        free(value);
+    }
+    return rc;
+}
+
 /* Its devices are emulated ones in its own folder, with a word of their own: the run's devices are
  * not taken for them, nor they for the run's. */
 static int settle(const struct making *m, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "layout", "owner.next", "reshard.remove" };
 
-    int rc = settings_set(log, err, "option.device=\noption.fpga=\noption.act-device=\n"
+    int rc = keep_settings(m, log, err);
+    rc = rc ? rc : settings_set(log, err, "option.device=\noption.fpga=\noption.act-device=\n"
                           "option.csd=%s\noption.devices=%zu\nowner=%s", csd_name(0),
                           m->to.n_devices, m->owner);
     for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
@@ -436,4 +459,58 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
                               .states = m.bytes, .shared = m.shared };
     snprintf(out->path, sizeof out->path, "%.4000s", m.name);
     return 0;
+}
+
+/* ---- one that another process made ---- */
+
+int snapshot_adopt_begin(struct making **out, const char **folder, struct session *s, uint64_t step,
+                         uint64_t n, struct err *err)
+{
+    struct making *m = *out = calloc(1, sizeof *m);
+    char           own[SESSION_PATH];
+
+    if (!m)
+        return err_set(err, -ENOMEM, "out of memory for a snapshot");
+    *m = (struct making){ .s = s, .step = step, .n = n, .folder = { .fd = -1 } };
+    snapshots_clean(s);
+    snapshot_places_ranks(own, s);
+    int rc = make_folder(own, err);
+    rc = rc ? rc : place(m, own, err);
+    rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
+    *folder = m->folder.temp;
+    return rc;
+}
+
+static int adopt_settle(struct making *m, struct err *err)
+{
+    char db[MAKE_PATH], lock[MAKE_PATH];
+
+    m->to.dir = m->folder.temp;
+    snprintf(db, sizeof db, "%s/" RUN_DB, m->to.dir);
+    snprintf(lock, sizeof lock, "%s/" RUN_LOCK, m->to.dir);
+    int rc = runlog_open(&m->to.log, db, 0, 0, err);
+    if (!rc && !(rc = runlog_begin(m->to.log, err))) {
+        rc = store_folder(m->to.log, "place", m->to.dir, m->name, err);
+        rc = rc ? rc : store_folder(m->to.log, "snapshot.of", m->s->dir, m->s->dir, err);
+        rc = runlog_end(m->to.log, rc, err);
+    }
+    rc = rc ? rc : runlog_whole(m->to.log, err);
+    runlog_close(m->to.log);
+    unlink(lock);
+    rc = rc ? rc : flush_log(db, err);
+    return rc ? rc : file_sync_dir(m->to.dir, err);
+}
+
+int snapshot_adopt_end(struct making *m, int rc, struct snapshot *out, struct err *err)
+{
+    if (!m)
+        return rc;
+    rc = rc ? rc : adopt_settle(m, err);
+    rc = rc ? rc : prove(m, err);
+    rc = rc ? rc : take_name(m, err);
+    if (!rc && !snapshots_look(out, m->s, m->name))
+        rc = err_set(err, -EIO, "%s is no snapshot of this run", m->name);
+    file_new_abort(&m->folder);
+    free(m);
+    return rc;
 }

@@ -14,14 +14,21 @@
 
 /* ---- whose it is ---- */
 
+static int is_in(const char *folder, const char *path)
+{
+    size_t n = strlen(folder);
+
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
 /* Whether the path is in RUN/snapshots. */
 static int is_in_run(const struct session *s, const char *path)
 {
-    char own[SESSION_PATH];
+    char own[SESSION_PATH], ranks[SESSION_PATH];
 
     snapshot_places_own(own, s);
-    size_t n = strlen(own);
-    return !strncmp(path, own, n) && path[n] == '/';
+    snapshot_places_ranks(ranks, s);
+    return is_in(own, path) || is_in(ranks, path);
 }
 
 enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
@@ -32,11 +39,13 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 static enum whose whose_is(const struct session *s, const char *path, const char *of)
 {
     const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
-    int         same_path = was && !strcmp(was + 1, s->dir);
+    char        dir[SESSION_PATH];
 
+    snapshot_places_rank(dir, s);
+    int same_path = was && !strcmp(was + 1, dir);
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
-    if (file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
+    if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
         return CERTAINLY_OURS;
     return same_path ? LOOKS_LIKE_OURS : NOT_OURS;
 }
@@ -251,7 +260,7 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 enum { STEP_ROW = 128 };
 
 /* The row of a step, as text. The seconds that it took tell branches apart in which a step gave the
- * same loss. */
+ * same loss. Of a rank whose part is kept elsewhere, another rank's seconds are known. */
 static int step_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
@@ -259,11 +268,12 @@ static int step_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step)
+static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int kept)
 {
     *out = '\0';
-    return step ? runlog_ask(log, step_row, out, NULL, "SELECT tokens || ' ' || loss || ' ' ||"
-                             " seconds FROM steps WHERE step = %" PRIu64, step - 1) : 0;
+    return step ? runlog_ask(log, step_row, out, NULL, "SELECT tokens || ' ' || loss || ' ' || %s"
+                             " FROM steps WHERE step = %" PRIu64,
+                             kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
 }
 
 int snapshot_is_now(const struct snapshot *at, const struct session *s)
@@ -272,8 +282,8 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s)
     struct runlog *log = NULL;
 
     snprintf(db, sizeof db, "%s/run.db", at->path);
-    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step) &&
-               !step_text(is, s->log, at->step) && !strcmp(was, is);
+    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step, s->kept_by != 0) &&
+               !step_text(is, s->log, at->step, s->kept_by != 0) && !strcmp(was, is);
     runlog_close(log);
     return same;
 }

@@ -17,10 +17,15 @@
  *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
  *
  * and other values of these: place, option.device, option.devices, option.fpga, option.csd,
- * layout, owner, owner.next, reshard.remove, device.N, best.folder. */
+ * layout, owner, owner.next, reshard.remove, device.N, best.folder. What some of them were is in
+ * settings that begin with "was.", such as was.option.device. */
 #pragma once
 
 #include "run/folder/session.h"
+
+/* The settings whose values stay under SNAPSHOT_WAS and their name; NULL ends the list. */
+#define SNAPSHOT_WAS "was."
+extern const char *const snapshot_changes[];
 
 struct snapshot {
     char     path[SESSION_PATH];

@@ -38,6 +38,7 @@ OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "hal
           [TRAIN_SPARES_FEW] = "few")
 OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
 OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
+OPT_WORDS(snapshot_on_words, [TRAIN_SNAPSHOTS_DIR] = "dir", [TRAIN_SNAPSHOTS_HOSTS] = "hosts")
 OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
 
 /* ---- rows ---- */
@@ -241,6 +242,11 @@ const struct opt_row train_rows[] = {
     { "snapshot-dir", OPT_PATHS, AT(snapshot_dir), .arg = "DIR", .max = 64,
       .help = "Existing folder for snapshots (default: RUN/snapshots). Several folders take turns.",
       .kept = OPT_CHANGES },
+    { "snapshot-on", OPT_WORD, AT(snapshot_on), "dir", snapshot_on_words,
+      .help = "Where snapshots are kept\n"
+              "dir: in a --snapshot-dir\n"
+              "hosts: of several ranks, each rank's part in the folder of a rank of the next host, "
+              "so that a host may be lost", .kept = OPT_CHANGES },
     { "snapshots", OPT_UINT, AT(snapshots), "3", .min = 1, .max = 1000000,
       .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
               "back and compared.", .kept = OPT_CHANGES },

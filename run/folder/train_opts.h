@@ -15,6 +15,7 @@ enum { TRAIN_SU_O_C = RUN_SUO + 1 };
 enum train_decay      { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
 enum train_order      { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
 enum train_spares     { TRAIN_SPARES_AUTO, TRAIN_SPARES_HALF, TRAIN_SPARES_FEW };
+enum train_snapshots  { TRAIN_SNAPSHOTS_DIR, TRAIN_SNAPSHOTS_HOSTS };
 enum train_durability { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
 
 const char *train_mode_name(size_t mode); // NULL past the last
@@ -99,6 +100,7 @@ struct train_opts {
     uint64_t export_every, export_limit;    // steps; folders; 0: none; all
     uint64_t snapshot_every;                // steps; 0: no snapshots
     struct opt_strings snapshot_dir;        // folders; none: RUN/snapshots
+    int      snapshot_on;                   // enum train_snapshots
     uint64_t snapshots;                     // how many are kept
     uint64_t early_stopping;                // evaluations without a better value; 0: any number
     uint64_t time_limit;                    // seconds of this process; 0: unlimited; not stored

@@ -125,6 +125,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->export_limit && !o->export_every)
         return err_misuse(err, "--export-limit needs --export-every N, which writes the folders: "
                           "give it too, or leave --export-limit out");
+    if (o->snapshot_on == TRAIN_SNAPSHOTS_HOSTS && o->snapshot_dir.n)
+        return err_misuse(err, "--snapshot-on hosts keeps snapshots in RUN/snapshots of each rank, "
+                          "where a link may lead to another drive: leave --snapshot-dir out");
     if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
         train_activations[o->activations].adapts != ADAPT_BEST)
         return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "

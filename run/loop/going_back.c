@@ -8,6 +8,9 @@
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
 #include "run/loop/lost.h"
+#include "run/ranks/back.h"
+#include "run/ranks/job_run.h"
+#include "run/ranks/keeping.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
@@ -74,7 +77,8 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     if (rc)
         return rc;
     b->half_way = to != NULL;
-    rc = to     ? find_again(b, step, to, err)
+    rc = b->s->ranks.comm ? back_find(&b->at, &b->half_way, b->s, step, to, err)
+         : to   ? find_again(b, step, to, err)
          : step ? snapshots_step(&b->at, b->s, *step, err)
                 : find_newest(b, err);
     free(to);
@@ -93,6 +97,22 @@ static int is_whole(const struct back *b, const struct snapshot *at, struct err 
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }
 
+/* Of several ranks: 1 if all of them have it. What another rank keeps is taken anew. */
+static int present_ranks(const struct back *b, int has, struct err *err)
+{
+    uint64_t with = has && b->s->o.snapshot_on != TRAIN_SNAPSHOTS_HOSTS;
+    int      rc = back_add(b->s, &with, err);
+
+    return rc ? rc : with == b->s->ranks.size;
+}
+
+static int make_together(struct back *b, struct err *err)
+{
+    int failed, rc = keeping_make(b->s, b->present, &failed, err, err);
+
+    return rc ? rc : failed;
+}
+
 /* Take a snapshot of the present state, unless there is one that is whole. A damaged one is
  * replaced. */
 static int keep_present(struct back *b, struct err *err)
@@ -105,13 +125,15 @@ static int keep_present(struct back *b, struct err *err)
     if (!rc && (has = snapshots_present(&list, b->s, b->present)))
         rc = is_whole(b, has, err);
     snapshots_free(&list);
+    if (rc >= 0 && b->s->ranks.comm)
+        rc = present_ranks(b, rc, err);
     if (rc)
         return rc < 0 ? rc : 0;
     if (b->present == b->at.step) // its snapshot would take that one's name
         return err_misuse(err, "%s is at step %" PRIu64 " itself, in another branch than that "
                           "snapshot, which the snapshot of the present state would replace: train "
                           "at least a step, and go back then", b->s->dir, b->present);
-    rc = snapshot_make(&made, b->s, b->present, err);
+    rc = b->s->ranks.comm ? make_together(b, err) : snapshot_make(&made, b->s, b->present, err);
     return rc ? err_set(err, rc, "%.700s; without a snapshot of the present state, %s does not go "
                         "back", err->text, b->s->dir) : 0;
 }
@@ -184,16 +206,18 @@ static int go(struct back *b, struct err *err)
     int                 begun = b->half_way, rc = b->there ? 0 : snapshot_verify(&b->snapshot, err);
 
     snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64 " %s", b->at.step, b->at.n, b->at.path);
-    if (!rc && !b->there && !begun) {
+    rc = rc ? rc : back_wait(s, err); // the parts of all ranks are whole
+    if (!rc && !b->there && !settings_has(s->log, "going_back"))
         rc = branches_begin(s->log, to, err);
-        begun = !rc;
-    }
+    begun |= !rc && !b->there;
+    rc = rc ? rc : back_wait(s, err); // all ranks are marked
     if (b->restores)
         rc = rc ? rc : lost_make(s, &b->snapshot, err);
     if (!b->there) {
         rc = rc ? rc : put_states(b, &put, err);
         rc = rc ? rc : best_take(s, &b->snapshot, err);
     }
+    rc = rc ? rc : back_wait(s, err); // all ranks have their states
     if (!rc && !(rc = runlog_begin(s->log, err)))
         rc = runlog_end(s->log, record(b, &put, err), err);
     snapshot_put_end(&put);
@@ -218,6 +242,9 @@ static int find_present(struct back *b, struct err *err)
     rc = rc ? rc : run_position(&s->run, &b->present, &applied, err);
     b->there = !rc && !b->half_way && !b->restores && b->present == b->at.step &&
                snapshot_is_now(&b->at, s);
+    uint64_t there = (uint64_t)b->there;
+    rc = rc ? rc : back_add(s, &there, err);
+    b->there = !rc && there == size_max(s->ranks.size, 1);
     return rc;
 }
 
@@ -227,6 +254,8 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
     int rc = session_open(&b->snapshot, b->at.path, SESSION_READ, b->s->events, err);
 
     rc = rc ? rc : session_branch_options(&b->changed, b->s, b->snapshot.log, line, err);
+    rc = rc ? rc : job_run_alike(b->s, err);
+    rc = rc ? rc : job_run_frames(b->s, err);
     rc = rc ? rc : find_present(b, err);
     if (!rc && !b->there && !b->half_way && !b->restores)
         rc = keep_present(b, err);
@@ -234,32 +263,24 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
         rc = go(b, err);
     free(b->changed);
     session_close(&b->snapshot);
+    if (!rc)
+        keeping_let_go(b->s, &b->at);
     return rc;
-}
-
-static int refuse_ranks(const struct session *s, struct err *err)
-{
-    return s->ranks.size > 1
-               ? err_misuse(err, "%s has %zu ranks, and in this version only a run of one process "
-                            "goes back", s->dir, s->ranks.size)
-               : 0;
 }
 
 int going_back(struct session *s, uint64_t step, const struct opt_line *line, struct err *err)
 {
     struct back b = { .s = s };
-    int         rc = refuse_ranks(s, err);
+    int         rc = find(&b, &step, err);
 
-    rc = rc ? rc : find(&b, &step, err);
     return rc ? rc : go_to(&b, line, err);
 }
 
 int going_back_restore(struct session *s, uint64_t *step, struct err *err)
 {
     struct back b = { .s = s, .restores = 1 };
-    int         rc = refuse_ranks(s, err);
+    int         rc = find(&b, NULL, err);
 
-    rc = rc ? rc : find(&b, NULL, err);
     *step = b.at.step;
     return rc ? rc : go_to(&b, NULL, err);
 }

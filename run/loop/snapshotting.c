@@ -4,12 +4,20 @@
 #include "model/together.h"
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
+#include "run/ranks/keeping.h"
+
+/* Whether each rank's part lies with another rank. */
+static int is_kept(const struct session *s) { return s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS; }
 
 int snapshotting_check(const struct session *s, struct err *err)
 {
     uint64_t every = s->o.snapshot_every, none = 0;
     size_t   ranks = s->ranks.comm ? s->ranks.comm->size : 1;
     int      rc = every ? snapshot_can(s, err) : 0;
+
+    if (!rc && every && is_kept(s) && ranks == 1)
+        rc = err_misuse(err, "--snapshot-on hosts is for several ranks (mpirun), and this is one "
+                        "process: leave it out");
 
     rc = rc ? rc : together_add(s->ranks.comm, &every, &none, err);
     if (!rc && every != ranks * s->o.snapshot_every)
@@ -32,13 +40,29 @@ static int is_there(int *any, struct session *s, uint64_t step, struct err *err)
     return rc ? rc : found;
 }
 
+/* The same of parts that other ranks keep. All ranks call it. */
+static int is_kept_there(int *any, const struct session *s, uint64_t step, struct err *err)
+{
+    struct parts_seen seen;
+    int               rc = kept_look(&seen, s, s->ranks.comm, err), found = 0;
+
+    *any = 0;
+    for (size_t i = 0; i < seen.n && !rc; i++)
+        if (seen.at[i].owner == s->ranks.rank) {
+            *any = 1;
+            found |= seen.at[i].step == step && seen.at[i].now;
+        }
+    kept_free(&seen);
+    return rc ? rc : found;
+}
+
 static int is_due(struct session *s, uint64_t step, enum snapshotting_when when, struct err *err)
 {
     int any, found;
 
     if (when == SNAPSHOTTING_BETWEEN)
         return step % s->o.snapshot_every == 0;
-    if ((found = is_there(&any, s, step, err)))
+    if ((found = is_kept(s) ? is_kept_there(&any, s, step, err) : is_there(&any, s, step, err)))
         return found < 0 ? found : 0;
     return when == SNAPSHOTTING_ENDS || !any || step % s->o.snapshot_every == 0;
 }
@@ -58,22 +82,32 @@ static void measure(struct meter *meter, uint64_t step, uint64_t begun_ns,
     meter_span(meter, step, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), copied + made->states);
 }
 
+static int rotate(struct session *s, struct err *err)
+{
+    return is_kept(s) ? keeping_rotate(s, err) : snapshots_rotate(s, err);
+}
+
 /* What came of a snapshot, on all ranks alike: one that is not taken by all is none. */
 static int settle(struct session *s, int rc, const struct snapshot *made, struct err *why,
                   struct err *err)
 {
     uint64_t   failed = rc != 0, none = 0;
     struct err unsaid;
-    int        joined = together_add(s->ranks.comm, &failed, &none, err);
+    int        joined = together_add(s->ranks.comm, &failed, &none, err), unkept = 0;
 
-    if (joined || (!failed && !rc))
-        return joined ? joined : snapshots_rotate(s, err);
+    if (!joined && !failed && is_kept(s)) {
+        joined = keeping_send(s, made, &unkept, why, err);
+        failed = unkept != 0;
+    }
+    if (joined || !failed)
+        return joined ? joined : rotate(s, err);
     if (rc == -EINTR && !s->ranks.comm)
         return *err = *why, rc;
     if (rc == -EINTR) // all ranks end after the next step
         return 0;
-    if (!rc) {
+    if (!rc)
         snapshot_remove(made->path, &unsaid);
+    if (!rc && !unkept) {
         err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
                 made->step);
     }
@@ -95,7 +129,7 @@ int snapshotting_step(struct session *s, struct stream *stream, uint64_t step,
     if (!all && when == SNAPSHOTTING_BEGINS)
         snapshots_clean(s);
     if (!all) // a process may have been killed before it removed the oldest
-        return when == SNAPSHOTTING_ENDS ? snapshots_rotate(s, err) : 0;
+        return when == SNAPSHOTTING_ENDS ? rotate(s, err) : 0;
     events_kill_costs(s->events, "--resume goes on from the last commit");
     if (stream && (rc = stream_drain(stream, err)))
         return rc;
