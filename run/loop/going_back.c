@@ -77,7 +77,7 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     if (rc)
         return rc;
     b->half_way = to != NULL;
-    rc = b->s->ranks.comm ? back_find(&b->at, &b->half_way, b->s, step, to, err)
+    rc = b->s->ranks.comm ? back_find(&b->at, &b->half_way, b->s, step, err)
          : to   ? find_again(b, step, to, err)
          : step ? snapshots_step(&b->at, b->s, *step, err)
                 : find_newest(b, err);
@@ -97,10 +97,10 @@ static int is_whole(const struct back *b, const struct snapshot *at, struct err 
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }
 
-/* Of several ranks: 1 if all of them have it. What another rank keeps is taken anew. */
-static int present_ranks(const struct back *b, int has, struct err *err)
+/* Of several ranks: whether all of them have it. */
+static int all_have(const struct back *b, int has, struct err *err)
 {
-    uint64_t with = has && b->s->o.snapshot_on != TRAIN_SNAPSHOTS_HOSTS;
+    uint64_t with = (uint64_t)has;
     int      rc = back_add(b->s, &with, err);
 
     return rc ? rc : with == b->s->ranks.size;
@@ -126,7 +126,7 @@ static int keep_present(struct back *b, struct err *err)
         rc = is_whole(b, has, err);
     snapshots_free(&list);
     if (rc >= 0 && b->s->ranks.comm)
-        rc = present_ranks(b, rc, err);
+        rc = all_have(b, rc, err);
     if (rc)
         return rc < 0 ? rc : 0;
     if (b->present == b->at.step) // its snapshot would take that one's name
@@ -263,8 +263,6 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
         rc = go(b, err);
     free(b->changed);
     session_close(&b->snapshot);
-    if (!rc)
-        keeping_let_go(b->s, &b->at);
     return rc;
 }
 

@@ -44,15 +44,15 @@ int lost_explain(struct session *s, int rc, struct err *err)
     struct snapshots list;
     struct err       unsaid;
     size_t           gone;
-    char             word[SESSION_PATH];
+    char             line[SESSION_LINE];
 
     if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
         snapshots_list(&list, s, &unsaid))
         return rc;
-    if (snapshots_newest(&list))
-        err_set(err, rc, "%.600s; if it is lost, siTrain restore %s makes it again and goes back "
-                "to the newest snapshot, from which --resume goes on", err->text,
-                machine_word(word, sizeof word, s->dir));
+    if (snapshots_newest(&list) || s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
+        err_set(err, rc, "%.600s; if it is lost, %s makes it again and goes back to the newest "
+                "snapshot, from which --resume goes on", err->text,
+                session_restore_line(line, s));
     snapshots_free(&list);
     return rc;
 }
@@ -72,6 +72,13 @@ static char *paths_with(const struct session *s, size_t i, const char *path)
         return text;
     free(text);
     return NULL;
+}
+
+int lost_is(const struct session *s, const char *text)
+{
+    uint64_t i = strtoull(text, NULL, 10);
+
+    return s->run.mode != RUN_MEM && i < s->run.n_devices && devices_gone(&s->run, i);
 }
 
 int lost_place(struct session *s, const char *text, struct err *err)

@@ -13,6 +13,9 @@ int lost_count(const struct session *s, size_t *n, struct err *err);
  * killed process has made it. s is open as SESSION_RESTORE. Only s->o and s->run change. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
+/* Whether "I=PATH" names a device that is gone. */
+int lost_is(const struct session *s, const char *text);
+
 /* Before anything changes: refuse places where a device cannot be made again. */
 int lost_check(const struct session *s, struct err *err);
 

@@ -40,29 +40,13 @@ static int is_there(int *any, struct session *s, uint64_t step, struct err *err)
     return rc ? rc : found;
 }
 
-/* The same of parts that other ranks keep. All ranks call it. */
-static int is_kept_there(int *any, const struct session *s, uint64_t step, struct err *err)
-{
-    struct parts_seen seen;
-    int               rc = kept_look(&seen, s, s->ranks.comm, err), found = 0;
-
-    *any = 0;
-    for (size_t i = 0; i < seen.n && !rc; i++)
-        if (seen.at[i].owner == s->ranks.rank) {
-            *any = 1;
-            found |= seen.at[i].step == step && seen.at[i].now;
-        }
-    kept_free(&seen);
-    return rc ? rc : found;
-}
-
 static int is_due(struct session *s, uint64_t step, enum snapshotting_when when, struct err *err)
 {
     int any, found;
 
     if (when == SNAPSHOTTING_BETWEEN)
         return step % s->o.snapshot_every == 0;
-    if ((found = is_kept(s) ? is_kept_there(&any, s, step, err) : is_there(&any, s, step, err)))
+    if ((found = is_kept(s) ? keeping_is_there(&any, s, step, err) : is_there(&any, s, step, err)))
         return found < 0 ? found : 0;
     return when == SNAPSHOTTING_ENDS || !any || step % s->o.snapshot_every == 0;
 }

@@ -138,8 +138,7 @@ int keeping_send(struct session *s, const struct snapshot *made, int *failed, st
     struct moving  *m = calloc(comm->size, sizeof *m);
     struct carried *c = calloc(comm->size, sizeof *c);
     uint64_t       *n = calloc(comm->size, sizeof *n);
-    struct err      unsaid;
-    int rc = m && c && n ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int             rc = m && c && n ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *failed = 0;
     rc = rc ? rc : comm_share(comm, &made->n, sizeof *n, n, err);
@@ -151,12 +150,29 @@ int keeping_send(struct session *s, const struct snapshot *made, int *failed, st
         c[p] = (struct carried){ .from = p, .to = keeping_keeper(comm, p) };
     }
     rc = rc ? rc : move_all(s, m, c, comm->size, failed, why, err);
-    if (!rc && !*failed)
-        snapshot_remove(made->path, &unsaid); // one that is read meanwhile goes with a later one
     free(m);
     free(c);
     free(n);
     return rc;
+}
+
+int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)
+{
+    struct parts_seen seen;
+    int               rc = kept_look(&seen, s, s->ranks.comm, err), own = 0, kept = 0;
+
+    *any = 0;
+    for (size_t i = 0; i < seen.n && !rc; i++) {
+        const struct part_seen *at = &seen.at[i];
+
+        if (at->owner != s->ranks.rank)
+            continue;
+        *any |= at->holder != at->owner;
+        own |= at->holder == at->owner && at->step == step && at->now;
+        kept |= at->holder != at->owner && at->step == step && at->now;
+    }
+    kept_free(&seen);
+    return rc ? rc : own && kept;
 }
 
 int keeping_rotate(struct session *s, struct err *err)
@@ -204,14 +220,6 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     free(m);
     free(c);
     return rc;
-}
-
-void keeping_let_go(struct session *s, const struct snapshot *at)
-{
-    struct err unsaid;
-
-    if (s->ranks.comm && s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS && at->ours)
-        snapshot_remove(at->path, &unsaid);
 }
 
 int keeping_make(struct session *s, uint64_t step, int *failed, struct err *why, struct err *err)
