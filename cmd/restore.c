@@ -86,7 +86,7 @@ static int open_run(struct session *s, const char *run, size_t *made, struct err
     return rc || s->ranks.size < 2 ? rc
                                    : err_misuse(err, "%s has %zu ranks, which are restored "
                                                 "together: %s", run, s->ranks.size,
-                                                session_restore_line(line, s));
+                                                session_ranks_line(line, s, "restore"));
 }
 
 static int run(struct opt_line *line, struct err *err)

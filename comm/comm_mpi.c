@@ -202,7 +202,8 @@ static void mpi_close(struct comm *c)
 
 static const struct comm_ops mpi_ops = {
     .exchange = mpi_exchange, .test = mpi_test,
-    .give_up = mpi_give_up, .who = mpi_who, .host = mpi_host, .abort = mpi_abort, .close = mpi_close,
+    .give_up = mpi_give_up, .who = mpi_who, .host = mpi_host, .abort = mpi_abort,
+    .close = mpi_close,
 };
 
 static int places_share(struct mpi_comm *m, struct err *err)

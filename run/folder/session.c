@@ -56,10 +56,11 @@ const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
     return out;
 }
 
-const char *session_restore_line(char out[SESSION_LINE], const struct session *s)
+const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
+                               const char *command)
 {
     char by[32];
-    int  n = snprintf(out, SESSION_LINE, "%ssiTrain restore ", started_by(by, s));
+    int  n = snprintf(out, SESSION_LINE, "%ssiTrain %s ", started_by(by, s), command);
 
     run_word(out + n, SESSION_LINE - (size_t)n, s);
     return out;

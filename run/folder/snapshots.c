@@ -282,8 +282,9 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s)
     struct runlog *log = NULL;
 
     snprintf(db, sizeof db, "%s/run.db", at->path);
-    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step, s->kept_by != 0) &&
-               !step_text(is, s->log, at->step, s->kept_by != 0) && !strcmp(was, is);
+    int kept = s->kept_by != 0;
+    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step, kept) &&
+               !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
     runlog_close(log);
     return same;
 }

@@ -52,7 +52,7 @@ int lost_explain(struct session *s, int rc, struct err *err)
     if (snapshots_newest(&list) || s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
         err_set(err, rc, "%.600s; if it is lost, %s makes it again and goes back to the newest "
                 "snapshot, from which --resume goes on", err->text,
-                session_restore_line(line, s));
+                session_ranks_line(line, s, "restore"));
     snapshots_free(&list);
     return rc;
 }

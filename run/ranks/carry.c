@@ -1,7 +1,8 @@
 /* carry.c: a sending is a stream of bytes: the length of a table, the table, then the data of all
  * files in its order. The table has "f BYTES NAME" for each file, and below it "d OFFSET BYTES" for
- * each range of it that is no hole. All ranks exchange a piece of each stream at a time, as often as
- * the longest stream needs. An end that fails goes on with the exchange, and its bytes are lost. */
+ * each range of it that is no hole. All ranks exchange a piece of each stream at a time, as often
+ * as the longest stream needs. An end that fails goes on with the exchange, and its bytes are lost.
+ */
 #include "run/ranks/carry.h"
 
 #include "data/base/file.h"

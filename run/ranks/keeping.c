@@ -39,7 +39,7 @@ static size_t next_host(const struct comm *c, size_t first)
     return first;
 }
 
-size_t keeping_keeper(const struct comm *c, size_t rank)
+static size_t keeper_of(const struct comm *c, size_t rank)
 {
     size_t below, other, first = first_there(c, rank, &below), next = next_host(c, first), n = 0;
 
@@ -147,7 +147,7 @@ int keeping_send(struct session *s, const struct snapshot *made, int *failed, st
         m[p].step = made->step;
         m[p].n = n[p];
         snprintf(m[p].path, sizeof m[p].path, "%s", made->path);
-        c[p] = (struct carried){ .from = p, .to = keeping_keeper(comm, p) };
+        c[p] = (struct carried){ .from = p, .to = keeper_of(comm, p) };
     }
     rc = rc ? rc : move_all(s, m, c, comm->size, failed, why, err);
     free(m);

@@ -1,7 +1,7 @@
-/* keeping.h: `--snapshot-on hosts`: each rank's part of a snapshot lies with the rank, and once more
- * with a rank of the next host, its keeper, each time in RUN/snapshots of that rank's folder. So one
- * host may be lost. Hosts follow each other in the order of their first ranks; if all ranks are on
- * one host, each rank's keeper is the next rank.
+/* keeping.h: `--snapshot-on hosts`: each rank's part of a snapshot lies with the rank, and once
+ * more with a rank of the next host, its keeper, each time in RUN/snapshots of that rank's folder.
+ * So one host may be lost. Hosts follow each other in the order of their first ranks; if all ranks
+ * are on one host, each rank's keeper is the next rank.
  *
  * A part is taken as any other (snapshot_make.h), then sent (carry.h). The keeper reads it back and
  * compares it. The snapshot counts when all parts are whole with their keepers. To go back, a rank
@@ -10,15 +10,12 @@
 
 #include "run/ranks/kept.h"
 
-/* The rank that keeps the part of this one. */
-size_t keeping_keeper(const struct comm *comm, size_t rank);
-
 /* All ranks have taken a part, *made. Send all to their keepers. *failed: 0, or -errno on all
  * ranks, and why says what; then no keeper has a part of it. */
 int keeping_send(struct session *s, const struct snapshot *made, int *failed, struct err *why,
                  struct err *err);
-/* Whether the snapshot of what the run is now, after `step` steps, is with the keepers, too: 1 or 0.
- * *any: one of any step is. All ranks call it. */
+/* Whether the snapshot of what the run is now, after `step` steps, is with the keepers, too: 1 or
+ * 0. *any: one of any step is. All ranks call it. */
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err);
 /* Remove old parts, this rank's own and those that it keeps, as snapshots_rotate. */
 int keeping_rotate(struct session *s, struct err *err);

@@ -194,8 +194,8 @@ int kept_choose(struct part_seen *out, const struct parts_seen *seen, size_t ran
     if (best)
         return *out = *best, 0;
     if (partly)
-        return err_misuse(err, "%s: the snapshot after step %" PRIu64 " lacks the part of rank %zu, "
-                          "which no rank of this job has", dir, partly->step,
+        return err_misuse(err, "%s: the snapshot after step %" PRIu64 " lacks the part of rank "
+                          "%zu, which no rank of this job has", dir, partly->step,
                           lacking(seen, partly, ranks));
     return step ? err_misuse(err, "%s has no snapshot after step %" PRIu64 " (siTrain snapshots "
                              "%s lists them)", dir, *step, dir)

@@ -253,7 +253,7 @@ static int tell(struct again *a, struct err *err)
 /* Fill the folder of this rank, if it is lost; otherwise send. */
 static int fill(struct again *a, struct err *err)
 {
-    int rc = 0, failed;
+    int rc = 0;
 
     if (!a->s) {
         job_run_id_of(a->to.id, a->all[a->donor].id, a->comm->rank);
@@ -265,8 +265,7 @@ static int fill(struct again *a, struct err *err)
         rc = take_db(a, err);
     if (!rc && !a->s)
         rc = creation_close(&a->place, &a->to, err);
-    int joined = carry_agree(a->comm, rc, &failed, err, err);
-    return joined ? joined : failed;
+    return rc ? rc : comm_share(a->comm, NULL, 0, NULL, err); // all have it
 }
 
 /* Make the folders that are lost. s: this rank's run, open, or NULL. */
@@ -289,8 +288,7 @@ static int make_lost(const struct session *s, const char *dir, struct comm *comm
             rc = creation_name(&a.place, err);
         if (!s && rc)
             creation_give_up(&a.place, &a.to);
-        int failed, joined = carry_agree(comm, rc, &failed, err, err);
-        rc = joined ? joined : failed;
+        rc = rc ? rc : comm_share(comm, NULL, 0, NULL, err);
     }
     kept_free(&a.seen);
     free(a.all);
