@@ -19,8 +19,8 @@ int snapshot_can(const struct session *s, struct err *err);
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);
 
 /* A snapshot that another process made, and whose files come here, as of another rank (kept.h).
- * begin: an empty folder *folder for them, of the n-th snapshot of s, after `step` steps. end: if rc
- * is 0, it says in its run.db where it lies, is proved whole, and gets its name; *out: where.
+ * begin: an empty folder *folder for them, of the n-th snapshot of s, after `step` steps. end: if
+ * rc is 0, it says in its run.db where it lies, is proved whole, and gets its name; *out: where.
  * Otherwise it is removed. Frees m, which may be NULL. Returns rc, or -errno. */
 struct making;
 int snapshot_adopt_begin(struct making **m, const char **folder, struct session *s, uint64_t step,
