@@ -162,6 +162,8 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
     int rc = snapshot_bytes(&s->run, &bytes, err);
     if (rc)
         return rc;
+    if (o->snapshot_on == TRAIN_SNAPSHOTS_HOSTS) // another rank's part lies here, too
+        bytes *= 2;
     each = (double)bytes + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
     printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s; training waits while one is taken",
            opt_size_text(size, sizeof size, each), o->snapshots + 1,

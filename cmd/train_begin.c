@@ -57,13 +57,14 @@ static int folder_check(const char *dir, struct comm *comm, struct err *err)
 {
     uint64_t has = (uint64_t)session_may_be_run(dir), all = has, none = 0;
     int      rc = together_add(comm, &all, &none, err);
-    char     run[SESSION_PATH], word[SESSION_PATH], tail[32];
+    char     run[SESSION_PATH], word[SESSION_PATH], tail[32] = "";
+    int      end = 0, n = (int)strlen(dir);
 
     if (rc || has || !all || !comm)
         return rc;
-    int end = snprintf(tail, sizeof tail, comm->rank ? ".rank%zu" : "", comm->rank),
-        n = (int)strlen(dir) - end;
-    snprintf(run, sizeof run, "%.*s", n > 0 && !strcmp(dir + n, tail) ? n : n + end, dir);
+    if (comm->rank)
+        end = snprintf(tail, sizeof tail, ".rank%zu", comm->rank);
+    snprintf(run, sizeof run, "%.*s", n > end && !strcmp(dir + n - end, tail) ? n - end : n, dir);
     return err_misuse(err, "%s is not there, or not a run, though other ranks have their folders: "
                       "mount its drive if it is away; if it is lost, mpirun -n %zu siTrain restore "
                       "%s makes it again from a snapshot", dir, comm->size,

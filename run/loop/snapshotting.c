@@ -91,10 +91,12 @@ static int settle(struct session *s, int rc, const struct snapshot *made, struct
         return 0;
     if (!rc)
         snapshot_remove(made->path, &unsaid);
-    if (!rc && !unkept) {
+    if (!rc && unkept)
+        err_set(why, 0, "no snapshot after step %" PRIu64 ", since not all parts are on the next "
+                "hosts: %.700s", made->step, why->text);
+    else if (!rc)
         err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
                 made->step);
-    }
     return session_notice(s, why->text, err);
 }
 
