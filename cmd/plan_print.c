@@ -166,6 +166,8 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
         rc = parity_files_bytes(&s->run, o->parity, &parity, err);
     if (rc)
         return rc;
+    if (o->snapshot_on == TRAIN_SNAPSHOTS_HOSTS) // another rank's part lies here, too
+        bytes *= 2;
     each = (double)(parity + bytes) + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
     printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s",
            opt_size_text(size, sizeof size, each), o->snapshots + 1,

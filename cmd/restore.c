@@ -1,12 +1,17 @@
 /* restore.c: makes lost devices of a run again, and takes the run back to its newest snapshot. */
 #include "cmd/cmd.h"
+#include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
 #include "run/loop/damaged.h"
 #include "run/loop/going_back.h"
 #include "run/loop/lost.h"
+#include "run/ranks/back.h"
+#include "run/ranks/job_run.h"
+#include "run/ranks/rank_again.h"
 
 struct restore_opts {
     const char        *run;
@@ -27,12 +32,15 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* No device is gone: are there areas that cannot be read, or have other bytes than were written? */
+/* No device is gone. Has any rank areas that cannot be read, or have other bytes than were
+ * written? */
 static int find_damage(struct session *s, const char *run, struct err *err)
 {
     uint64_t n, wire;
     int      rc = damaged_count(s, &n, &wire, err);
 
+    rc = rc ? rc : back_add(s, &n, err);
+    rc = rc ? rc : back_add(s, &wire, err);
     if (rc || n)
         return rc;
     if (wire)
@@ -54,36 +62,73 @@ static int look_again(struct session *s, const char *run, struct err *err)
                                             "and: siTrain restore %s --device I=PATH", run, run);
 }
 
-static int restore(struct session *s, const struct restore_opts *o, struct err *err)
+/* Put the devices where --device says. Of several ranks, each takes what it has lost. */
+static int places(struct session *s, const struct restore_opts *o, struct err *err)
 {
-    uint64_t step;
+    int rc = 0;
+
+    for (size_t i = 0; i < o->device.n && !rc; i++) {
+        uint64_t all = (uint64_t)lost_is(s, o->device.item[i]), here = all;
+
+        rc = back_add(s, &all, err);
+        if (!rc && (here || !all || !s->ranks.comm))
+            rc = lost_place(s, o->device.item[i], err);
+    }
+    return rc;
+}
+
+static int restore(struct session *s, const struct restore_opts *o, size_t made, struct err *err)
+{
+    uint64_t step, all;
     size_t   gone;
     char     line[SESSION_LINE];
     int      rc = lost_count(s, &gone, err);
 
-    int damaged = !rc && !gone && !settings_has(s->log, "going_back");
-
+    all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
+    rc = rc ? rc : back_add(s, &all, err);
+    int damaged = !rc && !all;
     rc = damaged ? find_damage(s, o->run, err) : rc;
-    for (size_t i = 0; i < o->device.n && !rc; i++)
-        rc = lost_place(s, o->device.item[i], err);
+    rc = rc ? rc : places(s, o, err);
     s->o.force_device = s->run.force_device = o->force_device;
     rc = rc ? rc : lost_check(s, &o->device, err);
+    rc = rc ? rc : back_wait(s, err);
     rc = rc ? rc : going_back_restore(s, &step, err);
     rc = rc || !damaged ? rc : look_again(s, o->run, err);
-    if (!rc)
+    rc = rc ? rc : back_wait(s, err);
+    if (!rc && job_speaks())
         say_line(stdout, "%s is whole, after step %" PRIu64 "; go on with: %s", o->run, step,
                  session_resume_line(line, s));
     return rc;
+}
+
+static int open_run(struct session *s, const char *run, size_t *made, struct err *err)
+{
+    struct comm *comm;
+    char         dir[SESSION_PATH], line[SESSION_LINE];
+    int          rc = job_open(&comm, err);
+
+    if (rc)
+        return rc;
+    progress_quiet(!job_speaks());
+    job_run_dir(dir, run, comm ? comm->rank : 0);
+    if (comm)
+        return rank_again_open(s, dir, comm, say_events_of_job(), made, err);
+    rc = session_open(s, run, SESSION_RESTORE, &say_events, err);
+    return rc || s->ranks.size < 2 ? rc
+                                   : err_misuse(err, "%s has %zu ranks, which are restored "
+                                                "together: %s", run, s->ranks.size,
+                                                session_ranks_line(line, s, "restore"));
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
     struct restore_opts *o = line->options;
     struct session       s = { 0 };
+    size_t               made = 0;
 
     events_kill_costs(&say_events, "the same command goes on");
-    int rc = session_open(&s, o->run, SESSION_RESTORE, &say_events, err);
-    rc = rc ? rc : restore(&s, o, err);
+    int rc = open_run(&s, o->run, &made, err);
+    rc = rc ? rc : restore(&s, o, made, err);
     session_close(&s);
     return rc;
 }
@@ -97,7 +142,8 @@ const struct opt_command restore_command = {
             "states then come from the newest whole snapshot (--snapshot-every), and --resume "
             "computes the steps since again. What snapshots with --snapshot-on devices have lost "
             "is made again first. A drive that is merely not mounted is not lost: mount it "
-            "instead.",
-    .parts = parts, .size = sizeof(struct restore_opts), .run = run,
+            "instead. A run of several ranks is restored by all of them (mpirun); a rank's folder "
+            "that is lost is made again, too.",
+    .parts = parts, .size = sizeof(struct restore_opts), .by_ranks = 1, .run = run,
     .examples = { "siTrain restore first", "siTrain restore first --device 1=/mnt/new" },
 };

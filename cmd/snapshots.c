@@ -1,12 +1,14 @@
 /* snapshots.c: lists the snapshots of a run. With --check each is read, and compared with its
  * checksums. */
 #include "cmd/cmd.h"
+#include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "run/folder/snapshots.h"
 #include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/kept_view.h"
 
 struct snapshots_opts { const char *run; int check, json, quiet; };
 
@@ -32,21 +34,23 @@ static int check_parity(struct snapshot *at, struct err *err)
     return can < 0 ? can : 0;
 }
 
-/* Reads one snapshot, of all ranks. Damage is a sentence on stderr. */
+static void say_damage(const char *sentence)
+{
+    progress_make_way();
+    say_line(stderr, "siTrain: %s%s", job_name(), sentence);
+}
+
+/* Reads one snapshot of one process. Damage is a sentence on stderr. */
 static int check(struct snapshot *at, struct err *err)
 {
     struct session s;
     int            rc = session_open(&s, at->path, SESSION_READ, &say_events, err);
 
-    rc = rc ? rc : job_run_see(&s, at->path, SESSION_READ, err);
     rc = rc ? rc : snapshot_check(&s, err);
-    for (size_t i = 1; i < s.ranks.size && !rc; i++)
-        rc = snapshot_check(&s.others[i - 1], err);
     session_close(&s);
     if (!rc || err->stopped || rc == -ENOMEM)
         return rc;
-    progress_make_way();
-    say_line(stderr, "siTrain: %s", err->text);
+    say_damage(err->text);
     at->whole = 0;
     return check_parity(at, err);
 }
@@ -57,11 +61,29 @@ static int by_parity(const struct snapshot *at)
     return !at->whole && at->files && at->parity && at->lost <= at->parity;
 }
 
+/* Looks at the parts of all ranks. lacks: (list->n) */
+static int check_ranks(struct snapshots *list, size_t *lacks, const struct kept_view *v,
+                       const struct snapshots_opts *o, struct err *err)
+{
+    uint64_t damaged = 0;
+    int      rc = 0;
+
+    for (size_t i = 0; i < list->n && !rc; i++) {
+        lacks[i] = kept_view_lacks(v, &list->at[i]);
+        if (o->check)
+            rc = kept_view_check(v, &list->at[i], &damaged, say_damage, err);
+        list->at[i].whole &= lacks[i] == SIZE_MAX && !damaged;
+    }
+    return rc;
+}
+
 enum { STATE = 96 };
 
-static const char *state_text(char out[STATE], const struct snapshot *at, int checked)
+static const char *state_text(char out[STATE], const struct snapshot *at, size_t lacks, int checked)
 {
-    if (!by_parity(at))
+    if (lacks != SIZE_MAX)
+        snprintf(out, STATE, "lacks rank %zu", lacks);
+    else if (!by_parity(at))
         snprintf(out, STATE, "%s", !at->whole ? "not whole" : checked ? "whole" : "complete");
     else if (at->lost > 1)
         snprintf(out, STATE, "whole by parity: %zu devices are missing", at->lost);
@@ -72,70 +94,121 @@ static const char *state_text(char out[STATE], const struct snapshot *at, int ch
     return out;
 }
 
-static void print_list(const struct snapshots *list, const struct snapshots_opts *o)
-{
-    char size[32], loss[32], state[STATE];
+struct listed {
+    struct snapshots list;
+    size_t          *lacks; // (list.n) the rank whose part is not there; SIZE_MAX: none
+    struct kept_view view;  // of several ranks
+};
 
-    if (!list->n) {
+static void print_list(const struct listed *l, const struct snapshots_opts *o)
+{
+    const struct part_seen *other;
+    char                    size[32], loss[32], state[STATE];
+
+    if (!l->list.n && !kept_view_other(&l->view, 0)) {
         say_line(stdout, "%s has no snapshots; --snapshot-every N takes them in training", o->run);
         return;
     }
-    printf("%10s  %10s  %9s  %-20s  %-9s  %s\n", "step", "loss", "size", "taken (UTC)", "state",
+    printf("%10s  %10s  %9s  %-20s  %-12s  %s\n", "step", "loss", "size", "taken (UTC)", "state",
            "folder");
-    for (size_t i = 0; i < list->n; i++) {
-        const struct snapshot *at = &list->at[i];
+    for (size_t i = 0; i < l->list.n; i++) {
+        const struct snapshot *at = &l->list.at[i];
 
         snprintf(loss, sizeof loss, "%.4f", at->loss);
-        say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-9s  %s", at->step,
+        say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-12s  %s", at->step,
                  isnan(at->loss) ? "" : loss,
                  opt_size_text(size, sizeof size, (double)at->bytes), at->taken,
-                 state_text(state, at, o->check), at->path);
+                 state_text(state, at, l->lacks[i], o->check), at->path);
     }
+    for (size_t i = 0; (other = kept_view_other(&l->view, i)); i++)
+        say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-12s  with rank %" PRIu64, other->step,
+                 "", "", "", "lacks rank 0", other->holder);
 }
 
-static int print_json(const struct snapshots *list, const struct snapshots_opts *o,
-                      struct err *err)
+static int print_json(const struct listed *l, const struct snapshots_opts *o, struct err *err)
 {
     json_t *all = json_array();
     int     bad = !all;
 
-    for (size_t i = 0; i < list->n && !bad; i++) {
-        const struct snapshot *at = &list->at[i];
+    for (size_t i = 0; i < l->list.n && !bad; i++) {
+        const struct snapshot *at = &l->list.at[i];
 
         bad = json_array_append_new(
-            all, json_pack("{s:I, s:o, s:I, s:s, s:s, s:b, s:b, s:b}", "step", (json_int_t)at->step,
-                           "loss", isnan(at->loss) ? json_null() : json_real(at->loss), "bytes",
+            all, json_pack("{s:I, s:o, s:I, s:s, s:s, s:b, s:b, s:b, s:o}", "step",
+                           (json_int_t)at->step, "loss",
+                           isnan(at->loss) ? json_null() : json_real(at->loss), "bytes",
                            (json_int_t)at->bytes, "taken", at->taken, "path", at->path, "whole",
-                           at->whole, "by_parity", by_parity(at), "checked", o->check));
+                           at->whole, "by_parity", by_parity(at), "checked", o->check, "lacks_rank",
+                           l->lacks[i] == SIZE_MAX ? json_null()
+                                                   : json_integer((json_int_t)l->lacks[i])));
     }
     if (!bad)
         say_json(all, JSON_FIGURES);
     json_decref(all);
-    return bad ? err_set(err, -ENOMEM, "out of memory for %zu snapshots", list->n) : 0;
+    return bad ? err_set(err, -ENOMEM, "out of memory for %zu snapshots", l->list.n) : 0;
+}
+
+/* Finds them, and looks at each. */
+static int look(struct listed *l, struct session *s, struct comm *comm,
+                const struct snapshots_opts *o, struct err *err)
+{
+    char line[SESSION_LINE];
+    int  rc = snapshots_list(&l->list, s, err);
+
+    l->lacks = calloc(l->list.n + 1, sizeof *l->lacks);
+    if (!rc && !l->lacks)
+        rc = err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < l->list.n && !rc; i++)
+        l->lacks[i] = SIZE_MAX;
+    for (size_t i = 0; i < l->list.n && o->check && s->ranks.size < 2 && !rc; i++)
+        rc = check(&l->list.at[i], err);
+    if (rc || s->ranks.size < 2)
+        return rc;
+    rc = kept_view_open(&l->view, s, comm, err);
+    rc = rc ? rc : check_ranks(&l->list, l->lacks, &l->view, o, err);
+    if (!rc && !comm && l->view.n < s->ranks.size)
+        say_line(stderr, "siTrain: %zu of the %zu ranks' folders are not here: %s looks at the "
+                 "parts of all", s->ranks.size - l->view.n, s->ranks.size,
+                 session_ranks_line(line, s, "snapshots"));
+    return rc;
+}
+
+static int open_run(struct session *s, const char *run, struct comm **comm, struct err *err)
+{
+    char dir[SESSION_PATH];
+    int  rc = job_open(comm, err);
+
+    if (rc)
+        return rc;
+    job_run_dir(dir, run, *comm ? (*comm)->rank : 0);
+    rc = session_open(s, dir, SESSION_LIVE, *comm ? say_events_of_job() : &say_events, err);
+    return rc || !*comm ? rc : job_run_join(s, *comm, err);
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
     struct snapshots_opts *o = line->options;
-    struct snapshots       list = { 0 };
-    struct session         s;
+    struct listed          l = { 0 };
+    struct session         s = { 0 };
+    struct comm           *comm;
     size_t                 damaged = 0;
     int                    rc;
 
     progress_quiet(o->quiet || o->json);
-    rc = session_open(&s, o->run, SESSION_LOOK, &say_events, err);
-    rc = rc ? rc : snapshots_list(&list, &s, err);
-    for (size_t i = 0; i < list.n && o->check && !rc; i++)
-        rc = check(&list.at[i], err);
-    for (size_t i = 0; i < list.n; i++)
-        damaged += !list.at[i].whole;
-    if (!rc && o->json)
-        rc = print_json(&list, o, err);
-    else if (!rc)
-        print_list(&list, o);
-    snapshots_free(&list);
+    rc = open_run(&s, o->run, &comm, err);
+    rc = rc ? rc : look(&l, &s, comm, o, err);
+    for (size_t i = 0; i < l.list.n; i++)
+        damaged += !l.list.at[i].whole;
+    damaged += kept_view_other(&l.view, 0) != NULL;
+    if (!rc && job_speaks() && o->json)
+        rc = print_json(&l, o, err);
+    else if (!rc && job_speaks())
+        print_list(&l, o);
+    kept_view_close(&l.view);
+    snapshots_free(&l.list);
+    free(l.lacks);
     session_close(&s);
-    return rc ? rc : damaged > 0;
+    return rc ? rc : job_speaks() && damaged;
 }
 
 const struct opt_command snapshots_command = {
@@ -144,9 +217,11 @@ const struct opt_command snapshots_command = {
     .summary = "list the snapshots of a run",
     .text = "pretrain and finetune take snapshots with --snapshot-every N. export, eval and "
             "generate read one with --step N. Without --check, a snapshot is complete if all its "
-            "files are there with their sizes. Works while the run is training. Exit code 1: a "
+            "files are there with their sizes. Works while the run is training. Of several ranks, "
+            "the parts of all are looked at; started by mpirun, on all hosts. Exit code 1: a "
             "snapshot is not whole.",
-    .parts = parts, .size = sizeof(struct snapshots_opts), .run = run,
+    .parts = parts, .size = sizeof(struct snapshots_opts), .by_ranks = 1,
+    .run = run,
     .examples = { "siTrain snapshots first",
                   "siTrain export first first-hf --step 400" },
 };

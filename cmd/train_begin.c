@@ -4,6 +4,8 @@
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "data/base/machine.h"
+#include "model/together.h"
 #include "plan/memory.h"
 #include "run/loop/going_back.h"
 #include "run/loop/lost.h"
@@ -50,10 +52,31 @@ int train_check_from(const struct opt_line *line, const char *resume, struct err
     return 0;
 }
 
+/* Of several ranks, some may have lost their folders. Those say how they are made again. */
+static int folder_check(const char *dir, struct comm *comm, struct err *err)
+{
+    uint64_t has = (uint64_t)session_may_be_run(dir), all = has, none = 0;
+    int      rc = together_add(comm, &all, &none, err);
+    char     run[SESSION_PATH], word[SESSION_PATH], tail[32] = "";
+    int      end = 0, n = (int)strlen(dir);
+
+    if (rc || has || !all || !comm)
+        return rc;
+    if (comm->rank)
+        end = snprintf(tail, sizeof tail, ".rank%zu", comm->rank);
+    snprintf(run, sizeof run, "%.*s", n > end && !strcmp(dir + n - end, tail) ? n - end : n, dir);
+    return err_misuse(err, "%s is not there, or not a run, though other ranks have their folders: "
+                      "mount its drive if it is away; if it is lost, mpirun -n %zu siTrain restore "
+                      "%s makes it again from a snapshot", dir, comm->size,
+                      machine_word(word, sizeof word, run));
+}
+
 int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,
                struct comm *comm, struct err *err)
 {
     int rc = resumes ? job_run_finish(dir, comm, err) : 0;
+
+    rc = rc || !resumes ? rc : folder_check(dir, comm, err);
 
     enum session_how how = opt_given(line, "from")     ? SESSION_BACK
                            : opt_given(line, "device") ? SESSION_NAMED

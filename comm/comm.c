@@ -60,6 +60,11 @@ void comm_close(struct comm *c)
         c->ops->close(c);
 }
 
+const char *comm_host(const struct comm *c, size_t rank)
+{
+    return c->ops && c->ops->host ? c->ops->host(c, rank) : "";
+}
+
 void comm_abort(struct comm *c, int code)
 {
     if (c->ops)

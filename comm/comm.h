@@ -39,7 +39,8 @@ struct comm_peer {
 struct comm_request { void *own; uint64_t looked_ns, waited_ns; };
 
 /* comm_share uses the first channel. */
-enum comm_channel { COMM_SHARES, COMM_PARAMS, COMM_GRADIENTS, COMM_COMMITS, COMM_CHANNELS };
+enum comm_channel { COMM_SHARES, COMM_PARAMS, COMM_GRADIENTS, COMM_COMMITS, COMM_FILES,
+                    COMM_CHANNELS };
 
 struct comm_ops {
     int  (*exchange)(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
@@ -47,6 +48,7 @@ struct comm_ops {
     int  (*test)(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err);
     int  (*give_up)(struct comm *c, struct comm_request *r);
     void (*who)(const struct comm *c, size_t rank, char *out, size_t n);
+    const char *(*host)(const struct comm *c, size_t rank); // NULL: all ranks are on one
     void (*abort)(struct comm *c, int code);
     void (*close)(struct comm *c);
 };
@@ -66,6 +68,9 @@ int comm_mpi_open(struct comm **out, struct err *err) __attribute__((weak));
 
 /* All ranks call it, and it waits for all. NULL is fine. */
 void comm_close(struct comm *c);
+
+/* The name of the host of a rank. */
+const char *comm_host(const struct comm *c, size_t rank);
 
 /* This rank cannot go on: end all ranks with this exit code. Returns only in a job of one rank. */
 void comm_abort(struct comm *c, int code);

@@ -173,6 +173,11 @@ static void mpi_who(const struct comm *c, size_t rank, char *out, size_t n)
     snprintf(out, n, "process %ld on %s", p->pid, p->host);
 }
 
+static const char *mpi_host(const struct comm *c, size_t rank)
+{
+    return ((const struct mpi_comm *)c)->place[rank].host;
+}
+
 /* Other threads may be active, but none is inside MPI for long. */
 static void mpi_abort(struct comm *c, int code)
 {
@@ -197,7 +202,8 @@ static void mpi_close(struct comm *c)
 
 static const struct comm_ops mpi_ops = {
     .exchange = mpi_exchange, .test = mpi_test,
-    .give_up = mpi_give_up, .who = mpi_who, .abort = mpi_abort, .close = mpi_close,
+    .give_up = mpi_give_up, .who = mpi_who, .host = mpi_host, .abort = mpi_abort,
+    .close = mpi_close,
 };
 
 static int places_share(struct mpi_comm *m, struct err *err)

@@ -89,7 +89,7 @@ _siTrain() {
         --export-limit) words=" " ;;
         --snapshot-every) words=" " ;;
         --snapshot-dir) files=1 ;;
-        --snapshot-on) words="dir devices" ;;
+        --snapshot-on) words="dir devices hosts" ;;
         --parity) words=" " ;;
         --snapshots) words=" " ;;
         --snapshot-bw) words=" " ;;
@@ -198,7 +198,7 @@ _siTrain() {
         --export-limit) words=" " ;;
         --snapshot-every) words=" " ;;
         --snapshot-dir) files=1 ;;
-        --snapshot-on) words="dir devices" ;;
+        --snapshot-on) words="dir devices hosts" ;;
         --parity) words=" " ;;
         --snapshots) words=" " ;;
         --snapshot-bw) words=" " ;;
@@ -364,7 +364,7 @@ _siTrain() {
         --export-limit) words=" " ;;
         --snapshot-every) words=" " ;;
         --snapshot-dir) files=1 ;;
-        --snapshot-on) words="dir devices" ;;
+        --snapshot-on) words="dir devices hosts" ;;
         --parity) words=" " ;;
         --snapshots) words=" " ;;
         --snapshot-bw) words=" " ;;
@@ -491,7 +491,7 @@ _siTrain() {
         --export-limit) words=" " ;;
         --snapshot-every) words=" " ;;
         --snapshot-dir) files=1 ;;
-        --snapshot-on) words="dir devices" ;;
+        --snapshot-on) words="dir devices hosts" ;;
         --parity) words=" " ;;
         --snapshots) words=" " ;;
         --snapshot-bw) words=" " ;;
@@ -627,7 +627,7 @@ _siTrain() {
         --export-limit) words=" " ;;
         --snapshot-every) words=" " ;;
         --snapshot-dir) files=1 ;;
-        --snapshot-on) words="dir devices" ;;
+        --snapshot-on) words="dir devices hosts" ;;
         --parity) words=" " ;;
         --snapshots) words=" " ;;
         --snapshot-bw) words=" " ;;

@@ -115,7 +115,7 @@ _siTrain() {
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
-            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
@@ -236,7 +236,7 @@ _siTrain() {
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
-            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
@@ -423,7 +423,7 @@ _siTrain() {
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
-            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
@@ -566,7 +566,7 @@ _siTrain() {
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
-            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
@@ -726,7 +726,7 @@ _siTrain() {
             '--export-limit=[Number of these folders to keep (default\: 0, all). The oldest is removed when a newer one is complete. Requires --export-every.]:N: ' \
             '--snapshot-every=[Number of steps between snapshots of the whole run (default\: 0, none). One is also taken before the first step and at the end. Training goes on meanwhile.]:N: ' \
             '*--snapshot-dir=[Existing folder for snapshots (default\: RUN/snapshots). Several folders take turns.]:DIR:_files' \
-            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices)' \
+            '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
             '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \

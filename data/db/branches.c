@@ -201,6 +201,36 @@ int branches_begin(struct runlog *log, const char *to, struct err *err)
     return runlog_end(log, rc, err);
 }
 
+int branches_format(struct runlog *log, uint64_t *format, struct err *err)
+{
+    char    text[24];
+    int64_t is = 0;
+    int     rc = runlog_get(log, "going_back.format", text, sizeof text, err);
+
+    *format = rc ? 0 : strtoull(text, NULL, 10);
+    if (rc != -ENOENT)
+        return rc;
+    if (db_number(&log->db, "PRAGMA user_version", &is))
+        return db_fail(&log->db, "reading its header", err);
+    *format = (uint64_t)is;
+    return 0;
+}
+
+int branches_begin_as(struct runlog *log, const char *to, uint64_t format, struct err *err)
+{
+    char text[24];
+    int  rc = runlog_begin(log, err);
+
+    if (rc)
+        return rc;
+    snprintf(text, sizeof text, "%" PRIu64, format);
+    rc = runlog_set(log, "going_back", to, err);
+    rc = rc ? rc : runlog_set(log, "going_back.format", text, err);
+    rc = rc ? rc : db_exec(&log->db, "storing its format", err, "PRAGMA user_version=%d",
+                           FORMAT_GOING_BACK);
+    return runlog_end(log, rc, err);
+}
+
 int branches_end(struct runlog *log, struct err *err)
 {
     char format[24];

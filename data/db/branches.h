@@ -25,3 +25,7 @@ int branches_leave(struct branch *b, struct runlog *log, struct runlog *from, st
  * removes both. */
 int branches_begin(struct runlog *log, const char *to, struct err *err);
 int branches_end(struct runlog *log, struct err *err);
+/* The format that the run has, or had before it began to go back. The second stores the setting
+ * with such a format in a database of any format, as that of a snapshot, which becomes a run's. */
+int branches_format(struct runlog *log, uint64_t *format, struct err *err);
+int branches_begin_as(struct runlog *log, const char *to, uint64_t format, struct err *err);

@@ -20,12 +20,49 @@ int session_notice(struct session *s, const char *text, struct err *err)
     return s->log ? runlog_notice(s->log, text, err) : 0;
 }
 
+/* How the processes of the run are started; nothing for one process. */
+static const char *started_by(char by[32], const struct session *s)
+{
+    size_t ranks = 1;
+
+    settings_scan(s->log, "%zu", &ranks, "ranks");
+    *by = '\0';
+    if (ranks > 1)
+        snprintf(by, 32, "mpirun -n %zu ", ranks);
+    return by;
+}
+
+/* The folder of rank 0, quoted for a shell. */
+static void run_word(char *out, size_t size, const struct session *s)
+{
+    char   run[SESSION_PATH], tail[32];
+    size_t rank = 0, n = strlen(s->dir);
+
+    settings_scan(s->log, "%zu", &rank, "rank");
+    size_t end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank);
+    if (rank && n > end && !strcmp(s->dir + n - end, tail))
+        n -= end;
+    snprintf(run, sizeof run, "%.*s", (int)n, s->dir);
+    machine_word(out, size, run);
+}
+
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
 {
-    int n = snprintf(out, SESSION_LINE, "siTrain %s --resume ",
+    char by[32];
+    int  n = snprintf(out, SESSION_LINE, "%ssiTrain %s --resume ", started_by(by, s),
                      settings_has(s->log, "task") ? "finetune" : "pretrain");
 
-    machine_word(out + n, SESSION_LINE - (size_t)n, s->dir);
+    run_word(out + n, SESSION_LINE - (size_t)n, s);
+    return out;
+}
+
+const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
+                               const char *command)
+{
+    char by[32];
+    int  n = snprintf(out, SESSION_LINE, "%ssiTrain %s ", started_by(by, s), command);
+
+    run_word(out + n, SESSION_LINE - (size_t)n, s);
     return out;
 }
 

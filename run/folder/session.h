@@ -41,6 +41,8 @@ struct session {
                                     // of each block in memory (run_config.unpacked);
                                     // then what run_config says of a base in place
     char              data_dir[SESSION_PATH]; // of a snapshot: RUN, which has the data; else ""
+    size_t            kept_by;      // 1 + the rank in whose folder parts of this rank's snapshots
+                                    // are looked for (run/ranks/kept.h); 0: its own
     int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
                                     // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
@@ -71,10 +73,13 @@ void session_close(struct session *s);
 int session_explain(struct session *s, int rc, struct err *err);
 int session_explain_closed(const char *dir, int rc, const struct events *events, struct err *err);
 
-/* The command line that resumes the run, such as "siTrain pretrain --resume RUN", quoted for a
- * shell. Returns out. */
+/* The command line that resumes the run, such as "siTrain pretrain --resume RUN", and that of
+ * another command, such as "restore", quoted for a shell. Of several ranks with mpirun, and with
+ * rank 0's folder. Returns out. */
 enum { SESSION_LINE = SESSION_PATH + 64 };
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s);
+const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
+                               const char *command);
 
 /* True if rc means that the run cannot be written: read-only, no permission, disk full, or its
  * devices may be another run's (moved_check). */

@@ -25,6 +25,8 @@
  *     going_back        the snapshot to which the run goes back, until it is there: its steps, its
  *                       number, its path (going_back.h)
  *     going_back.format the format of run.db before (branches.h)
+ *     was.NAME          of a snapshot, or a folder made of one: what the run had as NAME
+ *                       (snapshots.h)
  *     finished          nothing is left to train: steps: all steps are done; early: training ended
  *                       by --early-stopping. Absent while there is
  *     data.path         the token file (absolute, or data.bin in RUN)

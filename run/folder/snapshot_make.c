@@ -27,6 +27,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_files.h"
+#include "run/folder/snapshot_log.h"
 #include "run/folder/snapshot_places.h"
 #include "run/folder/snapshot_removal.h"
 
@@ -111,101 +112,32 @@ static int is_tokenizers(const char *name)
 
 /* ---- its run.db ---- */
 
-/* Stores which folder it is: its file_identity, a space, and a path. */
-static int store_folder(struct runlog *log, const char *key, const char *folder, const char *path,
-                        struct err *err)
+static struct snapshot_log log_of(const struct snapshot_making *m)
 {
-    char is[FILE_IDENTITY];
-
-    file_identity(folder, is);
-    char *value = file_path(err, "%s %s", is, path);
-    int   rc = value ? runlog_set(log, key, value, err) : -ENOMEM;
-
-    free(value);
-    return rc;
-}
-
-/* Says which snapshot it is, of what. Older programs would train it. */
-static int mark(const struct snapshot_making *m, struct runlog *log, struct err *err)
-{
-    char      taken[32];
-    time_t    now = time(NULL);
-    struct tm tm;
-    int       rc = runlog_raise(log, m->portions.n ? FORMAT_PORTIONS : FORMAT_SNAPSHOT, err);
-
-    strftime(taken, sizeof taken, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    rc = rc ? rc : store_folder(log, "place", m->to.dir, m->name, err);
-    rc = rc ? rc : store_folder(log, "snapshot.of", m->s->dir, m->s->dir, err);
-    return rc ? rc : settings_set(log, err, "snapshot=%" PRIu64 "\nsnapshot.n=%" PRIu64
-                                  "\nsnapshot.taken=%s", m->step, m->n, taken);
-}
-
-/* Its devices are emulated ones in its own folder, with a word of their own: the run's devices are
- * not taken for them, nor they for the run's. */
-static int settle(const struct snapshot_making *m, struct runlog *log, struct err *err)
-{
-    static const char *const none[] = { "layout", "owner.next", "reshard.remove" };
-
-    int rc = settings_set(log, err, "option.device=\noption.fpga=\noption.act-device=\n"
-                          "option.csd=%s\noption.devices=%zu\nowner=%s", csd_name(0),
-                          m->to.n_devices, m->owner);
-    for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
-        rc = runlog_unset(log, none[i], err);
-    if (!rc && settings_has(log, "best.folder")) {
-        char best[MAKE_PATH], identity[FILE_IDENTITY];
-
-        snprintf(best, sizeof best, "%s/best", m->to.dir);
-        file_identity(best, identity);
-        rc = settings_set(log, err, "best.folder=%s", identity);
-    }
-    return rc ? rc : mark(m, log, err);
-}
-
-/* The rows of the states: where its devices are, and in mode mem only the image that it has. */
-static int settle_states(const struct snapshot_making *m, struct err *err)
-{
-    const struct run_config *to = &m->to;
-    struct image_state       newest;
-    char                     name[DEVICES_NAME];
-    struct stat              st;
-    int                      rc = runlog_devices_forget(to->log, 0, err);
-
-    for (size_t i = 0; to->mode != RUN_MEM && i < to->n_devices && !rc; i++) {
-        devices_name_in_run(name, "", i);
-        const char *on = to->device_paths ? to->device_paths[i] : NULL;
-        char       *in = on ? file_path(err, "%s", on) : file_path(err, "%s/%s", to->dir, name),
-             *at = on ? file_path(err, "%s", on) : file_path(err, "%s/%s", m->name, name);
-        rc = !in || !at        ? -ENOMEM
-             : lstat(in, &st) ? err_set(err, -errno, "%s: %s", in, strerror(errno))
-                              : runlog_device(to->log, (int)i, at, to->csd->name, to->disk,
-                                              (uint64_t)st.st_size, err);
-        free(in);
-        free(at);
-    }
-    if (rc || to->mode != RUN_MEM)
-        return rc ? rc : moved_note(to, err);
-    rc = image_latest(to, &newest, err);
-    return rc ? rc : ledger_clear_image(to->log, 1 - newest.area, err);
+    return (struct snapshot_log){ .s = m->s, .to = &m->to, .name = m->name, .owner = m->owner,
+                                  .step = m->step, .n = m->n, .portions = m->portions.n > 0 };
 }
 
 /* What differs from the run's database whatever its states are: whoever opens it takes it for
  * nothing but a snapshot. */
 static int settle_begun(struct snapshot_making *m, struct err *err)
 {
-    int rc = runlog_begin(m->to.log, err);
+    struct snapshot_log l = log_of(m);
+    int                 rc = runlog_begin(m->to.log, err);
 
-    return rc ? rc : runlog_end(m->to.log, settle(m, m->to.log, err), err);
+    return rc ? rc : runlog_end(m->to.log, snapshot_log_settle(&l, err), err);
 }
 
 /* The rest, when all files are there; then one file without a log. */
 static int settle_whole(struct snapshot_making *m, struct err *err)
 {
-    char *files = snapshot_files_sizes(&m->files, err);
-    char *times = files ? snapshot_files_times(&m->files, err) : NULL;
-    int   rc = times ? runlog_begin(m->to.log, err) : -ENOMEM;
+    struct snapshot_log l = log_of(m);
+    char               *files = snapshot_files_sizes(&m->files, err);
+    char               *times = files ? snapshot_files_times(&m->files, err) : NULL;
+    int                 rc = times ? runlog_begin(m->to.log, err) : -ENOMEM;
 
     if (!rc) {
-        rc = settle_states(m, err);
+        rc = snapshot_log_states(&l, err);
         if (!rc && m->portions.n)
             rc = portions_store(&m->portions, m->to.log, err);
         rc = rc ? rc : runlog_set(m->to.log, "snapshot.files", files, err);
@@ -215,20 +147,6 @@ static int settle_whole(struct snapshot_making *m, struct err *err)
     free(files);
     free(times);
     return rc ? rc : runlog_whole(m->to.log, err);
-}
-
-static int flush_log(const char *db, struct err *err)
-{
-    uint64_t size;
-    int      fd, rc = file_open_read(db, &fd, &size, err);
-
-    if (rc)
-        return rc;
-    if (fsync(fd))
-        rc = err_set(err, -errno, "flush %s: %s", db, strerror(errno));
-    close(fd);
-    snapshot_files_forget(db);
-    return rc;
 }
 
 /* ---- the folder ---- */
@@ -259,7 +177,7 @@ static int fill(struct snapshot_making *m, struct err *err)
     runlog_close(m->to.log);
     m->to.log = NULL;
     unlink(lock);
-    rc = rc ? rc : flush_log(db, err);
+    rc = rc ? rc : snapshot_log_flush(db, err);
     return rc ? rc : file_sync_dir(m->to.dir, err);
 }
 
@@ -383,34 +301,13 @@ static void end_portions(struct snapshot_making *m)
     portions_release(&m->portions);
 }
 
-/* Chooses the newest whole snapshot of the run in the folder of this one. */
-static int find_earlier(struct snapshot_making *m, struct err *err)
-{
-    struct snapshots list;
-    char            *folder = file_folder(m->name);
-    size_t           n = folder ? strlen(folder) : 0, i;
-    int              rc = folder ? snapshots_list(&list, m->s, err) : -ENOMEM;
-
-    for (i = rc ? 0 : list.n; i > 0 && !m->earlier; i--) {
-        const struct snapshot *at = &list.at[i - 1];
-
-        if (at->whole && at->ours && !strncmp(at->path, folder, n) && at->path[n] == '/' &&
-            !(m->earlier = strdup(at->path)))
-            rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
-    }
-    if (folder)
-        snapshots_free(&list);
-    free(folder);
-    return rc;
-}
-
 /* Makes the folder and what is copied at once. */
 static int begin_in(struct snapshot_making *m, const char *dir, struct err *err)
 {
     int rc = place(m, dir, err);
 
     if (!rc && m->s->run.mode == RUN_MEM)
-        rc = find_earlier(m, err);
+        rc = snapshots_newest_next_to(&m->earlier, m->s, m->name, err);
     rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
     if (rc)
         return rc;
@@ -610,4 +507,77 @@ int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct
     int                     rc = snapshot_begin(&m, s, step, 0, NULL, err);
 
     return rc ? rc : snapshot_finish(out, m, err);
+}
+
+/* ---- one that another process made ---- */
+
+int snapshot_adopt_begin(struct snapshot_making **out, const char **folder, struct session *s,
+                         uint64_t step, uint64_t n, struct err *err)
+{
+    struct snapshot_making *m = *out = calloc(1, sizeof *m);
+    char           own[SESSION_PATH];
+
+    if (!m)
+        return err_set(err, -ENOMEM, "out of memory for a snapshot");
+    *m = (struct snapshot_making){ .s = s, .step = step, .n = n, .folder = { .fd = -1 } };
+    snapshots_clean(s);
+    snapshot_places_ranks(own, s);
+    int rc = make_folder(own, err);
+    rc = rc ? rc : place(m, own, err);
+    rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
+    *folder = m->folder.temp;
+    return rc;
+}
+
+static int note_listed(void *making, const char *path, uint64_t size)
+{
+    struct snapshot_making *m = making;
+    struct err              unsaid;
+
+    (void)size;
+    return snapshot_files_note(&m->files, path + strlen(m->to.dir) + 1, &unsaid);
+}
+
+/* Its files have other times here. */
+static int adopt_settle(struct snapshot_making *m, struct err *err)
+{
+    struct snapshot_log l = log_of(m);
+    char                db[MAKE_PATH], lock[MAKE_PATH], *files = NULL, *times = NULL;
+
+    m->to.dir = m->folder.temp;
+    snprintf(db, sizeof db, "%s/" RUN_DB, m->to.dir);
+    snprintf(lock, sizeof lock, "%s/" RUN_LOCK, m->to.dir);
+    int rc = snapshot_files_begin(&m->files, m->to.dir, err);
+    rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
+    rc = rc ? rc : settings_find(&files, m->to.log, err, "snapshot.files");
+    if (!rc && files)
+        rc = snapshots_each_file(m->to.dir, files, note_listed, m);
+    free(files);
+    rc = rc || (times = snapshot_files_times(&m->files, err)) ? rc : -ENOMEM;
+    if (!rc && !(rc = runlog_begin(m->to.log, err))) {
+        rc = snapshot_log_place(&l, err);
+        rc = rc ? rc : runlog_set(m->to.log, "snapshot.times", times, err);
+        rc = runlog_end(m->to.log, rc, err);
+    }
+    free(times);
+    rc = rc ? rc : runlog_whole(m->to.log, err);
+    runlog_close(m->to.log);
+    snapshot_files_end(&m->files);
+    unlink(lock);
+    rc = rc ? rc : snapshot_log_flush(db, err);
+    return rc ? rc : file_sync_dir(m->to.dir, err);
+}
+
+int snapshot_adopt_end(struct snapshot_making *m, int rc, struct snapshot *out, struct err *err)
+{
+    if (!m)
+        return rc;
+    rc = rc ? rc : adopt_settle(m, err);
+    rc = rc ? rc : prove(m, err);
+    rc = rc ? rc : take_name(m, err);
+    if (!rc && !snapshots_look(out, m->s, m->name))
+        rc = err_set(err, -EIO, "%s is no snapshot of this run", m->name);
+    file_new_abort(&m->folder);
+    free(m);
+    return rc;
 }

@@ -11,18 +11,35 @@ static const char own_folder[] = "snapshots";
 static size_t run_length(const struct session *s)
 {
     char   tail[32];
-    size_t n = strlen(s->dir),
-           end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", s->ranks.rank);
+    size_t rank = s->kept_by ? s->kept_by - 1 : s->ranks.rank, n = strlen(s->dir),
+           end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank);
 
-    return s->ranks.rank && n > end && !strcmp(s->dir + n - end, tail) ? n - end : n;
+    return rank && n > end && !strcmp(s->dir + n - end, tail) ? n - end : n;
+}
+
+void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s)
+{
+    snprintf(out, SESSION_PATH, "%.4000s/%s", s->dir, own_folder);
+}
+
+void snapshot_places_rank(char out[SESSION_PATH], const struct session *s)
+{
+    if (!s->kept_by)
+        snprintf(out, SESSION_PATH, "%s", s->dir);
+    else if (s->ranks.rank)
+        snprintf(out, SESSION_PATH, "%.*s.rank%zu", (int)run_length(s), s->dir, s->ranks.rank);
+    else
+        snprintf(out, SESSION_PATH, "%.*s", (int)run_length(s), s->dir);
 }
 
 void snapshot_places_own(char out[SESSION_PATH], const struct session *s)
 {
     char run[SESSION_PATH];
+    int  apart = s->kept_by || s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS;
 
     snprintf(run, sizeof run, "%.*s", (int)run_length(s), s->dir);
-    snprintf(out, SESSION_PATH, "%.4000s/%s", session_is_run(run) ? run : s->dir, own_folder);
+    snprintf(out, SESSION_PATH, "%.4000s/%s", !apart && session_is_run(run) ? run : s->dir,
+             own_folder);
 }
 
 /* The id of rank 0. */
@@ -87,10 +104,13 @@ int snapshot_places_each(const struct session *s,
                          int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
                          struct err *err)
 {
-    char own[SESSION_PATH];
+    char own[SESSION_PATH], ranks[SESSION_PATH];
 
     snapshot_places_own(own, s);
+    snapshot_places_ranks(ranks, s);
     int rc = each_folder(s, own, each, ctx, err);
+    if (!rc && strcmp(own, ranks))
+        rc = each_folder(s, ranks, each, ctx, err);
     for (size_t i = 0; i < s->o.snapshot_dir.n && !rc; i++)
         rc = each_folder(s, s->o.snapshot_dir.item[i], each, ctx, err);
     return rc;

@@ -4,8 +4,14 @@
 
 #include "run/folder/session.h"
 
-/* Where the run's snapshots are without a --snapshot-dir. */
+/* Where the run's snapshots are taken without a --snapshot-dir: of several ranks in rank 0's folder
+ * if that is seen, or with --snapshot-on hosts in the rank's own. */
 void snapshot_places_own(char out[SESSION_PATH], const struct session *s);
+/* The rank's own folder of them in any case, where others are put that were fetched. */
+void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s);
+/* The folder of the rank whose parts are looked for: RUN, or of a rank with another keeper
+ * (session.h, kept_by) the folder that it has on its own host. */
+void snapshot_places_rank(char out[SESSION_PATH], const struct session *s);
 /* The name of this run's snapshot after `step` steps in a snapshot directory: the folder NAME-ID,
  * and the name in it. */
 void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struct session *s,

@@ -16,14 +16,21 @@
 
 /* ---- whose it is ---- */
 
+static int is_in(const char *folder, const char *path)
+{
+    size_t n = strlen(folder);
+
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
 /* Whether the path is in RUN/snapshots. */
 static int is_in_run(const struct session *s, const char *path)
 {
-    char own[SESSION_PATH];
+    char own[SESSION_PATH], ranks[SESSION_PATH];
 
     snapshot_places_own(own, s);
-    size_t n = strlen(own);
-    return !strncmp(path, own, n) && path[n] == '/';
+    snapshot_places_ranks(ranks, s);
+    return is_in(own, path) || is_in(ranks, path);
 }
 
 enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
@@ -34,11 +41,13 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 static enum whose whose_is(const struct session *s, const char *path, const char *of)
 {
     const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
-    int         same_path = was && !strcmp(was + 1, s->dir);
+    char        dir[SESSION_PATH];
 
+    snapshot_places_rank(dir, s);
+    int same_path = was && !strcmp(was + 1, dir);
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
-    if (file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
+    if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
         return CERTAINLY_OURS;
     return same_path ? LOOKS_LIKE_OURS : NOT_OURS;
 }
@@ -102,6 +111,27 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     free(of);
     free(files);
     return whose != NOT_OURS;
+}
+
+int snapshots_newest_next_to(char **out, struct session *s, const char *path, struct err *err)
+{
+    struct snapshots list;
+    char            *folder = file_folder(path);
+    size_t           n = folder ? strlen(folder) : 0, i;
+    int              rc = folder ? snapshots_list(&list, s, err) : -ENOMEM;
+
+    *out = NULL;
+    for (i = rc ? 0 : list.n; i > 0 && !*out && !rc; i--) {
+        const struct snapshot *at = &list.at[i - 1];
+
+        if (at->whole && at->ours && !strncmp(at->path, folder, n) && at->path[n] == '/' &&
+            !(*out = strdup(at->path)))
+            rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
+    }
+    if (folder)
+        snapshots_free(&list);
+    free(folder);
+    return rc;
 }
 
 int snapshots_each_file(const char *path, const char *files,
@@ -287,7 +317,7 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 enum { STEP_ROW = 128 };
 
 /* The row of a step, as text. The seconds that it took tell branches apart in which a step gave the
- * same loss. */
+ * same loss. Of a rank whose part is kept elsewhere, another rank's seconds are known. */
 static int step_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
@@ -295,11 +325,12 @@ static int step_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step)
+static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int kept)
 {
     *out = '\0';
-    return step ? runlog_ask(log, step_row, out, NULL, "SELECT tokens || ' ' || loss || ' ' ||"
-                             " seconds FROM steps WHERE step = %" PRIu64, step - 1) : 0;
+    return step ? runlog_ask(log, step_row, out, NULL, "SELECT tokens || ' ' || loss || ' ' || %s"
+                             " FROM steps WHERE step = %" PRIu64,
+                             kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
 }
 
 int snapshot_is_now(const struct snapshot *at, const struct session *s)
@@ -308,8 +339,9 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s)
     struct runlog *log = NULL;
 
     snprintf(db, sizeof db, "%s/run.db", at->path);
-    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step) &&
-               !step_text(is, s->log, at->step) && !strcmp(was, is);
+    int kept = s->kept_by != 0;
+    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step, kept) &&
+               !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
     runlog_close(log);
     return same;
 }

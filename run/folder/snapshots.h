@@ -21,10 +21,15 @@
  * With --snapshot-on devices, portions.h says which settings it has in addition.
  *
  * and other values of these: place, option.device, option.devices, option.fpga, option.csd,
- * layout, owner, owner.next, reshard.remove, device.N, best.folder. */
+ * layout, owner, owner.next, reshard.remove, device.N, best.folder. What some of them were is in
+ * settings that begin with "was.", such as was.option.device. */
 #pragma once
 
 #include "run/folder/session.h"
+
+/* The settings whose values stay under SNAPSHOT_WAS and their name; NULL ends the list. */
+#define SNAPSHOT_WAS "was."
+extern const char *const snapshot_changes[];
 
 struct snapshot {
     char     path[SESSION_PATH];
@@ -82,6 +87,9 @@ int snapshot_verify(struct session *snapshot, struct err *err);
 /* The same, and compares the tokenizer and the best model with those that its run.db names. A run
  * goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
+
+/* The newest complete snapshot of the run in the same folder as `path`, malloced; NULL: none. */
+int snapshots_newest_next_to(char **out, struct session *s, const char *path, struct err *err);
 
 /* Go over a snapshot's files, as snapshot.files has them (`files`): call each(ctx, path, bytes),
  * until it returns other than 0, which is returned. -EBADMSG: this is no such list. */

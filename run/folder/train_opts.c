@@ -38,7 +38,8 @@ OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "hal
           [TRAIN_SPARES_FEW] = "few")
 OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
 OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
-OPT_WORDS(snapshot_on_words, [TRAIN_SNAPSHOTS_DIR] = "dir", [TRAIN_SNAPSHOTS_DEVICES] = "devices")
+OPT_WORDS(snapshot_on_words, [TRAIN_SNAPSHOTS_DIR] = "dir", [TRAIN_SNAPSHOTS_DEVICES] = "devices",
+          [TRAIN_SNAPSHOTS_HOSTS] = "hosts")
 OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
 
 /* ---- rows ---- */
@@ -246,7 +247,9 @@ const struct opt_row train_rows[] = {
       .help = "Where snapshots are kept\n"
               "dir: in a --snapshot-dir\n"
               "devices: the states on the drives of the --device folders, with parity, so that "
-              "--parity of these drives may be lost; the rest in a --snapshot-dir",
+              "--parity of these drives may be lost; the rest in a --snapshot-dir\n"
+              "hosts: of several ranks, each rank's part in the folder of a rank of the next host, "
+              "so that a host may be lost",
       .kept = OPT_CHANGES },
     { "parity", OPT_UINT, AT(parity), "1", .min = 1, .max = 2,
       .help = "Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 "

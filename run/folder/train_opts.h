@@ -15,7 +15,7 @@ enum { TRAIN_SU_O_C = RUN_SUO + 1 };
 enum train_decay      { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
 enum train_order      { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
 enum train_spares     { TRAIN_SPARES_AUTO, TRAIN_SPARES_HALF, TRAIN_SPARES_FEW };
-enum train_snapshots  { TRAIN_SNAPSHOTS_DIR, TRAIN_SNAPSHOTS_DEVICES };
+enum train_snapshots  { TRAIN_SNAPSHOTS_DIR, TRAIN_SNAPSHOTS_DEVICES, TRAIN_SNAPSHOTS_HOSTS };
 enum train_durability { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
 
 const char *train_mode_name(size_t mode); // NULL past the last

@@ -148,6 +148,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           "give it too, or leave --export-limit out");
     if (o->snapshot_every && o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES && portions_check(o, err))
         return -EINVAL;
+    if (o->snapshot_on == TRAIN_SNAPSHOTS_HOSTS && o->snapshot_dir.n)
+        return err_misuse(err, "--snapshot-on hosts keeps snapshots in RUN/snapshots of each rank, "
+                          "where a link may lead to another drive: leave --snapshot-dir out");
     if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
         train_activations[o->activations].adapts != ADAPT_BEST)
         return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "

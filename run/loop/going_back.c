@@ -10,6 +10,9 @@
 #include "run/loop/best.h"
 #include "run/loop/lost.h"
 #include "run/loop/made_whole.h"
+#include "run/ranks/back.h"
+#include "run/ranks/job_run.h"
+#include "run/ranks/keeping.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
@@ -39,10 +42,10 @@ static int is_noted(const struct back *b, const struct snapshot *at)
 /* Append to the sentence of a run that is half way that other snapshots will do. */
 static int say_others(const struct back *b, int rc, struct err *err)
 {
-    const char *path = b->half_way ? strchr(b->noted, '/') : NULL;
+    const char *path = b->noted ? strchr(b->noted, '/') : NULL;
     char        line[SESSION_LINE];
 
-    if (!rc || !b->half_way || err->stopped)
+    if (!rc || !b->noted || b->s->ranks.comm || err->stopped)
         return rc;
     int misuse = err->misuse;
     err_set(err, rc, "%.600s; %s is on its way back to the snapshot %s; any whole snapshot ends "
@@ -135,7 +138,27 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     int rc = settings_find(&b->noted, b->s->log, err, "going_back");
 
     b->half_way = b->noted != NULL;
-    return rc ? rc : step ? find_step(b, *step, err) : find_whole(b, err);
+    if (rc)
+        return rc;
+    if (b->s->ranks.comm)
+        return back_find(&b->at, &b->half_way, b->s, step, err);
+    return step ? find_step(b, *step, err) : find_whole(b, err);
+}
+
+/* Of several ranks: whether all of them have it. */
+static int all_have(const struct back *b, int has, struct err *err)
+{
+    uint64_t with = (uint64_t)has;
+    int      rc = back_add(b->s, &with, err);
+
+    return rc ? rc : with == b->s->ranks.size;
+}
+
+static int make_together(struct back *b, struct err *err)
+{
+    int failed, rc = keeping_make(b->s, b->present, &failed, err, err);
+
+    return rc ? rc : failed;
 }
 
 /* Take a snapshot of the present state, unless there is one that is whole. A damaged one is
@@ -150,13 +173,15 @@ static int keep_present(struct back *b, struct err *err)
     if (!rc && (has = snapshots_present(&list, b->s, b->present)))
         rc = is_whole(b, has, err);
     snapshots_free(&list);
+    if (rc >= 0 && b->s->ranks.comm)
+        rc = all_have(b, rc, err);
     if (rc)
         return rc < 0 ? rc : 0;
     if (b->present == b->at.step) // its snapshot would take that one's name
         return err_misuse(err, "%s is at step %" PRIu64 " itself, in another branch than that "
                           "snapshot, which the snapshot of the present state would replace: train "
                           "at least a step, and go back then", b->s->dir, b->present);
-    rc = snapshot_make(&made, b->s, b->present, err);
+    rc = b->s->ranks.comm ? make_together(b, err) : snapshot_make(&made, b->s, b->present, err);
     return rc ? err_set(err, rc, "%.700s; without a snapshot of the present state, %s does not go "
                         "back", err->text, b->s->dir) : 0;
 }
@@ -227,8 +252,8 @@ static int begin(const struct back *b, struct err *err)
     char to[SESSION_PATH + 64];
 
     snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64 " %s", b->at.step, b->at.n, b->at.path);
-    return b->half_way ? runlog_set(b->s->log, "going_back", to, err)
-                       : branches_begin(b->s->log, to, err);
+    return b->noted ? runlog_set(b->s->log, "going_back", to, err)
+                    : branches_begin(b->s->log, to, err);
 }
 
 /* Make the devices that are gone. If none could be made, the run is where it was. */
@@ -237,7 +262,7 @@ static int make_lost(struct back *b, int *begun, struct err *err)
     struct err why;
     int        untouched, rc = lost_make(b->s, &b->snapshot, &untouched, err);
 
-    if (rc && untouched && !b->half_way && !runlog_begin(b->s->log, &why) &&
+    if (rc && untouched && !b->half_way && !b->s->ranks.comm && !runlog_begin(b->s->log, &why) &&
         !runlog_end(b->s->log, branches_end(b->s->log, &why), &why))
         *begun = 0;
     return rc;
@@ -263,16 +288,19 @@ static int go(struct back *b, struct err *err)
 
     if (rc)
         return say_others(b, rc, err);
-    if (!b->there) {
+    rc = back_wait(s, err); // the parts of all ranks are whole
+    if (!rc && !b->there) {
         rc = begin(b, err);
         begun = !rc || b->half_way;
     }
+    rc = rc ? rc : back_wait(s, err); // all ranks are marked
     if (b->restores)
         rc = rc ? rc : make_lost(b, &begun, err);
     if (!b->there) {
         rc = rc ? rc : put_states(b, &put, err);
         rc = rc ? rc : best_take(s, &b->snapshot, err);
     }
+    rc = rc ? rc : back_wait(s, err); // all ranks have their states
     if (!rc && !(rc = runlog_begin(s->log, err)))
         rc = runlog_end(s->log, record(b, &put, err), err);
     snapshot_put_end(&put);
@@ -291,6 +319,9 @@ static int find_present(struct back *b, struct err *err)
     rc = rc ? rc : run_position(&s->run, &b->present, &applied, err);
     b->there = !rc && !b->half_way && !b->restores && b->present == b->at.step &&
                snapshot_is_now(&b->at, s);
+    uint64_t there = (uint64_t)b->there;
+    rc = rc ? rc : back_add(s, &there, err);
+    b->there = !rc && there == size_max(s->ranks.size, 1);
     return rc;
 }
 
@@ -324,6 +355,8 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
     rc = rc ? say_others(b, rc, err)
             : session_branch_options(&b->changed, b->s, b->snapshot.log, line, err);
     rc = rc ? rc : check_options(b, line, err);
+    rc = rc ? rc : job_run_alike(b->s, err);
+    rc = rc ? rc : job_run_frames(b->s, err);
     rc = rc ? rc : find_present(b, err);
     if (!rc && !b->there && !b->half_way && !b->restores)
         rc = keep_present(b, err);
@@ -334,22 +367,12 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
     return rc;
 }
 
-static int refuse_ranks(const struct session *s, struct err *err)
-{
-    return s->ranks.size > 1
-               ? err_misuse(err, "%s has %zu ranks, and in this version only a run of one process "
-                            "goes back", s->dir, s->ranks.size)
-               : 0;
-}
-
 /* step NULL: the nearest whole snapshot. */
 static int find_and_go(struct back *b, const uint64_t *step, const struct opt_line *line,
                        struct err *err)
 {
-    int rc = refuse_ranks(b->s, err);
+    int rc = b->restores ? made_whole(b->s, err) : 0;
 
-    if (!rc && b->restores)
-        rc = made_whole(b->s, err);
     rc = rc ? rc : find(b, step, err);
     if (rc == -ENOENT && b->restores)
         exports_say(b->s->log, b->s->dir, b->s->events, err);

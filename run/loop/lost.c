@@ -85,15 +85,16 @@ int lost_explain(struct session *s, int rc, struct err *err)
     struct snapshots list;
     struct err       unsaid;
     size_t           gone;
-    char             word[SESSION_PATH];
+    char             line[SESSION_LINE];
 
     if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
         snapshots_list(&list, s, &unsaid))
         return rc;
-    if (snapshots_newest(&list) || snapshots_any_by_parity(&list))
-        err_set(err, rc, "%.600s; if it is lost, siTrain restore %s makes it again and goes back "
-                "to the newest snapshot, from which --resume goes on", err->text,
-                machine_word(word, sizeof word, s->dir));
+    if (snapshots_newest(&list) || snapshots_any_by_parity(&list) ||
+        s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
+        err_set(err, rc, "%.600s; if it is lost, %s makes it again and goes back to the newest "
+                "snapshot, from which --resume goes on", err->text,
+                session_ranks_line(line, s, "restore"));
     snapshots_free(&list);
     return rc;
 }
@@ -150,6 +151,20 @@ static int refuse_file(const struct session *s, size_t i, const char *path, stru
         return 0;
     return err_misuse(err, "--device %s exists; expected a folder, a block device or the name of a "
                       "new file", path);
+}
+
+int lost_is(const struct session *s, const char *text)
+{
+    const char  *path;
+    struct err   unsaid;
+    struct store st;
+    long         i = place_of(s, text, &path);
+
+    if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
+        return 0;
+    int lost = is_lost(&s->run, &st, (size_t)i);
+    store_release(&st);
+    return lost;
 }
 
 int lost_place(struct session *s, const char *text, struct err *err)

@@ -19,6 +19,9 @@ int lost_place(struct session *s, const char *text, struct err *err);
  * named: I=PATH of each device whose place the user has named, which may be such a mount point. */
 int lost_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
+/* Whether "I=PATH" names a device that is gone. */
+int lost_is(const struct session *s, const char *text);
+
 /* Make the devices that are gone, and record where all are. Files get their superblock and their
  * length; drives are refused as for a new run. A file that was cut gets its length again if it has
  * the run's superblock; otherwise it stays as PATH.cut-HEX, and a new one is made. In mode mem,

@@ -6,6 +6,10 @@
 #include "run/folder/portions.h"
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
+#include "run/ranks/keeping.h"
+
+/* Whether each rank's part lies with another rank. */
+static int is_kept(const struct session *s) { return s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS; }
 
 enum { LATE_SECONDS = 2 };
 
@@ -17,6 +21,9 @@ int snapshotting_check(struct session *s, struct err *err)
 
     if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
         rc = portions_notice(s, err);
+    if (!rc && every && is_kept(s) && ranks == 1)
+        rc = err_misuse(err, "--snapshot-on hosts is for several ranks (mpirun), and this is one "
+                        "process: leave it out");
     rc = rc ? rc : together_add(s->ranks.comm, &every, &none, err);
     if (!rc && every != ranks * s->o.snapshot_every)
         rc = err_misuse(err, "--snapshot-every is %" PRIu64 " on rank %zu, and another number on "
@@ -44,7 +51,7 @@ static int is_due(struct session *s, uint64_t step, enum snapshotting_when when,
 
     if (when == SNAPSHOTTING_BETWEEN)
         return step % s->o.snapshot_every == 0;
-    if ((found = is_there(&any, s, step, err)))
+    if ((found = is_kept(s) ? keeping_is_there(&any, s, step, err) : is_there(&any, s, step, err)))
         return found < 0 ? found : 0;
     return when == SNAPSHOTTING_ENDS || !any || step % s->o.snapshot_every == 0;
 }
@@ -77,6 +84,11 @@ static void measure_wait(const struct snapshotting *w, uint64_t step, uint64_t b
         meter_span(w->stream->meter, step, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), 0);
 }
 
+static int rotate(struct session *s, struct err *err)
+{
+    return is_kept(s) ? keeping_rotate(s, err) : snapshots_rotate(s, err);
+}
+
 /* What came of a snapshot, on all ranks alike: one that is not taken by all is none. *again: the
  * next directory is tried. made: NULL: it was only begun. */
 static int settle(struct snapshotting *w, int rc, const struct snapshot *made, int *again,
@@ -85,10 +97,14 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
     struct session *s = w->s;
     uint64_t        failed = rc != 0, none = 0;
     struct err      unsaid;
-    int             joined = together_add(s->ranks.comm, &failed, &none, err);
+    int             joined = together_add(s->ranks.comm, &failed, &none, err), unkept = 0;
 
-    if (joined || (!failed && !rc))
-        return joined || !made ? joined : snapshots_rotate(s, err);
+    if (!joined && !failed && made && is_kept(s)) {
+        joined = keeping_send(s, made, &unkept, why, err);
+        failed = unkept != 0;
+    }
+    if (joined || !failed)
+        return joined || !made ? joined : rotate(s, err);
     if (!made)
         snapshot_drop(w->making);
     w->making = NULL;
@@ -99,8 +115,12 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
     if (!rc) {
         if (made)
             snapshot_remove(s, made->path, &unsaid);
-        err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
-                w->step);
+        if (unkept)
+            err_set(why, 0, "no snapshot after step %" PRIu64 ", since not all parts are on the "
+                    "next hosts: %.700s", w->step, why->text);
+        else
+            err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
+                    w->step);
     }
     *again = rc && w->tried < s->o.snapshot_dir.n;
     if (*again)
@@ -188,7 +208,7 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
     if (!all && when == SNAPSHOTTING_BEGINS)
         snapshots_clean(s);
     if (!all) // a process may have been killed before it removed the oldest
-        return ends ? snapshots_rotate(s, err) : 0;
+        return ends ? rotate(s, err) : 0;
     w->tried = again ? w->tried : 0;
     return begin(w, step, ends, &again, err);
 }

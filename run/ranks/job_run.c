@@ -124,7 +124,7 @@ int job_run_finish(const char *dir, struct comm *comm, struct err *err)
     return rc;
 }
 
-int job_run_join(struct session *s, struct comm *comm, struct err *err)
+int job_run_fits(const struct session *s, const struct comm *comm, struct err *err)
 {
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
 
@@ -138,10 +138,19 @@ int job_run_join(struct session *s, struct comm *comm, struct err *err)
     if (s->ranks.rank != comm->rank)
         return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
                           s->ranks.rank, comm->rank);
+    return 0;
+}
+
+int job_run_join(struct session *s, struct comm *comm, struct err *err)
+{
+    int rc = job_run_fits(s, comm, err);
+
+    if (rc || !comm)
+        return rc;
     char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
-    int rc = comm_share(comm, s->id, sizeof s->id, all, err);
+    rc = comm_share(comm, s->id, sizeof s->id, all, err);
     if (!rc && !same_job(all[0], s->id))
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
     free(all);

@@ -39,6 +39,7 @@ int  job_run_is_placed(const struct session *s);
 
 /* Attach the ranks that train the run. Misuse if their number differs from the number that created
  * it, or if a rank has a folder of another rank or run. comm NULL: a single process. */
+int  job_run_fits(const struct session *s, const struct comm *comm, struct err *err); // that alone
 int  job_run_join(struct session *s, struct comm *comm, struct err *err);
 
 /* Returns misuse if --keep-best is set and the run has several ranks. */

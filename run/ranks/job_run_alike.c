@@ -31,7 +31,8 @@ static int decides(const struct opt_row *row)
     static const char *const own[] = { "blas", "threads" },
                       *const also[] = { "optimizer", "dtype", "mode", "compress", "error-feedback",
                                         "speculate", "steps", "schedule-steps", "eval-every",
-                                        "export-every", "max-skipped", "early-stopping" };
+                                        "export-every", "max-skipped", "early-stopping",
+                                        "snapshot-on" };
 
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(row->name, own[i]))

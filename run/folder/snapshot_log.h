@@ -1,0 +1,23 @@
+/* snapshot_log.h: run.db of a snapshot. It is a copy of the run's, with some settings changed. The
+ * calls but the last are inside the caller's transaction in to->log. */
+#pragma once
+
+#include "run/folder/session.h"
+
+struct snapshot_log {
+    const struct session    *s;     // the run; its log is read
+    const struct run_config *to;    // the snapshot, with its log open
+    const char              *name;  // DIR/NAME-ID/step-00000400, which it gets
+    const char              *owner; // the word of its devices
+    uint64_t                 step, n;
+    int                      portions; // its states lie on the devices' drives
+};
+
+/* What differs whatever the states are: whoever opens it takes it for nothing but a snapshot. */
+int snapshot_log_settle(const struct snapshot_log *l, struct err *err);
+/* The rows of the states: where its devices are, and in mode mem only the image that it has. */
+int snapshot_log_states(const struct snapshot_log *l, struct err *err);
+/* Of a snapshot that comes from elsewhere: where it lies, and whose it is. */
+int snapshot_log_place(const struct snapshot_log *l, struct err *err);
+/* Flush a closed run.db. Its pages are dropped. */
+int snapshot_log_flush(const char *db, struct err *err);

@@ -1,0 +1,237 @@
+/* keeping.c: moves the parts of a snapshot between ranks. */
+#include "run/ranks/keeping.h"
+
+#include "data/base/file.h"
+#include "run/folder/settings.h"
+#include "run/folder/snapshot_make.h"
+#include "run/folder/snapshot_removal.h"
+#include "run/ranks/carry.h"
+
+#include <sys/stat.h>
+
+/* ---- who keeps whose ---- */
+
+/* The first rank on the host of `rank`, and how many ranks of that host are below it. */
+static size_t first_there(const struct comm *c, size_t rank, size_t *below)
+{
+    size_t first = rank;
+
+    *below = 0;
+    for (size_t p = rank; p-- > 0;)
+        if (!strcmp(comm_host(c, p), comm_host(c, rank))) {
+            first = p;
+            ++*below;
+        }
+    return first;
+}
+
+/* The first rank of the host that follows the one whose first rank is `first`. */
+static size_t next_host(const struct comm *c, size_t first)
+{
+    size_t below;
+
+    for (size_t k = 1; k < c->size; k++) {
+        size_t p = (first + k) % c->size;
+
+        if (first_there(c, p, &below) == p && p != first)
+            return p;
+    }
+    return first;
+}
+
+static size_t keeper_of(const struct comm *c, size_t rank)
+{
+    size_t below, other, first = first_there(c, rank, &below), next = next_host(c, first), n = 0;
+
+    if (next == first) // one host
+        return (rank + 1) % c->size;
+    for (size_t p = 0; p < c->size; p++)
+        n += first_there(c, p, &other) == next;
+    below %= n;
+    for (size_t p = next; p < c->size; p++)
+        if (first_there(c, p, &other) == next && other == below)
+            return p;
+    return next;
+}
+
+/* ---- moving parts ---- */
+
+struct moving {
+    size_t          owner;
+    uint64_t        step, n;
+    char            path[SESSION_PATH]; // where it is, on the rank that sends it
+    struct session  its;                // the owner's, on the rank that gets it
+    struct snapshot_making *making;
+    struct snapshot got;
+    char           *files;
+};
+
+/* The list of all files of a part, run.db too. */
+static int files_of(char **out, const char *path, struct err *err)
+{
+    char          *db = file_path(err, "%s/run.db", path), *files = NULL;
+    struct runlog *log = NULL;
+    struct stat    st;
+    int            rc = db ? runlog_open(&log, db, 1, 1, err) : -ENOMEM;
+
+    rc = rc ? rc : settings_find(&files, log, err, "snapshot.files");
+    runlog_close(log);
+    if (!rc && (!files || lstat(db, &st)))
+        rc = err_set(err, -EBADMSG, "%s has no list of its files", path);
+    *out = rc ? NULL : file_path(err, "%s\n%" PRIu64 " run.db", files, (uint64_t)st.st_size);
+    free(files);
+    free(db);
+    return rc || *out ? rc : -ENOMEM;
+}
+
+/* Begin this rank's end of a sending. */
+static int end_begin(struct moving *m, struct carried *c, struct session *s, struct err *err)
+{
+    int rc = 0;
+
+    if (c->from == s->ranks.comm->rank) {
+        c->folder = m->path;
+        rc = files_of(&m->files, m->path, err);
+        c->files = m->files;
+    }
+    if (!rc && c->to == s->ranks.comm->rank) {
+        m->its = kept_session(s, m->owner);
+        rc = snapshot_adopt_begin(&m->making, &c->folder, &m->its, m->step, m->n, err);
+    }
+    return rc;
+}
+
+/* All ranks do this with the same list. Either all parts arrive, or none stays where it came. */
+static int move_all(struct session *s, struct moving *m, struct carried *c, size_t n, int *failed,
+                    struct err *why, struct err *err)
+{
+    struct watch w = work_begin(s->events, "sending parts of a snapshot between ranks");
+    struct err   unsaid;
+    int          own = 0, rc;
+
+    for (size_t i = 0; i < n && !own; i++)
+        own = end_begin(&m[i], &c[i], s, why);
+    rc = carry_agree(s->ranks.comm, own, failed, why, err);
+    if (!rc && !*failed)
+        rc = carry(s->ranks.comm, c, n, &w, failed, why, err);
+    own = rc ? rc : *failed;
+    for (size_t i = 0; i < n; i++)
+        if (m[i].making) {
+            int end = snapshot_adopt_end(m[i].making, own, &m[i].got, own ? &unsaid : why);
+
+            own = own ? own : end;
+        }
+    rc = rc ? rc : carry_agree(s->ranks.comm, own, failed, why, err);
+    for (size_t i = 0; i < n; i++) {
+        if ((rc || *failed) && *m[i].got.path)
+            snapshot_remove(&m[i].its, m[i].got.path, &unsaid);
+        free(m[i].files);
+    }
+    work_end(s->events);
+    return rc;
+}
+
+int keeping_send(struct session *s, const struct snapshot *made, int *failed, struct err *why,
+                 struct err *err)
+{
+    struct comm    *comm = s->ranks.comm;
+    struct moving  *m = calloc(comm->size, sizeof *m);
+    struct carried *c = calloc(comm->size, sizeof *c);
+    uint64_t       *n = calloc(comm->size, sizeof *n);
+    int             rc = m && c && n ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+    *failed = 0;
+    rc = rc ? rc : comm_share(comm, &made->n, sizeof *n, n, err);
+    for (size_t p = 0; p < comm->size && !rc; p++) {
+        m[p].owner = p;
+        m[p].step = made->step;
+        m[p].n = n[p];
+        snprintf(m[p].path, sizeof m[p].path, "%s", made->path);
+        c[p] = (struct carried){ .from = p, .to = keeper_of(comm, p) };
+    }
+    rc = rc ? rc : move_all(s, m, c, comm->size, failed, why, err);
+    free(m);
+    free(c);
+    free(n);
+    return rc;
+}
+
+int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)
+{
+    struct parts_seen seen;
+    int               rc = kept_look(&seen, s, s->ranks.comm, err), own = 0, kept = 0;
+
+    *any = 0;
+    for (size_t i = 0; i < seen.n && !rc; i++) {
+        const struct part_seen *at = &seen.at[i];
+
+        if (at->owner != s->ranks.rank)
+            continue;
+        *any |= at->holder != at->owner;
+        own |= at->holder == at->owner && at->step == step && at->now;
+        kept |= at->holder != at->owner && at->step == step && at->now;
+    }
+    kept_free(&seen);
+    return rc ? rc : own && kept;
+}
+
+int keeping_rotate(struct session *s, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t rank = 0; rank < s->ranks.size && !rc; rank++) {
+        struct session its = kept_session(s, rank);
+
+        rc = snapshots_rotate(&its, err);
+    }
+    return rc;
+}
+
+int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_seen *seen,
+                  const struct part_seen *of, struct err *err)
+{
+    struct comm    *comm = s->ranks.comm;
+    struct moving  *m = calloc(comm->size, sizeof *m);
+    struct carried *c = calloc(comm->size, sizeof *c);
+    struct snapshot has;
+    size_t          n = 0;
+    int             rc = m && c ? 0 : err_set(err, -ENOMEM, "out of memory"), failed = 0;
+
+    for (size_t p = 0; p < comm->size && !rc; p++) {
+        size_t holder = kept_holder(seen, of, p);
+
+        if (holder == p)
+            continue;
+        m[n] = (struct moving){ .owner = p, .step = of->step, .n = of->n };
+        c[n] = (struct carried){ .from = holder, .to = p };
+        if (holder == comm->rank && !(failed = kept_find(&has, s, of, p, err)))
+            snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
+        for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
+            if (at->owner == p && at->holder == holder && at->step == of->step &&
+                at->sum == of->sum)
+                m[n].n = at->n;
+        n++;
+    }
+    rc = rc ? rc : failed;
+    if (!rc && n)
+        rc = move_all(s, m, c, n, &failed, err, err);
+    rc = rc ? rc : failed;
+    rc = rc ? rc : kept_find(out, s, of, comm->rank, err);
+    free(m);
+    free(c);
+    return rc;
+}
+
+int keeping_make(struct session *s, uint64_t step, int *failed, struct err *why, struct err *err)
+{
+    struct snapshot made = { 0 };
+    struct err      unsaid;
+    int             own = snapshot_make(&made, s, step, why);
+    int             rc = carry_agree(s->ranks.comm, own, failed, why, err);
+
+    if (!rc && !*failed && s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
+        rc = keeping_send(s, &made, failed, why, err);
+    if ((rc || *failed) && !own && *made.path)
+        snapshot_remove(s, made.path, &unsaid);
+    return rc;
+}

@@ -1,0 +1,221 @@
+/* kept.c: finds the parts of snapshots, and which of them belong together. */
+#include "run/ranks/kept.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/round.h"
+#include "run/folder/settings.h"
+#include "run/ranks/job_run.h"
+
+struct session kept_session(const struct session *s, size_t rank)
+{
+    struct session out = *s;
+
+    if (rank == s->ranks.rank)
+        return out;
+    job_run_id_of(out.id, s->id, rank);
+    out.kept_by = 1 + s->ranks.rank;
+    out.ranks.rank = rank;
+    out.holds = 0;
+    return out;
+}
+
+/* ---- which snapshot a part is of ---- */
+
+static int add_row(void *ctx, int n, const char **values, const char **names)
+{
+    uint32_t *sum = ctx;
+
+    (void)names;
+    for (int i = 0; i < n; i++)
+        *sum = crc32c(*sum, values[i] ? values[i] : "", values[i] ? strlen(values[i]) + 1 : 1);
+    return 0;
+}
+
+/* Options that decide what is computed, apart from those that suit a machine. */
+static int decides(const struct opt_row *row)
+{
+    return (row->kept == OPT_FIXED || row->kept == OPT_BRANCH) && strcmp(row->name, "blas") &&
+           strcmp(row->name, "threads");
+}
+
+static uint64_t sum_of(const struct snapshot *at)
+{
+    enum { STEPS = 100 };
+    char                  db[SESSION_PATH + 16];
+    struct runlog        *log = NULL;
+    const struct opt_row *row;
+    uint32_t              sum = 0;
+
+    snprintf(db, sizeof db, "%s/run.db", at->path);
+    if (runlog_open(&log, db, 1, 1, NULL))
+        return 0;
+    runlog_ask(log, add_row, &sum, NULL, "SELECT printf('%%d %%!.17g %%!.17g %%!.17g', step, loss,"
+               " lr, grad_norm) FROM steps WHERE step < %" PRIu64 " ORDER BY step DESC LIMIT %d",
+               at->step, STEPS);
+    for (size_t i = 0; (row = train_opts_row(i)); i++) {
+        char *text = decides(row) ? settings_get(log, "option.%s", row->name) : NULL;
+
+        if (text)
+            add_row(&sum, 2, (const char *[]){ row->name, text }, NULL);
+        free(text);
+    }
+    runlog_close(log);
+    return (uint64_t)1 << 32 | sum;
+}
+
+/* ---- all parts ---- */
+
+static int append(struct parts_seen *out, const struct part_seen *more, size_t n, struct err *err)
+{
+    struct part_seen *grown = n ? realloc(out->at, (out->n + n) * sizeof *grown) : out->at;
+
+    if (n && !grown)
+        return err_set(err, -ENOMEM, "out of memory for %zu snapshots", out->n + n);
+    out->at = grown;
+    if (n)
+        memcpy(out->at + out->n, more, n * sizeof *more);
+    out->n += n;
+    return 0;
+}
+
+int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t rank = 0; rank < ranks && !rc; rank++) {
+        struct session   its = kept_session(one, rank);
+        struct snapshots list;
+
+        rc = snapshots_list(&list, &its, err);
+        for (const struct snapshot *at = list.at; !rc && at < list.at + list.n; at++) {
+            struct part_seen part = { rank, one->ranks.rank, at->step, 0, at->n, 0 };
+
+            if (!at->whole || !(part.sum = sum_of(at)))
+                continue;
+            part.now = (uint64_t)snapshot_is_now(at, &its);
+            rc = append(out, &part, 1, err);
+        }
+        snapshots_free(&list);
+    }
+    return rc;
+}
+
+int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm, struct err *err)
+{
+    struct parts_seen own = { 0 };
+    uint64_t         *count = calloc(comm->size, sizeof *count), most = 0;
+    struct part_seen *all = NULL, *mine = NULL;
+    int rc = count ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+    *out = (struct parts_seen){ 0 };
+    rc = rc || !s ? rc : kept_add(&own, s, comm->size, err);
+    rc = rc ? rc : comm_share(comm, &(uint64_t){ own.n }, sizeof *count, count, err);
+    for (size_t p = 0; p < comm->size && !rc; p++)
+        most = count[p] > most ? count[p] : most;
+    if (!rc && most) {
+        all = calloc(comm->size * most, sizeof *all);
+        mine = calloc(most, sizeof *mine);
+        if (all && mine && own.n)
+            memcpy(mine, own.at, own.n * sizeof *mine);
+        rc = all && mine ? comm_share(comm, mine, most * sizeof *mine, all, err)
+                         : err_set(err, -ENOMEM, "out of memory");
+    }
+    for (size_t p = 0; p < comm->size && !rc && most; p++)
+        rc = append(out, all + p * most, count[p], err);
+    free(all);
+    free(mine);
+    free(count);
+    kept_free(&own);
+    return rc;
+}
+
+void kept_free(struct parts_seen *seen)
+{
+    free(seen->at);
+    *seen = (struct parts_seen){ 0 };
+}
+
+/* ---- which is chosen ---- */
+
+static int same(const struct part_seen *a, const struct part_seen *b)
+{
+    return a->step == b->step && a->sum == b->sum;
+}
+
+size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, size_t owner)
+{
+    size_t first = (size_t)-1;
+
+    for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
+        if (at->owner != owner || !same(at, of))
+            continue;
+        if (at->holder == owner)
+            return owner;
+        first = at->holder < first ? (size_t)at->holder : first;
+    }
+    return first;
+}
+
+/* The first rank without a part; `ranks` if all have one. */
+static size_t lacking(const struct parts_seen *seen, const struct part_seen *of, size_t ranks)
+{
+    size_t rank = 0;
+
+    while (rank < ranks && kept_holder(seen, of, rank) != (size_t)-1)
+        rank++;
+    return rank;
+}
+
+int kept_lacks(const struct parts_seen *seen, uint64_t step, uint64_t sum, size_t rank)
+{
+    return kept_holder(seen, &(struct part_seen){ .step = step, .sum = sum }, rank) == (size_t)-1;
+}
+
+static int better(const struct part_seen *a, const struct part_seen *b)
+{
+    if (a->now != b->now)
+        return a->now > b->now;
+    return a->now && a->step != b->step ? a->step > b->step : a->n > b->n;
+}
+
+int kept_choose(struct part_seen *out, const struct parts_seen *seen, size_t ranks,
+                const uint64_t *step, const char *dir, struct err *err)
+{
+    const struct part_seen *best = NULL, *partly = NULL;
+
+    for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
+        if (step && at->step != *step)
+            continue;
+        const struct part_seen **which = lacking(seen, at, ranks) == ranks ? &best : &partly;
+
+        if (!*which || better(at, *which))
+            *which = at;
+    }
+    if (best)
+        return *out = *best, 0;
+    if (partly)
+        return err_misuse(err, "%s: the snapshot after step %" PRIu64 " lacks the part of rank "
+                          "%zu, which no rank of this job has", dir, partly->step,
+                          lacking(seen, partly, ranks));
+    return step ? err_misuse(err, "%s has no snapshot after step %" PRIu64 " (siTrain snapshots "
+                             "%s lists them)", dir, *step, dir)
+                : err_misuse(err, "%s has no complete snapshot (--snapshot-every takes them), and "
+                             "what was lost is nowhere else", dir);
+}
+
+int kept_find(struct snapshot *out, const struct session *s, const struct part_seen *of,
+              size_t owner, struct err *err)
+{
+    struct session   its = kept_session(s, owner);
+    struct snapshots list;
+    int              rc = snapshots_list(&list, &its, err), found = 0;
+
+    for (size_t i = list.n; i-- > 0 && !rc && !found;)
+        if (list.at[i].whole && list.at[i].step == of->step && sum_of(&list.at[i]) == of->sum) {
+            *out = list.at[i];
+            found = 1;
+        }
+    snapshots_free(&list);
+    return rc || found ? rc : err_set(err, -ENOENT, "the part of rank %zu of the snapshot after "
+                                      "step %" PRIu64 " is gone", owner, of->step);
+}

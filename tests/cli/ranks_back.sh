@@ -1,0 +1,72 @@
+#!/bin/sh
+# ranks_back.sh: several ranks go back to a snapshot together. Killed at any call of any rank, the same command finishes. Prints TAP.
+. tests/tap.sh
+find_shim
+by_ranks
+. tests/ranks_job.sh
+
+# ---- back
+for n in 2 3; do
+    clear_all
+    works_by $n "$n ranks: a run" pretrain --run "$tmp/run" $shape --steps 6 --snapshot-every 2 --snapshots 20
+    whole=$(state)
+    refuses 2 "this job has 1: start it with mpirun -n $n" pretrain --resume "$tmp/run" --from 2
+    works_by $n "$n ranks: go back to step 2" pretrain --resume "$tmp/run" --from 2 --quiet
+    result "$(grep -q "went back to step 2, from step 6; steps 3 to 6 are branch 1 now" "$tmp/err"; echo $?)" "$n ranks: and say so"
+    same "$whole" "$(state)" "$n ranks: they are the run that never went further"
+    works_by $n "$n ranks: with another rate" pretrain --resume "$tmp/run" --from 2 --lr 1e-3 --steps 5 --quiet
+    result "$([ "$(state)" != "$whole" ]; echo $?)" "$n ranks: they are another one"
+    same "2|lr: 0.001 instead of 0.0003" "$(ask "$tmp/run.rank1" "SELECT branch, options FROM branches ORDER BY branch DESC LIMIT 1")" "$n ranks: every rank has the branch"
+    works_by $n "$n ranks: that is undone" pretrain --resume "$tmp/run" --from 6 --steps 6 --quiet
+    same "$whole" "$(state)" "$n ranks: to the run that there was"
+    works "$n ranks: all is whole" check "$tmp/run"
+done
+refused_by 3 "3 ranks: no such step is refused" "has no snapshot after step 3" pretrain --resume "$tmp/run" --from 3
+part=$(ls -d "$tmp"/run/snapshots/run-*/step-00000004.rank2)
+mv "$part" "$tmp/part"
+run snapshots "$tmp/run"
+same "1 1" "$got $(grep -c "lacks rank 2" "$tmp/out")" "a snapshot that lacks a part says so"
+refused_by 3 "and is not gone to" "the snapshot after step 4 lacks the part of rank 2" pretrain --resume "$tmp/run" --from 4
+mv "$tmp/part" "$part"
+works "with it the list is whole" snapshots "$tmp/run" --check --quiet
+python3 -c '
+import sys
+with open(sys.argv[1], "r+b") as f:
+    data = bytearray(f.read())
+    for at in range(4096, len(data), 4096):
+        data[at] ^= any(data[at:at + 4096])
+    f.seek(0)
+    f.write(data)' "$part/dev0/states"
+before=$(state)
+job 3 "$bin" snapshots "$tmp/run" --check --quiet
+same "1 1" "$got $(grep -c "not whole" "$tmp/out")" "a damaged part is noticed by all ranks together"
+job 3 "$bin" pretrain --resume "$tmp/run" --from 4 --quiet
+result "$([ "$got" != 0 ] && grep -q "rank 2: .*damaged" "$tmp/err"; echo $?)" "and is not gone to"
+same "$before" "$(state)" "before any rank has changed"
+
+# ---- killed on the way back
+if [ -n "$shim" ]; then
+    clear_all
+    job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshots 20
+    job 2 "$bin" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5 --snapshot-every 0
+    keep_all
+    job 2 "$bin" pretrain --resume "$tmp/run" --from 2 --lr 1e-3 --steps 4 --quiet
+    wanted=$(state) bad='' killed=0 half=0 refused=0
+    for at in any:/run.rank1/:1 any:/run.rank1/:160 pwrite:/run.rank1/run.db-wal:3 pwrite:/run.rank1/run.db-wal:8 pwrite:/run.rank1/run.db-wal:12 \
+        pwrite:/run.rank1/dev0/:1 pwrite:/run/run.db-wal:12 pwrite:/run/run.db-wal:16 pwrite:/run/dev0/:2; do
+        put_back
+        job 2 env LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" pretrain --resume "$tmp/run" --from 2 --lr 1e-3 --steps 4 --quiet
+        [ "$got" = 0 ] || killed=$((killed + 1))
+        if [ "$(ask "$tmp/run" "SELECT 1 FROM runs WHERE key = 'going_back'")$(ask "$tmp/run.rank1" "SELECT 1 FROM runs WHERE key = 'going_back'")" ]; then
+            half=$((half + 1))
+            job 2 "$bin" pretrain --resume "$tmp/run" --quiet
+            [ "$got" != 0 ] && grep -q "on its way back to the snapshot after step 2, .*mpirun -n 2 siTrain pretrain --resume $tmp/run --from 2" "$tmp/err" && refused=$((refused + 1))
+        fi
+        job 2 "$bin" pretrain --resume "$tmp/run" --from 2 --lr 1e-3 --steps 4 --quiet
+        [ "$got" = 0 ] && [ "$(state)" = "$wanted" ] || bad="$bad $at"
+    done
+    result "$([ -z "$bad" ] && [ $killed -gt 5 ] && [ $half -gt 2 ] && [ $half = $refused ]; echo $?)" "a rank killed $killed times, $half times half way: refused, and then finished$bad"
+else
+    skip "kills" "no shim here"
+fi
+done_testing

@@ -1,0 +1,82 @@
+#!/bin/sh
+# ranks_restore.sh: several ranks are restored: a rank's device, its folder, rank 0's, from a snapshot directory and from the parts that the
+# next host's ranks keep (--snapshot-on hosts). Killed at any call of any rank, the same command finishes. Prints TAP.
+. tests/tap.sh
+find_shim
+by_ranks
+. tests/ranks_job.sh
+
+# ---- a lost device, and a lost folder with a snapshot directory of its own drive
+clear_all
+rm -rf "$tmp/a" "$tmp/dir"
+mkdir "$tmp/a" "$tmp/dir"
+job 2 "$bin" pretrain --run "$tmp/run" $shape --device "$tmp/a" --steps 4 --snapshot-every 4 --snapshot-dir "$tmp/dir"
+job 2 "$bin" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-every 0
+whole=$(state)
+refuses 2 "has 2 ranks, which are restored together: mpirun -n 2 siTrain restore $tmp/run" restore "$tmp/run"
+refused_by 2 "nothing is lost" "no device of $tmp/run is gone" restore "$tmp/run"
+lost_device=$(ls "$tmp"/a/sitrain-???[0-9a-f]0001*-dev0)
+rm "$lost_device"
+job 2 "$bin" pretrain --resume "$tmp/run"
+result "$([ "$got" != 0 ] && grep -q "rank 1: .*mpirun -n 2 siTrain restore $tmp/run makes it again" "$tmp/err"; echo $?)" "a lost device of a rank: refused with the command"
+works_by 2 "is restored" restore "$tmp/run"
+same "4 4" "$(steps_of "$tmp/run" | wc -l) $(steps_of "$tmp/run.rank1" | wc -l)" "all ranks are after step 4"
+works_by 2 "and goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
+same "$whole" "$(state)" "to the same bits"
+for lose in run.rank1 run; do
+    mkdir "$tmp/lost"
+    mv "$tmp/$lose" "$tmp/lost/"
+    refused_by 2 "$lose is lost: refused with the command" "$lose is not there, or not a run.*siTrain restore $tmp/run" pretrain --resume "$tmp/run"
+    mkdir "$tmp/$lose"
+    echo mine >"$tmp/$lose/notes"
+    refused_by 2 "a folder that is not empty is refused" "holds notes" restore "$tmp/run"
+    same "mine notes" "$(cat "$tmp/$lose/notes") $(ls "$tmp/$lose")" "and stays"
+    rm -r "${tmp:?}/$lose"
+    works_by 2 "$lose is made again" restore "$tmp/run"
+    works_by 2 "$lose goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
+    same "$whole" "$(state)" "$lose: to the same bits"
+    works "$lose: all is whole" check "$tmp/run"
+    rm -r "$tmp/lost"
+done
+
+# ---- what the next host keeps
+clear_all
+refuses 2 "--snapshot-on hosts is for several ranks" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts
+refuses 2 "leave --snapshot-dir out" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts --snapshot-dir "$tmp/dir"
+clear_all
+works_by 3 "snapshots on hosts" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshots 2 --snapshot-on hosts
+same "step-00000002 step-00000002.rank1 step-00000004 step-00000004.rank1" "$(cd "$tmp"/run.rank1/snapshots/run-* && echo *)" "rank 1 has its parts and rank 0's, as many as are kept"
+works "all are whole" snapshots "$tmp/run" --check --quiet
+job 3 "$bin" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-every 0
+whole=$(state)
+keep_all
+for lose in run.rank2 run.rank1 run; do
+    put_back
+    rm -r "${tmp:?}/$lose"
+    works_by 3 "hosts: $lose is made again" restore "$tmp/run"
+    works_by 3 "hosts: $lose goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
+    same "$whole" "$(state)" "hosts: $lose: to the same bits"
+    works "hosts: $lose: all is whole" check "$tmp/run"
+done
+put_back
+rm -r "$tmp/run" "$tmp/run.rank1"
+refused_by 3 "hosts: two that follow each other are more than is kept" "lacks the part of rank 0" restore "$tmp/run"
+result "$([ ! -e "$tmp/run/run.db" ] && [ ! -e "$tmp/run.rank1" ]; echo $?)" "and nothing is made"
+
+# ---- killed while it restores
+if [ -n "$shim" ]; then
+    bad='' killed=0
+    for at in any:/run.rank1/:4 any:/run.rank1/:60 pwrite:/run.rank1/run.db-wal:4 pwrite:/run.rank1/dev0/:2 rename:/run.rank1/:1 pwrite:/run/run.db-wal:4 \
+        pwrite:/run.rank2/run.db-wal:9; do
+        put_back
+        rm -r "$tmp/run.rank1"
+        job 3 env LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run"
+        [ "$got" = 0 ] || killed=$((killed + 1))
+        [ "$got" = 0 ] || job 3 "$bin" restore "$tmp/run"
+        [ "$got" = 0 ] || grep -q "no device of .* is gone" "$tmp/err" || bad="$bad restore-$at"
+        job 3 "$bin" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
+        [ "$got" = 0 ] && [ "$(state)" = "$whole" ] || bad="$bad $at"
+    done
+    result "$([ -z "$bad" ] && [ $killed -gt 5 ]; echo $?)" "killed $killed times as it was restored, and then finished$bad"
+fi
+done_testing
