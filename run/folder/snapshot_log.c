@@ -80,8 +80,8 @@ int snapshot_log_settle(const struct snapshot_log *l, struct err *err)
 
     int rc = keep_settings(l, err);
     rc = rc ? rc : settings_set(l->to->log, err, "option.device=\noption.fpga=\n"
-                          "option.act-device=\noption.csd=%s\noption.devices=%zu\nowner=%s", csd_name(0),
-                          l->to->n_devices, l->owner);
+                                "option.act-device=\noption.csd=%s\noption.devices=%zu\nowner=%s",
+                                csd_name(0), l->to->n_devices, l->owner);
     for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
         rc = runlog_unset(l->to->log, none[i], err);
     if (!rc && settings_has(l->to->log, "best.folder")) {

@@ -113,7 +113,10 @@ if [ -n "$shim" ]; then
     refuses 2 "all of its states were read and are whole" restore "$tmp/run"
     fail 4 check "$tmp/run"
     same 1 $got "check finds a read that fails"
-    fail 4 restore "$tmp/run"
+    for at in 2 3 4 5 6 7; do # wire parameters are not states: check --repair makes them again
+        fail $at restore "$tmp/run"
+        [ $got = 2 ] && grep -q "check --repair" "$tmp/err" || break
+    done
     same 0 $got "restore goes back if it proves it"
     same 4 "$(steps_of "$tmp/run" | wc -l)" "to the snapshot"
 else
