@@ -15,7 +15,7 @@ static int add_others(struct kept_view *v, const struct session *s, struct err *
         char            dir[SESSION_PATH];
 
         job_run_dir(dir, s->dir, rank);
-        if (session_open(one, dir, SESSION_LIVE, s->events, &unsaid) ||
+        if (session_open(one, dir, SESSION_LOOK, s->events, &unsaid) ||
             !job_run_together(s, one) || one->ranks.rank != rank) {
             session_close(one);
             continue;
