@@ -122,10 +122,28 @@ static void cell_pack(word *out, const struct strips *s, const void *x, size_t l
     }
 }
 
+/* Asks for the source of a cell of adjacent elements, which lies in a row of each lane. */
+static void cell_ask(const struct strips *s, const void *x, size_t lane, size_t w)
+{
+    size_t k = w * of_word(s), end = size_min(lane + s->lanes, s->n);
+
+    for (size_t l = lane; l < end && k < s->k; l++)
+        __builtin_prefetch(dtype_at(x, s->from, l * s->k + k));
+}
+
 void strips_pack(word *out, size_t next, const struct strips *s, const void *x,
                  struct range strips, struct range words)
 {
-    for (size_t w = words.from; w < words.to; w += WORD_UNIT)
+    enum { AHEAD = 4 * WORD_UNIT };
+
+    // a strip's rows are read to their end: more streams than these the CPU would not follow
+    for (size_t i = strips.from; s->along && i < strips.to; i++)
+        for (size_t w = words.from; w < words.to; w += WORD_UNIT) {
+            cell_ask(s, x, i * s->lanes, w + AHEAD);
+            cell_pack(out + (i - strips.from) * next + (w - words.from) * s->lanes, s, x,
+                      i * s->lanes, w);
+        }
+    for (size_t w = words.from; !s->along && w < words.to; w += WORD_UNIT)
         for (size_t i = strips.from; i < strips.to; i++)
             cell_pack(out + (i - strips.from) * next + (w - words.from) * s->lanes, s, x,
                       i * s->lanes, w);
