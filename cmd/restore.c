@@ -56,10 +56,12 @@ static int look_again(struct session *s, const char *run, struct err *err)
     uint64_t n, wire;
     int      rc = damaged_count(s, &n, &wire, err);
 
-    return rc || !(n + wire) ? rc : err_set(err, -EIO, "%s is at its snapshot, and its drive still "
-                                            "cannot read what was written: move the run to another "
-                                            "drive (siTrain reshard), or remove the device's file, "
-                                            "and: siTrain restore %s --device I=PATH", run, run);
+    n += rc ? 0 : wire;
+    rc = rc ? rc : back_add(s, &n, err);
+    return rc || !n ? rc : err_set(err, -EIO, "%s is at its snapshot, and its drive still cannot "
+                                   "read what was written: move the run to another drive (siTrain "
+                                   "reshard), or remove the device's file, and: siTrain restore %s "
+                                   "--device I=PATH", run, run);
 }
 
 /* Put the devices where --device says. Of several ranks, each takes what it has lost. */
