@@ -66,7 +66,7 @@ done
 wait $hurt
 got=$?
 same "1 1" "$got $(wc -l <"$tmp/err")" "a damaged one ends the run with one sentence"
-result "$(grep -qE 'device 2 \(.*acts0\.[0-9a-f]{16}\.tmp\): the activations of step [0-9]+ at offset' "$tmp/err"; echo $?)" "which names it"
+result "$(grep -qE 'device 2 \(.*acts0\.[0-9a-f]{16}\.tmp\): the activations of step [0-9]+, [0-9]+ bytes at offset' "$tmp/err"; echo $?)" "which names it"
 works "the states are whole" check "$tmp/hurt"
 
 echo text >"$tmp/b/file"
