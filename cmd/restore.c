@@ -53,7 +53,7 @@ static int find_damage(struct session *s, const char *run, struct err *err)
 /* The blocks that were damaged have been written again. Can they be read now? */
 static int look_again(struct session *s, const char *run, struct err *err)
 {
-    uint64_t n, wire;
+    uint64_t n = 0, wire = 0;
     int      rc = damaged_count(s, &n, &wire, err);
 
     n += rc ? 0 : wire;

@@ -42,7 +42,7 @@ static const char *db_denied(const char *path, char *out, size_t size)
 
 int db_beside_fail(const char *path, int rc, struct err *err)
 {
-    char *journal = file_path(err, "%s-journal", path);
+    char *journal = file_path(err, "%s-probe", path);
     int   fd = journal ? open(journal, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
 
     if (fd >= 0) {

@@ -29,8 +29,8 @@ struct db {
  * -errno. */
 int db_fail(struct db *db, const char *doing, struct err *err);
 /* rc, an error already set: SQLite reports of a file next to the database at `path` that it could
- * not make (no name is left for it, say) only that something is not there. If its journal cannot be
- * made now, that becomes the error. Returns it. */
+ * not make (no name is left for it, say) only that something is not there. If no file can be made
+ * next to it now, that becomes the error. Returns it. */
 int db_beside_fail(const char *path, int rc, struct err *err);
 
 /* Statements are prepared once and found again by the address of their text, which must stay in

@@ -171,11 +171,15 @@ int schema_check(struct db *db, struct err *err)
                           "the run", db->path, (long long)format, FORMAT, NEWEST);
     // SQLite has compared names and types with the statements. (pragma_table_list would prepare
     // every view, which takes longer than all else of an opening.) Nothing of ours is virtual.
-    if (db_number(db, "SELECT count(*) FROM (SELECT CAST(name AS TEXT) AS name,"
-                  " CAST(sql AS TEXT) AS sql FROM main.sqlite_master"
-                  " WHERE lower(CAST(type AS TEXT)) IS NOT 'view' LIMIT -1) AS t"
-                  " LEFT JOIN pragma_table_xinfo(t.name) AS c"
-                  " WHERE t.sql LIKE '%virtual%' OR c.hidden > 0", &foreign))
+    if (db_number(db, "SELECT count(*) FROM main.sqlite_master WHERE"
+                  " (CAST(sql AS TEXT) LIKE '%virtual%' OR CAST(name AS TEXT) LIKE 'pragma%')"
+                  " AND lower(CAST(type AS TEXT)) IS NOT 'view'", &foreign))
+        return db_fail(db, "reading its tables", err);
+    if (!foreign && db_number(db, "SELECT count(*) FROM (SELECT CAST(name AS TEXT) AS name"
+                              " FROM main.sqlite_master"
+                              " WHERE lower(CAST(type AS TEXT)) IS NOT 'view' LIMIT -1) AS t"
+                              " LEFT JOIN pragma_table_xinfo(t.name) AS c WHERE c.hidden > 0",
+                              &foreign))
         return db_fail(db, "reading its tables", err);
     if (foreign)
         return err_set(err, -EBADMSG, "%s: it has virtual tables or computed columns, which no "

@@ -130,6 +130,10 @@ static char *begun_text(const struct portions *p, const struct session *s, const
 int portions_begin(struct portions *p, struct session *s, uint64_t step, const char *word,
                    const char *folder, struct err *err)
 {
+    if (settings_has(s->log, "portions.begun")) // snapshots_clean could not end it
+        return err_set(err, -EBUSY, "%s: files of a snapshot that was not finished are still on "
+                       "the devices, and the --snapshot-dir in which it was begun is not there: "
+                       "mount it", s->dir);
     int rc = room(p, s->o.device.n, err);
 
     p->parity = (size_t)s->o.parity;
@@ -254,7 +258,7 @@ int portions_load(struct portions *p, struct runlog *log, struct err *err)
     size_t n = lines_of(text);
     rc = settings_find(&parity, log, err, "snapshot.parity");
     if (!rc && (n % 2 || !parity || sscanf(parity, "%zu %" SCNx32, &bears, &crc) != 2 ||
-                parity_can(n / 2, bears, NULL)))
+                !bears || bears > PARITY_MOST || parity_can(n / 2, bears, NULL)))
         rc = err_set(err, -EBADMSG, "the settings of the snapshot's parity are damaged");
     rc = rc ? rc : room(p, n / 2, err);
     rc = rc ? rc : load_lines(p, text, err);
@@ -329,7 +333,9 @@ int portions_remove(const struct portions *p)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < 2 * p->n; i++) {
+    for (size_t i = 0; p->path && i < 2 * p->n; i++) {
+        if (!p->path[i]) // none was named yet
+            continue;
         int gone = portions_remove_file(p->path[i]);
         rc = rc ? rc : gone;
     }

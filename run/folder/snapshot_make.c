@@ -293,8 +293,8 @@ static int begin_portions(struct snapshot_making *m, struct err *err)
  * at its name. */
 static void end_portions(struct snapshot_making *m)
 {
-    if (m->portions.n && !m->named && !portions_remove(&m->portions))
-        portions_end(m->s, NULL);
+    if (m->portions.n && !m->named) // portions.begun goes with the next snapshots_clean: a stream
+        portions_remove(&m->portions); // that has failed may be using run.db
     if (m->portions.n)
         free((void *)(uintptr_t)m->to.device_paths);
     m->to.device_paths = NULL;
@@ -438,6 +438,7 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
         if (!rc)
             return *out = m, 0;
         clear(m);
+        snapshots_clean(s);
         if (rc == -EINTR || m->tried >= dirs->n)
             break;
         snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
@@ -550,8 +551,8 @@ static int adopt_settle(struct snapshot_making *m, struct err *err)
     int rc = snapshot_files_begin(&m->files, m->to.dir, err);
     rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
     rc = rc ? rc : settings_find(&files, m->to.log, err, "snapshot.files");
-    if (!rc && files)
-        rc = snapshots_each_file(m->to.dir, files, note_listed, m);
+    if (!rc && (!files || snapshots_each_file(m->to.dir, files, note_listed, m)))
+        rc = err_set(err, -EBADMSG, "%s has no list of its files", m->to.dir);
     free(files);
     rc = rc || (times = snapshot_files_times(&m->files, err)) ? rc : -ENOMEM;
     if (!rc && !(rc = runlog_begin(m->to.log, err))) {

@@ -66,9 +66,10 @@ struct device_file {
     const char              *path;
     uint64_t                 bytes;
     int                      fd;
+    int                      wrote; // something was mended
 };
 
-static int length_mend(const struct device_file *d, struct err *err)
+static int length_mend(struct device_file *d, struct err *err)
 {
     struct stat st;
 
@@ -76,6 +77,7 @@ static int length_mend(const struct device_file *d, struct err *err)
         return err_set(err, -errno, "stat %s: %s", d->path, strerror(errno));
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size >= d->bytes)
         return 0;
+    d->wrote = 1;
     return file_set_length(d->fd, d->path, (uint64_t)st.st_size, d->bytes, err);
 }
 
@@ -92,7 +94,7 @@ static int is_named_by_us(const struct device_file *d)
     return !given || strcmp(given, d->path);
 }
 
-static int superblock_mend(const struct device_file *d, struct err *err)
+static int superblock_mend(struct device_file *d, struct err *err)
 {
     char              is[SUPERBLOCK_BYTES], page[SUPERBLOCK_BYTES];
     struct superblock s = devices_super(d->cfg, d->bytes, d->i);
@@ -104,36 +106,40 @@ static int superblock_mend(const struct device_file *d, struct err *err)
                                         : is_zero(is) || is_named_by_us(d)))
         return 0; // it is right, or devices_open says whose it is
     superblock_pack(page, &s);
+    d->wrote = 1;
     rc = file_pwrite(d->fd, page, sizeof page, 0, d->path, err);
     return rc || !fsync(d->fd) ? rc
                                : err_set(err, -errno, "flush %s: %s", d->path, strerror(errno));
 }
 
-static int open_up(const struct run_config *cfg, const struct store *st, size_t i, struct err *err)
+static int open_up(const struct run_config *cfg, const struct store *st, size_t i, int *wrote,
+                   struct err *err)
 {
     char              *path;
     int                rc = devices_path(&path, cfg, i, 0, err);
     struct device_file d = { cfg, i, path, st->device_bytes[i],
-                             rc ? -1 : file_open_device(path, O_RDWR) };
+                             rc ? -1 : file_open_device(path, O_RDWR), 0 };
 
     if (!rc && d.fd < 0)
         rc = err_set(err, d.fd, "open %s: %s", path, strerror(-d.fd));
     rc = rc ? rc : length_mend(&d, err);
     rc = rc ? rc : superblock_mend(&d, err);
+    *wrote |= d.wrote;
     file_close(d.fd);
     free(path);
     return rc;
 }
 
-int damaged_open_up(const struct session *s, struct err *err)
+int damaged_open_up(const struct session *s, int *wrote, struct err *err)
 {
     struct store st;
     int          rc = s->run.mode == RUN_MEM ? 0 : store_init(&st, &s->run, err);
 
+    *wrote = 0;
     if (rc || s->run.mode == RUN_MEM)
         return rc;
     for (size_t i = 0; i < s->run.n_devices && !rc; i++)
-        rc = devices_gone(&s->run, i) ? 0 : open_up(&s->run, &st, i, err);
+        rc = devices_gone(&s->run, i) ? 0 : open_up(&s->run, &st, i, wrote, err);
     store_release(&st);
     return rc;
 }

@@ -17,5 +17,5 @@ int damaged_explain(struct session *s, int rc, struct err *err);
 
 /* Give devices that were cut their length, and write damaged superblocks again: only of devices
  * whose file has the run's name, or that have a damaged superblock or zeros. Devices that are gone
- * are left out. */
-int damaged_open_up(const struct session *s, struct err *err);
+ * are left out. *wrote: something was written. */
+int damaged_open_up(const struct session *s, int *wrote, struct err *err);

@@ -360,7 +360,9 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
     rc = rc ? rc : find_present(b, err);
     if (!rc && !b->there && !b->half_way && !b->restores)
         rc = keep_present(b, err);
-    if (!rc && !(b->there && !*b->changed))
+    uint64_t goes = !rc && !(b->there && !*b->changed); // of several ranks, if any does
+    rc = rc ? rc : back_add(b->s, &goes, err);
+    if (!rc && goes)
         rc = go(b, err);
     free(b->changed);
     session_close(&b->snapshot);

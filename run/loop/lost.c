@@ -389,7 +389,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
 {
     struct run_config cfg = s->run;
     struct devices    d = { 0 };
-    int               only_new;
+    int               only_new, wrote;
     char              from[PATH_MAX], to[PATH_MAX];
     int               rc;
 
@@ -406,12 +406,12 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
     cfg.links = (struct topology_config){ 0 };
     if ((rc = put_aside_all(&cfg, &only_new, err)))
         return rc;
-    rc = damaged_open_up(s, err);
+    rc = damaged_open_up(s, &wrote, err);
     rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);
     rc = rc ? rc : devices_flush(&d, err);
     if ((rc = rc ? rc : record(s, &d, err)))
         devices_discard(&d);
-    *untouched = rc && only_new;
+    *untouched = rc && only_new && !wrote;
     devices_close(&d);
     return rc;
 }

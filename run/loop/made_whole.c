@@ -31,6 +31,8 @@ static int place(struct mending *m, size_t i, struct err *err)
     int   lost = access(m->p.path[2 * i], F_OK) || access(m->p.path[2 * i + 1], F_OK);
 
     for (size_t k = 2 * i; lost && k < 2 * i + 2 && !rc && strcmp(folder, was); k++) {
+        if (!access(m->p.path[k], F_OK)) // it stays where it is
+            continue;
         char *path = path_in(folder, m->p.path[k], err);
         rc = path ? 0 : -ENOMEM;
         free(m->p.path[k]);
@@ -140,6 +142,21 @@ int made_whole_can(const struct snapshot *at, const struct events *events, struc
 
 /* ---- all ---- */
 
+/* Whether it was taken of this very RUN: run.db of a copied snapshot names the original's files. */
+static int is_certain(const struct session *s, const struct snapshot *at)
+{
+    char           db[SESSION_PATH + 16], *of = NULL;
+    struct runlog *log = NULL;
+
+    snprintf(db, sizeof db, "%s/run.db", at->path);
+    if (!runlog_open(&log, db, 1, 1, NULL))
+        of = settings_get(log, "snapshot.of");
+    runlog_close(log);
+    int certain = of && portions_certain(s, of);
+    free(of);
+    return certain;
+}
+
 int made_whole(struct session *s, struct err *err)
 {
     struct snapshots list;
@@ -149,13 +166,13 @@ int made_whole(struct session *s, struct err *err)
         const struct snapshot *at = &list.at[i];
         struct err             why;
 
-        if (!at->files || !at->parity)
+        if (!at->files || !at->parity || !is_certain(s, at))
             continue;
         rc = make_whole(s, at, &why);
-        if (rc == -EBADMSG)
-            rc = session_notice(s, why.text, err);
-        else if (rc)
+        if (rc == -EINTR || rc == -ENOMEM)
             *err = why;
+        else if (rc) // another snapshot may do
+            rc = session_notice(s, why.text, err);
     }
     snapshots_free(&list);
     return rc;

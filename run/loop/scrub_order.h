@@ -15,6 +15,7 @@ struct scrub_portion {
     uint64_t step;        // of a snapshot: steps that are done
     int      bad;         // damage was found in this or the last whole pass
     int      there;       // false: it is gone
+    int      gone;        // and that was noted
     int      changed;     // run.db does not know it so
     int      over;        // a pass without damage has ended: damages of before are mended
 };

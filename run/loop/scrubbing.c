@@ -87,6 +87,20 @@ static uint64_t time_ns(const char *text)
     return strptime(text, "%Y-%m-%dT%H:%M:%S", &t) ? (uint64_t)timegm(&t) * 1000000000u : 0;
 }
 
+static void forget(struct scrubbing *c, const char *portion);
+
+/* Of a snapshot that was removed, nothing is kept: another one may get its name. Lock held. */
+static void note_gone(struct scrubbing *c, struct scrub_portion *p)
+{
+    if (!p->there && !p->gone) {
+        forget(c, p->name);
+        p->position = p->verified_ns = p->passes = p->bytes = p->damaged = 0;
+        p->bad = p->over = 0;
+        p->changed = 1;
+    }
+    p->gone = !p->there;
+}
+
 /* Lists the snapshots. The lock is not held; it is taken where portions change. */
 static void list_snapshots(struct scrubbing *c)
 {
@@ -108,7 +122,7 @@ static void list_snapshots(struct scrubbing *c)
         p->step = list.at[i].step;
     }
     for (size_t i = 0; i < c->all.n && !rc; i++)
-        c->all.at[i].changed |= !c->all.at[i].there;
+        note_gone(c, &c->all.at[i]);
     thread_unlock(&c->thread);
     snapshots_free(&list);
 }
@@ -310,6 +324,11 @@ static void take(struct scrubbing *c, struct scrub_portion *p, int rc, uint64_t 
     p->changed = 1;
     if (rc == -EINTR)
         return;
+    if (rc < 0 && rc != -EBADMSG && rc != -EIO) { // no memory, say: nothing is known by that
+        c->now = SIZE_MAX;
+        c->reader.due_ns = clock_ns() + IDLE_NS;
+        return;
+    }
     if (rc == SCRUB_DAMAGED || rc < 0)
         damage(c, p, area, why);
     p->position = next;
@@ -384,6 +403,9 @@ static int row(void *ctx, int n, const char **values, const char **names)
     p->verified_ns = runlog_count(values[2]);
     p->passes = runlog_count(values[3]);
     p->bytes = runlog_count(values[4]);
+    p->bad = runlog_count(values[5]) > 0;
+    if (p->bad) // only a pass that reads all of it shows that its damage was mended
+        p->position = 0;
     return 0;
 }
 
@@ -415,7 +437,8 @@ static int portions(struct scrubbing *c, struct err *err)
     int rc = runlog_query(c->s->log, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND"
                           " name = 'scrubs'", found_row, &any, err);
     return rc || !any ? rc : runlog_query(c->s->log, "SELECT portion, position, verified_ns,"
-                                          " passes, bytes FROM scrubs", row, c, err);
+                                          " passes, bytes, portion IN (SELECT portion FROM damages)"
+                                          " FROM scrubs", row, c, err);
 }
 
 /* Writes to run.db what it does not know, inside the caller's transaction. Lock held. */

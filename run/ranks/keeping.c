@@ -204,7 +204,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
             continue;
         m[n] = (struct moving){ .owner = p, .step = of->step, .n = of->n };
         c[n] = (struct carried){ .from = holder, .to = p };
-        if (holder == comm->rank && !(failed = kept_find(&has, s, of, p, err)))
+        if (holder == comm->rank && !failed && !(failed = kept_find(&has, s, of, p, err)))
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
         for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
             if (at->owner == p && at->holder == holder && at->step == of->step &&

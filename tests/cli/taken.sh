@@ -330,7 +330,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
         was=$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)
         kill -CONT $pid
         rm -f "$tmp/held"
-        ends "by now\|was removed, renamed or replaced" "the process ends ($kind)"
+        ends "by now\|was removed, renamed or replaced\|was replaced by another program" "the process ends ($kind)"
         same "$was" "$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)" "what was put there is as it was"
         works "is whole" check "$tmp/m/at"
         works "and goes on" pretrain --resume "$tmp/m/at" --steps 1 --quiet
