@@ -270,38 +270,47 @@ static int is_under_way(const char *folder)
     return away || held;
 }
 
-/* Whether this is a file of a snapshot that is there. */
-static int is_a_snapshots(const struct snapshots *list, const char *path)
+static int same_name(const char *a, const char *b)
 {
-    char            db[SESSION_PATH + 16];
-    struct portions p;
-    int             is = 0;
+    return !strcmp(strrchr(a, '/') + 1, strrchr(b, '/') + 1); // restore may have moved it
+}
 
-    for (size_t i = 0; i < list->n && !is; i++) {
-        struct runlog *log = NULL;
+/* Whether this is a file of the snapshot that was begun in this folder and has its name by now: 1,
+ * 0, or -1 if the snapshot cannot be read. */
+static int is_a_snapshots(const char *folder, const char *path)
+{
+    const char     *base = strrchr(folder, '/'), *new = base ? strstr(base, ".new-") : NULL;
+    char           *name = file_path(NULL, "%.*s", (int)(new ? new - folder : 0), folder);
+    char           *db = name ? file_path(NULL, "%s/run.db", name) : NULL;
+    struct runlog  *log = NULL;
+    struct portions p = { 0 };
+    int             is = !new || !db ? -1 : access(name, F_OK) ? (errno == ENOENT ? 0 : -1) : 1;
 
-        snprintf(db, sizeof db, "%s/run.db", list->at[i].path);
-        if (!runlog_open(&log, db, 1, 1, NULL) && !portions_load(&p, log, NULL))
-            is = p.n && !strcmp(p.path[0], path);
-        portions_release(&p);
-        runlog_close(log);
+    if (is > 0 && (runlog_open(&log, db, 1, 1, NULL) || portions_load(&p, log, NULL)))
+        is = -1;
+    if (is > 0) {
+        is = 0;
+        for (size_t i = 0; i < 2 * p.n; i++)
+            is |= same_name(p.path[i], path);
     }
+    portions_release(&p);
+    runlog_close(log);
+    free(name);
+    free(db);
     return is;
 }
 
 /* paths: the lines of portions.begun behind the first two. 0: nothing is left of them. */
-static int clean_files(const struct session *s, char *paths)
+static int clean_files(const char *folder, char *paths)
 {
-    struct snapshots list;
-    char            *path;
-    int              rc = snapshots_list(&list, s, NULL), first = 1, keep = 0;
+    char *path;
+    int   rc = 0, first = 1, keep = 0;
 
     while (!rc && !keep && (path = strsep(&paths, "\n"))) {
-        keep = first && is_a_snapshots(&list, path);
+        keep = first && strchr(path, '/') ? is_a_snapshots(folder, path) : 0;
         first = 0;
-        rc = keep ? 0 : portions_remove_file(path);
+        rc = keep < 0 ? -EIO : keep ? 0 : portions_remove_file(path);
     }
-    snapshots_free(&list);
     return rc;
 }
 
@@ -313,7 +322,7 @@ static void clean_begun(struct session *s)
 
     if (of && !portions_certain(s, of)) // copied with the run's run.db: they are the original's
         portions_end(s, NULL);
-    else if (folder && !is_under_way(folder) && !clean_files(s, rest))
+    else if (folder && !is_under_way(folder) && !clean_files(folder, rest))
         portions_end(s, NULL);
     free(text);
 }
