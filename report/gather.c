@@ -330,81 +330,67 @@ static int has_table(struct runlog *log, const char *table, struct err *err)
     return rc;
 }
 
-/* Adds the snapshots that were taken. */
-static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
+/* Adds what a query finds, if it finds any: all rows, or the first one. */
+static int add_found(json_t *report, const char *key, int first, struct runlog *log,
+                     const char *sql, struct err *err)
 {
     json_t *found = NULL;
-    int     rc = has_table(log, "snapshots", err);
+    int     rc = report_rows(&found, log, err, "%s", sql);
 
-    if (rc <= 0)
-        return rc;
-    rc = report_rows(&found, log, err, "SELECT count(*) AS taken, max(step) AS last_step,"
-                     " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes,"
-                     " sum(seconds) AS seconds, (SELECT coalesce(sum(end_ns - start_ns), 0) * 1e-9"
-                     " FROM spans WHERE phase = 'snapshot') AS waited_seconds"
-                     " FROM snapshots HAVING count(*) > 0");
     if (!rc && json_array_size(found) &&
-        json_object_set(report, "snapshots", json_array_get(found, 0)))
+        json_object_set(report, key, first ? json_array_get(found, 0) : found))
         rc = no_memory(err);
     json_decref(found);
     return rc;
+}
+
+/* Adds the snapshots that were taken. */
+static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
+{
+    int rc = has_table(log, "snapshots", err);
+
+    return rc <= 0 ? rc : add_found(
+        report, "snapshots", 1, log, "SELECT count(*) AS taken, max(step) AS last_step,"
+        " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes, sum(seconds) AS seconds,"
+        " (SELECT coalesce(sum(end_ns - start_ns), 0) * 1e-9 FROM spans WHERE phase = 'snapshot')"
+        " AS waited_seconds FROM snapshots HAVING count(*) > 0", err);
 }
 
 /* Adds the branches that the run has left, and their losses in pieces, at most 400 of each. */
 static int add_branches(json_t *report, struct runlog *log, struct err *err)
 {
-    json_t *found = NULL;
-    int     rc = has_table(log, "branches", err);
+    int rc = has_table(log, "branches", err);
 
     if (rc <= 0)
         return rc;
-    rc = report_rows(&found, log, err,
-                     "SELECT branch, first_step, steps - 1 AS last_step, to_step, left AS time,"
-                     " replace(options, char(10), '; ') AS text, (SELECT loss FROM left_steps l"
-                     " WHERE l.branch = branches.branch ORDER BY step DESC LIMIT 1) AS loss"
-                     " FROM branches ORDER BY branch");
-    if (!rc && json_array_size(found) && json_object_set(report, "branches", found))
-        rc = no_memory(err);
-    json_decref(found);
-    found = NULL;
-    if (rc)
-        return rc;
-    rc = report_rows(&found, log, err,
-                     "WITH bounds AS (SELECT branch, min(step) AS begin, max(step) - min(step) + 1"
-                     " AS n FROM left_steps GROUP BY branch)"
-                     " SELECT branch, min(step) AS first, max(step) AS last,"
-                     " avg(iif(abs(loss) < 9e999, loss, NULL)) AS loss, avg(lr) AS lr"
-                     " FROM left_steps JOIN bounds USING (branch)"
-                     " GROUP BY branch, (step - begin) * min(400, n) / n ORDER BY branch, first");
-    if (!rc && json_array_size(found) && json_object_set(report, "branch_curves", found))
-        rc = no_memory(err);
-    json_decref(found);
-    return rc;
+    rc = add_found(
+        report, "branches", 0, log, "SELECT branch, first_step, steps - 1 AS last_step, to_step,"
+        " left AS time, replace(options, char(10), '; ') AS text, (SELECT loss FROM left_steps l"
+        " WHERE l.branch = branches.branch ORDER BY step DESC LIMIT 1) AS loss"
+        " FROM branches ORDER BY branch", err);
+    return rc ? rc : add_found(
+        report, "branch_curves", 0, log, "WITH bounds AS (SELECT branch, min(step) AS begin,"
+        " max(step) - min(step) + 1 AS n FROM left_steps GROUP BY branch)"
+        " SELECT branch, min(step) AS first, max(step) AS last,"
+        " avg(iif(abs(loss) < 9e999, loss, NULL)) AS loss, avg(lr) AS lr"
+        " FROM left_steps JOIN bounds USING (branch)"
+        " GROUP BY branch, (step - begin) * min(400, n) / n ORDER BY branch, first", err);
 }
 
-/* Adds what was read in the background (--scrub-bw), and what of it is damaged. */
+/* Adds how much --scrub-bw has read in the background, and which damage it has found. */
 static int add_scrubs(json_t *report, struct runlog *log, struct err *err)
 {
-    json_t *found = NULL;
-    int     rc = has_table(log, "scrubs", err);
+    int rc = has_table(log, "scrubs", err);
 
     if (rc <= 0)
         return rc;
-    rc = report_rows(&found, log, err, "SELECT sum(bytes) AS bytes, count(*) AS portions,"
-                     " sum(passes > 0) AS whole, strftime('%%Y-%%m-%%d %%H:%%M',"
-                     " min(iif(passes, verified_ns, NULL)) / 1000000000, 'unixepoch') AS oldest"
-                     " FROM scrubs HAVING count(*) > 0");
-    if (!rc && json_array_size(found) &&
-        json_object_set(report, "scrubs", json_array_get(found, 0)))
-        rc = no_memory(err);
-    json_decref(found);
-    found = NULL;
-    rc = rc ? rc : report_rows(&found, log, err, "SELECT found AS time, text FROM damages"
-                               " ORDER BY found");
-    if (!rc && json_array_size(found) && json_object_set(report, "damages", found))
-        rc = no_memory(err);
-    json_decref(found);
-    return rc;
+    rc = add_found(
+        report, "scrubs", 1, log, "SELECT sum(bytes) AS bytes, count(*) AS portions,"
+        " sum(passes > 0) AS whole, strftime('%Y-%m-%d %H:%M',"
+        " min(iif(passes, verified_ns, NULL)) / 1000000000, 'unixepoch') AS oldest"
+        " FROM scrubs HAVING count(*) > 0", err);
+    return rc ? rc : add_found(report, "damages", 0, log,
+                               "SELECT found AS time, text FROM damages ORDER BY found", err);
 }
 
 int report_gather(json_t **out, struct runlog *log, const char *dir, struct err *err)

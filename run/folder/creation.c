@@ -454,6 +454,20 @@ void creation_give_up(struct creation *p, struct session *s)
 
 /* ---- completion ---- */
 
+int creation_take_log(struct session *s, const char *copy, int rc, struct err *err)
+{
+    char *new = file_path(err, "%s/" RUN_DB_NEW, s->dir);
+
+    rc = rc ? rc : !new ? -ENOMEM : runlog_whole(s->log, err);
+    runlog_close(s->log);
+    s->log = NULL;
+    if (!rc && rename(copy, new))
+        rc = err_set(err, -errno, "rename %s to %s: %s", copy, new, strerror(errno));
+    rc = rc ? rc : runlog_open(&s->log, new, 0, 1, err);
+    free(new);
+    return rc;
+}
+
 int creation_close(struct creation *p, struct session *s, struct err *err)
 {
     char from[PART_PATH + 16], to[PART_PATH + 16], wal[PART_PATH + 32];

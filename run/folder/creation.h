@@ -50,6 +50,10 @@ void creation_give_up(struct creation *p, struct session *s);
  * are any. */
 int  creation_leave(struct creation *p, struct session *s);
 
+/* s->log is the database at the path `copy` in the folder that is filled. If rc is 0, it takes the
+ * place of run.db.new. Returns rc, or -errno; s->log is open, or NULL. */
+int  creation_take_log(struct session *s, const char *copy, int rc, struct err *err);
+
 /* Close s->log when everything is written. run.db is then one file with all data, and survives a
  * power cut. */
 int  creation_close(struct creation *p, struct session *s, struct err *err);

@@ -17,7 +17,12 @@
 static const char aside[] = ".gone"; // the end of that name, before file_new_aside's own
 
 /* The files of a snapshot at this path. */
-struct own { const char *path; char *files, *times; int whole, changed; };
+struct own {
+    const char     *path;
+    char           *files, *times;
+    struct portions portions;
+    int             whole, changed;
+};
 
 /* The file's line in snapshot.times: whether it was last written then. Of an older snapshot, no
  * times are known. */
@@ -74,43 +79,31 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     return rc;
 }
 
-/* The lists of the snapshot at this path. files NULL: it has none. */
-static struct own own_of(const char *path)
+/* The lists of the snapshot at this path. files NULL: it has none. portions: its files on the
+ * devices' drives, if they are certainly this run's: run.db of a copied snapshot names the
+ * original's. */
+static struct own own_of(const struct session *s, const char *path)
 {
-    char          *db = file_path(NULL, "%s/run.db", path);
+    char          *db = file_path(NULL, "%s/run.db", path), *of = NULL;
     struct runlog *log = NULL;
     struct own     own = { .path = path };
 
     if (db && !runlog_open(&log, db, 1, 1, NULL)) {
         own.files = settings_get(log, "snapshot.files");
         own.times = settings_get(log, "snapshot.times");
+        of = settings_get(log, "snapshot.of");
     }
+    if (of && portions_certain(s, of))
+        portions_load(&own.portions, log, NULL);
+    free(of);
     runlog_close(log);
     free(db);
     return own;
 }
 
-/* Removes a snapshot's files on the devices' drives, if they are certainly this run's: the run.db
- * of a copied snapshot names the original's. */
-static int clear_portions(const struct session *s, const char *path)
-{
-    char           *db = file_path(NULL, "%s/run.db", path), *of = NULL;
-    struct runlog  *log = NULL;
-    struct portions p = { 0 };
-    int             rc = 0;
-
-    if (db && !runlog_open(&log, db, 1, 1, NULL) && (of = settings_get(log, "snapshot.of")) &&
-        portions_certain(s, of) && !portions_load(&p, log, NULL))
-        rc = portions_remove(&p);
-    portions_release(&p);
-    runlog_close(log);
-    free(of);
-    free(db);
-    return rc;
-}
-
 static void own_release(struct own *own)
 {
+    portions_release(&own->portions);
     free(own->files);
     free(own->times);
 }
@@ -137,13 +130,13 @@ static void clear(const struct session *s, const char *path, int fd)
 {
     static const char *const names[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
     char                     file[SESSION_PATH + 64];
-    struct own               own = own_of(path);
+    struct own               own = own_of(s, path);
     int                      locked = 1;
     int gone = own.files && !snapshots_each_file(path, own.files, look_file, &own);
 
     if (gone && own.changed)
         own.whole = is_as_written(path, fd, &locked);
-    gone = gone && locked && !clear_portions(s, path) &&
+    gone = gone && locked && !portions_remove(&own.portions) &&
            !snapshots_each_file(path, own.files, unlink_file, &own);
     for (size_t i = 0; gone && i < sizeof names / sizeof *names; i++) {
         snprintf(file, sizeof file, "%s/%s", path, names[i]);
@@ -214,7 +207,7 @@ static void clean(const struct session *s, const char *path, const char *folder,
 {
     char      *name = file_path(NULL, "%s/%s", folder, base), *at = NULL;
     int        fd = name ? lock_alone(path) : -1;
-    struct own own = fd >= 0 && !half_removed ? own_of(path) : (struct own){ 0 };
+    struct own own = fd >= 0 && !half_removed ? own_of(s, path) : (struct own){ 0 };
 
     if (fd >= 0 && half_removed)
         clear(s, path, fd);

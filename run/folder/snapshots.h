@@ -47,7 +47,7 @@ struct snapshot {
     char     taken[32]; // the time (UTC)
     uint64_t states, shared; // of one that was just taken: bytes of states, and how many of them
                              // share their blocks with the run's
-    uint64_t parity_read, parity_written; // likewise, bytes that its parity moved
+    uint64_t parity_read, parity_written; // of one just taken: bytes that its parity moved
 };
 
 struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n

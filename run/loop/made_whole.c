@@ -104,16 +104,28 @@ static int open_snapshot(struct mending *m, const struct events *events, struct 
     return rc;
 }
 
+/* Whether it was taken of this very RUN: run.db of a copied snapshot names the original's files. */
+static int is_certain(const struct mending *m)
+{
+    char *of = settings_get(m->snapshot.log, "snapshot.of");
+    int   certain = of && portions_certain(m->s, of);
+
+    free(of);
+    return certain;
+}
+
 static int make_whole(struct session *s, const struct snapshot *at, struct err *err)
 {
     struct mending      m = { .s = s, .at = at };
     struct parity_files f = { 0 };
     char                text[SESSION_PATH + 128];
     int                 rc = open_snapshot(&m, s->events, err);
+    int                 mends = !rc && is_certain(&m);
 
-    for (size_t i = 0; at->lost <= at->parity && i < m.p.n && i < s->o.device.n && !rc; i++)
+    for (size_t i = 0; mends && !rc && at->lost <= at->parity && i < m.p.n && i < s->o.device.n;
+         i++)
         rc = place(&m, i, err);
-    rc = rc ? rc : mend(&m, &f, "restoring", err);
+    rc = rc || !mends ? rc : mend(&m, &f, "restoring", err);
     session_close(&m.snapshot);
     rc = rc || !m.moved ? rc : record(&m, err);
     portions_release(&m.p);
@@ -142,21 +154,6 @@ int made_whole_can(const struct snapshot *at, const struct events *events, struc
 
 /* ---- all ---- */
 
-/* Whether it was taken of this very RUN: run.db of a copied snapshot names the original's files. */
-static int is_certain(const struct session *s, const struct snapshot *at)
-{
-    char           db[SESSION_PATH + 16], *of = NULL;
-    struct runlog *log = NULL;
-
-    snprintf(db, sizeof db, "%s/run.db", at->path);
-    if (!runlog_open(&log, db, 1, 1, NULL))
-        of = settings_get(log, "snapshot.of");
-    runlog_close(log);
-    int certain = of && portions_certain(s, of);
-    free(of);
-    return certain;
-}
-
 int made_whole(struct session *s, struct err *err)
 {
     struct snapshots list;
@@ -166,7 +163,7 @@ int made_whole(struct session *s, struct err *err)
         const struct snapshot *at = &list.at[i];
         struct err             why;
 
-        if (!at->files || !at->parity || !is_certain(s, at))
+        if (!at->files || !at->parity)
             continue;
         rc = make_whole(s, at, &why);
         if (rc == -EINTR || rc == -ENOMEM)

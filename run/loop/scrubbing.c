@@ -87,7 +87,21 @@ static uint64_t time_ns(const char *text)
     return strptime(text, "%Y-%m-%dT%H:%M:%S", &t) ? (uint64_t)timegm(&t) * 1000000000u : 0;
 }
 
-static void forget(struct scrubbing *c, const char *portion);
+/* Forgets what was found in a portion. Lock held. */
+static void forget(struct scrubbing *c, const char *portion)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < c->n_finds; i++) {
+        if (strcmp(c->finds[i].portion, portion)) {
+            c->finds[kept++] = c->finds[i];
+            continue;
+        }
+        free(c->finds[i].portion);
+        free(c->finds[i].text);
+    }
+    c->n_finds = kept;
+}
 
 /* Of a snapshot that was removed, nothing is kept: another one may get its name. Lock held. */
 static void note_gone(struct scrubbing *c, struct scrub_portion *p)
@@ -267,22 +281,6 @@ static void damage(struct scrubbing *c, struct scrub_portion *p, const struct ar
     way_on(c, p, a, way, sizeof way);
     err_set(&text, 0, "%.600s; %.400s", why->text, way);
     note(c, p, text.text);
-}
-
-/* Forgets what was found in a portion. Lock held. */
-static void forget(struct scrubbing *c, const char *portion)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < c->n_finds; i++) {
-        if (strcmp(c->finds[i].portion, portion)) {
-            c->finds[kept++] = c->finds[i];
-            continue;
-        }
-        free(c->finds[i].portion);
-        free(c->finds[i].text);
-    }
-    c->n_finds = kept;
 }
 
 /* ---- the thread ---- */

@@ -170,24 +170,17 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
     return rc ? rc : branches_begin_as(log, to, a->all[a->donor].format, err);
 }
 
-/* Replace the empty run.db.new by the one that came, as rank_reshard.c does. */
+/* Replace the empty run.db.new by the one that came. */
 static int take_db(struct again *a, struct err *err)
 {
     struct session *to = &a->to;
-    char            copy[AGAIN_PATH], new[AGAIN_PATH];
+    char            copy[AGAIN_PATH];
 
     snprintf(copy, sizeof copy, "%s/%s", to->dir, db_copy);
-    snprintf(new, sizeof new, "%s/" RUN_DB_NEW, to->dir);
     runlog_close(to->log);
     to->log = NULL;
     int rc = runlog_open(&to->log, copy, 0, 1, err);
-    rc = rc ? rc : settle(a, to->log, err);
-    rc = rc ? rc : runlog_whole(to->log, err);
-    runlog_close(to->log);
-    to->log = NULL;
-    if (!rc && rename(copy, new))
-        rc = err_set(err, -errno, "rename %s to %s: %s", copy, new, strerror(errno));
-    return rc ? rc : runlog_open(&to->log, new, 0, 1, err);
+    return creation_take_log(to, copy, rc ? rc : settle(a, to->log, err), err);
 }
 
 /* Before a folder that was made again is opened: put its devices where the lost one had them. Does

@@ -114,22 +114,16 @@ static int settle(struct session *to, const struct session *from, const struct r
  * this maker's. */
 static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
 {
-    char copy[NEW_PATH], new[NEW_PATH];
+    char copy[NEW_PATH];
 
     snprintf(copy, sizeof copy, "%s/" RUN_DB_NEW ".copy", to->dir);
-    snprintf(new, sizeof new, "%s/" RUN_DB_NEW, to->dir);
     int rc = runlog_copy(m->from->log, copy, err);
     runlog_close(to->log);
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
     rc = rc ? rc : moved_store(to->log, m->places[rank].dir, err);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
-    rc = rc ? rc : runlog_whole(to->log, err);
-    runlog_close(to->log);
-    to->log = NULL;
-    if (!rc && rename(copy, new))
-        rc = err_set(err, -errno, "rename %s to %s: %s", copy, new, strerror(errno));
-    return rc ? rc : runlog_open(&to->log, new, 0, 1, err);
+    return creation_take_log(to, copy, rc, err);
 }
 
 /* Fill the folder of one rank. The caller closes `to`, also after a failure. */
