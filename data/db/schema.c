@@ -199,8 +199,8 @@ static int names_check(struct db *db, struct err *err)
     if (sql && !sqlite3_prepare_v2(db->sql, sql, -1, &st, NULL))
         got = sqlite3_step(st);
     if (got == SQLITE_ROW)
-        rc = err_misuse(err, "%s: its table, view or index %.64s has a name that siTrain gives, and "
-                        "is not of siTrain: rename or drop it with sqlite3", db->path,
+        rc = err_misuse(err, "%s: its table, view or index %.64s has a name that siTrain gives, "
+                        "and is not of siTrain: rename or drop it with sqlite3", db->path,
                         (const char *)sqlite3_column_text(st, 0));
     else if (got != SQLITE_DONE)
         rc = sql ? db_fail(db, "reading its tables", err)

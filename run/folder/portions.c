@@ -224,15 +224,16 @@ int portions_encode(struct portions *p, const struct run_config *to, uint64_t st
 
 /* ---- whose they are ---- */
 
-/* Whether a folder has the name that portions_folder gives for a run of this id. Ranks share that of
- * rank 0. */
+/* Whether a folder has the name that portions_folder gives for a run of this id. Ranks share that
+ * of rank 0. */
 static int is_folder_of(const char *path, size_t n, const char *id)
 {
     enum { ID = 32, RANK = 4, RANK_DIGITS = 4 };
     const char *at = path + n - ID;
 
     return n > ID + 1 && at[-1] == '-' && strlen(id) == ID && !memcmp(at, id, RANK) &&
-           (!memcmp(at + RANK, id + RANK, RANK_DIGITS) || !memcmp(at + RANK, "0000", RANK_DIGITS)) &&
+           (!memcmp(at + RANK, id + RANK, RANK_DIGITS) ||
+            !memcmp(at + RANK, "0000", RANK_DIGITS)) &&
            !memcmp(at + RANK + RANK_DIGITS, id + RANK + RANK_DIGITS, ID - RANK - RANK_DIGITS);
 }
 

@@ -58,8 +58,8 @@ size_t portions_lost(const struct portions *p, size_t *first);
 /* Bytes that they take on the drives. */
 uint64_t portions_held(const struct portions *p);
 
-/* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id. No
- * other file is written or removed, whatever run.db says. */
+/* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id.
+ * No other file is written or removed, whatever run.db says. */
 int portions_named(const char *path, size_t k, const char *id);
 /* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN. A copy of RUN has
  * copies of its snapshots, whose portions are the original's. */
