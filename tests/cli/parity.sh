@@ -166,7 +166,8 @@ b\\n"
     mkdir "$odd"
     rm -rf "$tmp"/d?
     devices 2
-    run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices --quiet
+    run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices
+    result "$got" "a run whose path has a line break"
     LD_PRELOAD="$shim" SHIM_AT="pwrite:/d1/run-:2:kill" "$bin" pretrain --resume "$odd/run" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
     same 137 $? "killed within a run whose path has a line break"
     works "it goes on" pretrain --resume "$odd/run" --steps 3 --quiet
