@@ -42,7 +42,7 @@ static int is_unwritten(const struct own *own, const char *file, const struct st
     return !own->times;
 }
 
-/* Whether the file is of the list's kind and size, in a folder that is no link, and on which nothing
+/* Whether the file is of the list's kind and size, in a folder that is no link and on which nothing
  * is mounted. */
 static int is_listed(const struct own *own, const char *file, const char *folder, uint64_t bytes,
                      struct stat *st)
