@@ -277,6 +277,16 @@ else
     skip "a folder mounted in a snapshot" "nothing may be mounted here"
 fi
 
+# ---- a snapshot that cannot be opened: the others are listed, and it is named
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000001)
+python3 tests/cli/setting.py "$first" option.devices 0
+run snapshots "$tmp/run" --check
+same "1 2 1" "$got $(grep -c " whole " "$tmp/out") $(grep -c "step-00000001: --devices 0" "$tmp/err")" "a snapshot with a bad option is named, and the others are listed"
+run check --scrub "$tmp/run"
+same "1 1" "$got $(grep -c "step-00000001: --devices 0" "$tmp/err")" "check --scrub names it, too"
+
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
 by_ranks
