@@ -180,9 +180,12 @@ static int set_aside(char **at, const char *path, const char *name, struct err *
 
 int snapshot_remove(const struct session *s, const char *path, struct err *err)
 {
-    char *at = NULL;
-    int   fd = lock_alone(path), rc;
+    const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
+    char       *at = NULL;
 
+    if (fixed)
+        return err_set(err, -EPERM, "%s %s; it is not removed", path, fixed);
+    int fd = lock_alone(path), rc;
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
     if (!(rc = set_aside(&at, path, path, err)))
