@@ -142,10 +142,17 @@ static int place_in_run(const struct session *s, const char *text, size_t i, con
     return rc;
 }
 
-/* Refuses a file that is there, unless a killed process has made it for device i. */
+/* Refuses a file that is there, unless a killed process has made it for device i, and one that is
+ * another device's. */
 static int refuse_file(const struct session *s, size_t i, const char *path, struct err *err)
 {
     struct stat st;
+
+    for (size_t k = 0; k < s->o.device.n; k++)
+        if (k != i && !strcmp(s->o.device.item[k], path) && (stat(path, &st) ||
+                                                              !S_ISDIR(st.st_mode)))
+            return err_misuse(err, "--device %s is the place of device %zu, too: a file or a drive "
+                              "holds one device, a folder any number", path, k);
 
     if (stat(path, &st) || !S_ISREG(st.st_mode) || is_own(&s->run, i, path))
         return 0;

@@ -301,7 +301,7 @@ run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1
 first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000001)
 python3 tests/cli/setting.py "$first" option.devices 0
 run snapshots "$tmp/run" --check
-same "1 2 1" "$got $(grep -c " whole " "$tmp/out") $(grep -c "step-00000001: --devices 0" "$tmp/err")" "a snapshot with a bad option is named, and the others are listed"
+same "1 2 1" "$got $(grep -c "  whole  " "$tmp/out") $(grep -c "step-00000001: --devices 0" "$tmp/err")" "a snapshot with a bad option is named, and the others are listed"
 run check --scrub "$tmp/run"
 same "1 1" "$got $(grep -c "step-00000001: --devices 0" "$tmp/err")" "check --scrub names it, too"
 
