@@ -5,6 +5,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "report/report.h"
 #include "run/folder/snapshots.h"
 #include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
@@ -134,11 +135,12 @@ static int print_json(const struct listed *l, const struct snapshots_opts *o, st
         const struct snapshot *at = &l->list.at[i];
 
         bad = json_array_append_new(
-            all, json_pack("{s:I, s:o, s:I, s:s, s:s, s:b, s:b, s:b, s:o}", "step",
+            all, json_pack("{s:I, s:o, s:I, s:o, s:o, s:b, s:b, s:b, s:o}", "step",
                            (json_int_t)at->step, "loss",
                            isnan(at->loss) ? json_null() : json_real(at->loss), "bytes",
-                           (json_int_t)at->bytes, "taken", at->taken, "path", at->path, "whole",
-                           at->whole, "by_parity", by_parity(at), "checked", o->check, "lacks_rank",
+                           (json_int_t)at->bytes, "taken", report_string(at->taken), "path",
+                           report_string(at->path), "whole", at->whole, "by_parity",
+                           by_parity(at), "checked", o->check, "lacks_rank",
                            l->lacks[i] == SIZE_MAX ? json_null()
                                                    : json_integer((json_int_t)l->lacks[i])));
     }
