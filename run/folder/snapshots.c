@@ -457,3 +457,20 @@ int snapshot_verify(struct session *snapshot, struct err *err)
         return err_set(err, -EBADMSG, "%s", found.first.text);
     return v.half_done ? err_set(err, -EBADMSG, "%s is in the middle of a step", snapshot->dir) : 0;
 }
+
+int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
+{
+    struct session      s;
+    struct verdict      found = { 0 };
+    struct runlog_check db;
+    int                 rc = session_open(&s, path, SESSION_READ, events, err);
+
+    if (!rc && states)
+        rc = snapshot_verify(&s, err);
+    else if (!rc)
+        rc = runlog_check(s.log, 0, note_damage, &found, &db, err);
+    if (!rc && found.damaged)
+        rc = err_set(err, -EBADMSG, "%s", found.first.text);
+    session_close(&s);
+    return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
+}

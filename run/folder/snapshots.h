@@ -88,6 +88,10 @@ int snapshot_verify(struct session *snapshot, struct err *err);
  * goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
+/* Whether the snapshot at this path is whole: 1; 0 with a sentence; or -errno if that was not found
+ * out. states 0: only its run.db is read. */
+int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err);
+
 /* The newest complete snapshot of the run in the same folder as `path`, malloced; NULL: none. */
 int snapshots_newest_next_to(char **out, struct session *s, const char *path, struct err *err);
 

@@ -156,6 +156,16 @@ mv "$tmp/b" "$tmp/gone"
 works "without any the training goes on" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
 same "in the way" "$(cat "$tmp"/a/run-*)" "and what was in the way is there"
 mv "$tmp/gone" "$tmp/b"
+if [ -n "$shim" ]; then
+    mkdir "$tmp/c" "$tmp/d"
+    held rename:/step-00000001:1 pretrain --run "$tmp/last" $shape --steps 1 --snapshot-every 2 --snapshot-dir "$tmp/c" --snapshot-dir "$tmp/d"
+    at=$(echo "$tmp"/[cd]/*/step-00000001.new-*)
+    mkdir "${at%.new-*}" # somebody's
+    rm "$tmp/held"
+    wait $pid
+    same "0 1 1" "$? $(grep -c "the next --snapshot-dir is tried" "$tmp/err") $(ls -d "$tmp"/[cd]/*/step-00000001/run.db | wc -l)" "at the end, one that cannot get its name is taken in the next directory"
+    rm -r "$tmp/c" "$tmp/d"
+fi
 mkdir "$tmp/full"
 if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     works "a full directory" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/b"
