@@ -274,6 +274,19 @@ touch -d "@$(stat -c %Y "$tmp/theirs/sub/file")" "$tmp/theirs/sub/file"
 works "a run whose oldest snapshot lists somebody's file" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
 same "hello" "$(cat "$tmp/theirs/sub/file")" "the file stays"
 
+# ---- somebody's folder is mounted in a snapshot
+rm -rf "$tmp/run" "$tmp/theirs"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+cp -a "$first/dev0" "$tmp/theirs"
+if mount --bind "$tmp/theirs" "$first/dev0" 2>"$tmp/null"; then
+    works "a run whose oldest snapshot has a mounted folder" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
+    umount "$first/dev0" 2>"$tmp/null" || umount "$tmp"/run/snapshots/run-*/step-00000002.gone.new-*/dev0
+    result "$([ -f "$tmp/theirs/states" ]; echo $?)" "what is mounted stays"
+else
+    skip "a folder mounted in a snapshot" "nothing may be mounted here"
+fi
+
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
 by_ranks
