@@ -8,6 +8,7 @@
 #include "run/folder/exports.h"
 #include "run/folder/portions.h"
 #include "run/folder/settings.h"
+#include "run/folder/snapshot_files.h"
 #include "run/folder/snapshot_places.h"
 
 #include <math.h>
@@ -137,7 +138,7 @@ int snapshots_each_file(const char *path, const char *files,
         char    *name, *file;
         uint64_t bytes = strtoull(line, &name, 10);
 
-        if (*name++ != ' ' || *name == '/' || strstr(name, ".."))
+        if (*name++ != ' ' || !snapshot_files_is_plain(name))
             rc = -EBADMSG; // not as snapshot_make.c writes it
         file = rc ? NULL : file_path(NULL, "%s/%s", path, name);
         rc = rc ? rc : file ? each(ctx, file, bytes) : -ENOMEM;

@@ -263,6 +263,29 @@ shares() {
 shares xfs mkfs.xfs -q -m reflink=1
 shares btrfs mkfs.btrfs -q
 
+# ---- a folder whose name is no UTF-8
+rm -rf "$tmp/run"
+odd="$tmp/$(printf 'caf\351')"
+mkdir "$odd"
+run pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-dir "$odd"
+works "it has snapshots" snapshots "$tmp/run" --check
+same "1" "$(of "$tmp/run" step)" "and --json lists them"
+
+# ---- a list that leads through a link to somebody's file
+rm -rf "$tmp/run"
+mkdir -p "$tmp/theirs/sub"
+echo hello >"$tmp/theirs/sub/file"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+ln -s "$tmp/theirs" "$first/link"
+for key in files times; do
+    python3 tests/cli/setting.py "$first" snapshot.$key "$(sqlite3 "$first/run.db" "SELECT value FROM runs WHERE key = 'snapshot.$key'")
+$([ $key = files ] && echo 6 || stat -c %Y000000000 "$tmp/theirs/sub/file") link/sub/file"
+done
+touch -d "@$(stat -c %Y "$tmp/theirs/sub/file")" "$tmp/theirs/sub/file"
+works "a run whose oldest snapshot lists somebody's file" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
+same "hello" "$(cat "$tmp/theirs/sub/file")" "the file stays"
+
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
 by_ranks
