@@ -86,8 +86,8 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
 int snapshot_verify(struct session *snapshot, struct err *err);
 /* The same of a new snapshot. frozen_known: its file of frozen blocks was just compared. */
 int snapshot_prove(struct session *snapshot, int frozen_known, struct err *err);
-/* The same as snapshot_verify, and compares the tokenizer and the best model with those that its run.db names. A run
- * goes back without them. */
+/* The same as snapshot_verify, and compares the tokenizer and the best model with those that its
+ * run.db names. A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
 /* Whether the snapshot at this path is whole: 1; 0 with a sentence; or -errno if that was not found
