@@ -304,8 +304,6 @@ static uint64_t stack_bytes(const struct memory_request *r)
     return all > here ? (all - here) * stack : 0;
 }
 
-void memory_one_arena(void) { mallopt(M_ARENA_MAX, 1); }
-
 int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err)
 {
     char     option = 'v', needs[32], has[32], most[32];
@@ -316,7 +314,7 @@ int memory_limits(const struct budget *plan, const struct memory_request *r, str
     uint64_t all = plan->total + plan->arenas + beside;
     if (room == UINT64_MAX)
         return 0;
-    memory_one_arena();
+    mallopt(M_ARENA_MAX, 1); // an arena for each thread would reserve 64 MiB
     if (all <= room + mapped)
         return 0;
     beside += plan->arenas;

@@ -32,11 +32,6 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
  * threads, and the buffers of OpenBLAS, which retries for ever if it gets none. */
 int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err);
 
-/* Have all threads allocate from one arena. A thread's own arena reserves 64 MiB of addresses, and
- * a thread that ends leaves in it what it has freed, as each copier of a snapshot does. A step of a
- * training allocates nothing, so its threads do not wait for each other. */
-void memory_one_arena(void);
-
 /* Resident size of the program itself, in bytes, measured at the first call. A command makes that
  * call before it opens anything large. */
 uint64_t memory_baseline(void);

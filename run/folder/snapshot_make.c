@@ -32,6 +32,7 @@
 #include "run/folder/snapshot_removal.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <sys/file.h>
@@ -411,6 +412,7 @@ void snapshot_drop(struct snapshot_making *m)
     clear(m);
     snapshots_free(&m->known);
     free(m);
+    malloc_trim(0); // or the threads' arenas keep what the copier has freed
 }
 
 static int number(struct snapshot_making *m, struct err *err)

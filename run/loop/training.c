@@ -10,7 +10,6 @@
 #include "offload/devices/devices.h"
 #include "offload/upkeep/recovery.h"
 #include "plan/mem_choice.h"
-#include "plan/memory.h"
 #include "plan/wear.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/drives.h"
@@ -217,7 +216,6 @@ static int training_open(struct training *t, struct err *err)
         (rc = checkpoints_open(s, t->first, err)) ||
         (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = job_run_frames(s, err)))
         return rc;
-    memory_one_arena();
     if (!t->first) // first: the plan of mem opens the engine, too
         mem_choice_make(&t->mem, s, &t->plan, rows);
     struct trainer_options o = training_options(s);
