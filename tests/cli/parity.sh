@@ -226,6 +226,16 @@ same "1 $was" "$(grep -c "has other names too (hard links), where what is writte
     "a damaged portion with a second name is named, and not written to"
 rm -rf "$tmp/copies"
 
+# without a tokenizer, a snapshot's folder has run.db alone
+rm -rf "$tmp/run" "$tmp"/d?
+devices 2
+run pretrain --run "$tmp/run" --data "$tmp/text.bin" $shape $devices --steps 1 --snapshot-every 1 --snapshot-on devices --snapshots 1
+whole=$(exported "$tmp/run")
+rm -r "$tmp/d1"
+mkdir "$tmp/d1"
+works "a snapshot without a tokenizer is restored" restore "$tmp/run" --device "1=$tmp/d1"
+same "$whole" "$(exported "$tmp/run")" "to the same bits"
+
 # refused, with what to do
 refuses 2 "--parity 2 needs at least 3 devices, and this run has 2: give --parity 1" \
     pretrain --run "$tmp/no" $train --device "$tmp/d0" --device "$tmp/d1" --snapshot-every 4 --snapshot-on devices --parity 2
