@@ -5,6 +5,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "data/base/file.h"
 #include "report/report.h"
 #include "run/folder/snapshots.h"
 #include "run/loop/made_whole.h"
@@ -53,6 +54,7 @@ static int check(struct snapshot *at, struct err *err)
         return rc;
     say_damage(err->text);
     at->whole = 0;
+    at->denied = file_is_denied(rc);
     return check_parity(at, err);
 }
 
@@ -84,6 +86,8 @@ static const char *state_text(char out[STATE], const struct snapshot *at, size_t
 {
     if (lacks != SIZE_MAX)
         snprintf(out, STATE, "lacks rank %zu", lacks);
+    else if (at->denied)
+        snprintf(out, STATE, "not readable");
     else if (!by_parity(at))
         snprintf(out, STATE, "%s", !at->whole ? "not whole" : checked ? "whole" : "complete");
     else if (at->lost > 1)
@@ -106,6 +110,8 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
     const struct part_seen *other;
     char                    size[32], loss[32], state[STATE];
 
+    if (!l->list.n && *l->list.denied)
+        return;
     if (!l->list.n && !kept_view_other(&l->view, 0)) {
         say_line(stdout, "%s has no snapshots; --snapshot-every N takes them in training", o->run);
         return;
@@ -160,6 +166,9 @@ static int look(struct listed *l, struct session *s, struct comm *comm,
     l->lacks = calloc(l->list.n + 1, sizeof *l->lacks);
     if (!rc && !l->lacks)
         rc = err_set(err, -ENOMEM, "out of memory");
+    if (!rc && *l->list.denied && s->ranks.size < 2)
+        say_line(stderr, "siTrain: there may be others, which this user may not read: %s",
+                 l->list.denied);
     for (size_t i = 0; i < l->list.n && !rc; i++)
         l->lacks[i] = SIZE_MAX;
     for (size_t i = 0; i < l->list.n && o->check && s->ranks.size < 2 && !rc; i++)
@@ -201,7 +210,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : look(&l, &s, comm, o, err);
     for (size_t i = 0; i < l.list.n; i++)
         damaged += !l.list.at[i].whole;
-    damaged += kept_view_other(&l.view, 0) != NULL;
+    damaged += *l.list.denied || kept_view_other(&l.view, 0);
     if (!rc && job_speaks() && o->json)
         rc = print_json(&l, o, err);
     else if (!rc && job_speaks())

@@ -331,8 +331,11 @@ int portions_load(struct portions *p, struct runlog *log, struct err *err)
 static int is_there(const char *path, uint64_t bytes, uint64_t *held)
 {
     struct stat st;
-    int         is = !lstat(path, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    int         is = !lstat(path, &st);
 
+    if (!is) // where this user may not look, it counts as there, and who reads it says why
+        return file_is_denied(-errno);
+    is = S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
     if (is)
         *held += (uint64_t)st.st_blocks * 512;
     return is;

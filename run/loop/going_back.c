@@ -90,6 +90,11 @@ static int find_whole(struct back *b, struct err *err)
     size_t           passed = 0;
     int              rc = snapshots_list(&list, b->s, err);
 
+    if (!rc && *list.denied) {
+        snprintf(text, sizeof text, "a snapshot is passed over, since this user may not read it: "
+                 "%.900s", list.denied);
+        rc = session_notice(b->s, text, err);
+    }
     while (!rc && !b->verified) {
         struct snapshot *best = NULL;
 

@@ -111,6 +111,9 @@ int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, st
             part.now = (uint64_t)snapshot_is_now(at, &its);
             rc = append(out, &part, 1, err);
         }
+        if (!rc && *list.denied)
+            events_notice(one->events, "a snapshot is passed over, since this user may not read "
+                          "it: %s", list.denied);
         snapshots_free(&list);
     }
     return rc;

@@ -156,7 +156,8 @@ b\\n"
     mkdir "$odd"
     rm -rf "$tmp"/d?
     devices 2
-    run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices --quiet
+    run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices
+    result "$got" "a run whose path has a line break"
     LD_PRELOAD="$shim" SHIM_AT="pwrite:/d1/run-:2:kill" "$bin" pretrain --resume "$odd/run" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
     same 137 $? "killed within a run whose path has a line break"
     works "it goes on" pretrain --resume "$odd/run" --steps 3 --quiet
@@ -235,6 +236,21 @@ rm -r "$tmp/d1"
 mkdir "$tmp/d1"
 works "a snapshot without a tokenizer is restored" restore "$tmp/run" --device "1=$tmp/d1"
 same "$whole" "$(exported "$tmp/run")" "to the same bits"
+
+# drives whose file system cannot allocate a file's blocks
+mkdir "$tmp/ext2"
+truncate -s 16M "$tmp/image"
+if mkfs.ext2 -q "$tmp/image" 2>"$tmp/null" && mount -o loop "$tmp/image" "$tmp/ext2" 2>"$tmp/null"; then
+    mkdir "$tmp/ext2/a" "$tmp/ext2/b"
+    rm -rf "$tmp/run"
+    run pretrain --run "$tmp/run" $train --device "$tmp/ext2/a" --device "$tmp/ext2/b" --steps 2 --snapshot-every 2 --snapshot-on devices
+    works "ext2: snapshots with parity" snapshots "$tmp/run" --check --quiet
+    rm -r "$tmp"/ext2/a/*
+    works "ext2: a lost device is made again" restore "$tmp/run"
+    umount -l "$tmp/ext2"
+else
+    skip "a file system that allocates no blocks" "no ext2 can be made and mounted here"
+fi
 
 # refused, with what to do
 refuses 2 "--parity 2 needs at least 3 devices, and this run has 2: give --parity 1" \
