@@ -110,7 +110,7 @@ if [ -n "$shim" ]; then
         rm -rf "$tmp/d1" "$tmp/new"
         mkdir "$tmp/new"
     }
-    killed_restores lose_d1 "$tmp/new" $(seq -f pwrite:/new/:%g 1 5 40) $(seq -f pwrite:/run.db-wal:%g 2 9 60) rename:/new/:1
+    killed_restores lose_d1 "$tmp/new" $(seq -f pwrite:/new/:%g 1 8 40) $(seq -f pwrite:/run.db-wal:%g 2 9 60) rename:/new/:1
     result "$([ -z "$bad" ] && [ $kills -gt 5 ]; echo $?)" "killed $kills times, the same command finishes$bad"
 
     # a drive that cannot read a block of a snapshot, and has damaged states of the run
