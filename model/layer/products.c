@@ -84,6 +84,16 @@ static struct matmul_shape shape_of(const struct model_options *o, size_t which,
     return s;
 }
 
+/* The gradient of a language model's logits comes in tiles, if the engine takes them. Of a masked
+ * one's, columns are summed, too. */
+static int is_tiled(const struct model_options *o, size_t which)
+{
+    size_t matrix = products_matrix(which);
+
+    return (matrix == ARCH_HEAD || matrix == ARCH_HEAD_LAST) && is_backward(which) &&
+           !arch_is_masked(&o->config);
+}
+
 /* The shape of a product of tensor t's adapter. */
 static struct matmul_shape adapter_shape(const struct model_options *o, size_t t,
                                          enum adapter_product kind, size_t rows)
@@ -131,6 +141,7 @@ static void add(struct products *p, const struct model_options *o, size_t which,
     size_t micros = o->micros ? o->micros : o->grad_accum; // of all ranks: no bit depends on them
     int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
+    shape.tiled_a = is_tiled(o, which);
     shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
     if (!dw || rows == largest || of.unit)
         announce(p, which, rows, shape);
@@ -251,6 +262,8 @@ int products_open(struct products **out, const struct model_options *o, struct e
         return rc;
     }
     place_packed(p);
+    for (size_t id = 0; id < p->n; id++) // one engine has them all
+        p->tiled |= matmul_tiled(p->matmul, id);
     *out = p;
     return 0;
 }

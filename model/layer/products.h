@@ -136,6 +136,7 @@ struct products {
     size_t n;
     struct { size_t which, rows, rest; } key[MAX_SHAPES]; // rest: id of the second part
     struct matmul_shape shape[MAX_SHAPES];
+    int    tiled;               // the products with a language model's dlogits want them in tiles
     size_t scratch_bytes;       // that products_run works in, 64-byte aligned: what a run needs,
     size_t run_bytes;           // and behind it a layer's packed parameters, while its
     size_t packed_at[PRODUCTS]; // micro-batches pass: where those of a product begin
