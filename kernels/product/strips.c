@@ -143,10 +143,20 @@ static void cell_ask(const struct strips *s, const void *x, size_t lane, size_t 
         __builtin_prefetch(dtype_at(x, s->from, l * s->k + k));
 }
 
+static void rows_ask(const struct strips *s, const void *x, struct range strips, size_t w)
+{
+    size_t step = 64 / dtype_bytes(s->from), from = strips.from * s->lanes,
+           end = size_min(strips.to * s->lanes, s->n), deep = WORD_UNIT * of_word(s);
+
+    for (size_t k = w * of_word(s), to = size_min(k + deep, s->k); k < to; k++)
+        for (size_t l = from; l < end; l += step)
+            __builtin_prefetch(element(s, x, l, k), 0, 3);
+}
+
 void strips_pack(word *out, size_t next, const struct strips *s, const void *x,
                  struct range strips, struct range words)
 {
-    enum { AHEAD = 4 * WORD_UNIT };
+    enum { AHEAD = 4 * WORD_UNIT, ROWS_AHEAD = 1 * WORD_UNIT };
 
     // a strip's rows are read to their end: more streams than these the CPU would not follow
     for (size_t i = strips.from; s->along && i < strips.to; i++)
@@ -155,8 +165,11 @@ void strips_pack(word *out, size_t next, const struct strips *s, const void *x,
             cell_pack(out + (i - strips.from) * next + (w - words.from) * s->lanes, s, x,
                       i * s->lanes, w);
         }
-    for (size_t w = words.from; !s->along && w < words.to; w += WORD_UNIT)
+    for (size_t w = words.from; !s->along && w < words.to; w += WORD_UNIT) {
+        if (w + ROWS_AHEAD < words.to)
+            rows_ask(s, x, strips, w + ROWS_AHEAD);
         for (size_t i = strips.from; i < strips.to; i++)
             cell_pack(out + (i - strips.from) * next + (w - words.from) * s->lanes, s, x,
                       i * s->lanes, w);
+    }
 }
