@@ -31,8 +31,8 @@ static void plan_operands(struct product *p)
     const struct matmul_shape *s = &p->s;
     const struct block_form   *f = p->form;
 
-    p->a = (struct strips){ s->m, s->k, s->form != MATMUL_TN, s->ab_dt, f->dt, f->left, f->tiled, 0 };
-    p->a.from_tiles = s->tiled_a && s->form == MATMUL_TN;
+    p->a = (struct strips){ s->m, s->k, s->form != MATMUL_TN, s->ab_dt, f->dt, f->left, f->tiled,
+                            s->tiled_a && s->form == MATMUL_TN };
     p->b = (struct strips){ s->n, s->k, s->form == MATMUL_NT, s->ab_dt, f->dt, f->right, 0, 0 };
     p->words = strips_words(&p->a);
 }
