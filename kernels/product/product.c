@@ -50,6 +50,8 @@ static void plan_depth(struct product *p)
     p->own_b = !p->s.pack_b && (strips || p->s.n > p->s.m);
     p->ready = p->own_b ? strips : p->s.pack_b;
     p->own_ready = strips && !p->own_b;
+    if (p->own_ready) // more of them are read by turns than a cache holds beside the others
+        most = size_min(most, cut->own / (2 * cut->least));
     if (!p->s.pack_b)
         most = size_min(most, cut->shared / size_min(p->s.m, p->s.n));
     panels = div_up(p->words, size_max(most / WORD_UNIT * WORD_UNIT, WORD_UNIT));
