@@ -213,6 +213,7 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
         .config = b->config, .dtype = kind->dtype, .engine = kind->engine,
         .threads = (int)o->threads, .training = 1, .batch = o->batch, .seq = o->seq,
         .grad_accum = o->grad_accum,
+        .packs_head = o->mode == RUN_MEM && kind->engine == MATMUL_SITRAIN, // as memory.c plans it
     };
 
     e->kind = kind;

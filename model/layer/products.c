@@ -94,10 +94,16 @@ static int is_tiled(const struct model_options *o, size_t which)
            !arch_is_masked(&o->config);
 }
 
-/* The words of a head in one piece are packed for both of its products, each time it is there. */
-static int packs_head(const struct model_options *o, size_t which)
+/* Whether parameters are packed. Those of a head serve several chunks of each micro-batch, or are
+ * not. */
+static int packs(const struct model_options *o, size_t which)
 {
-    return products_matrix(which) == ARCH_HEAD && o->training && arch_pieces(&o->config) == 1;
+    size_t matrix = products_matrix(which);
+
+    if (matrix == ARCH_HEAD)
+        return o->packs_head && arch_pieces(&o->config) == 1 &&
+               through(o, which).rows > products_chunk(which);
+    return matrix < ARCH_HEAD;
 }
 
 /* The shape of a product of tensor t's adapter. */
@@ -148,8 +154,7 @@ static void add(struct products *p, const struct model_options *o, size_t which,
     int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.tiled_a = is_tiled(o, which);
-    shape.pack_b = (products_matrix(which) < ARCH_HEAD || packs_head(o, which)) && !dw &&
-                   rows == largest && several;
+    shape.pack_b = packs(o, which) && !dw && rows == largest && several;
     if (!dw || rows == largest || of.unit)
         announce(p, which, rows, shape);
     shape.accumulate = 1;

@@ -29,6 +29,7 @@ struct model_options {
     int                training; // 0: no backward; one input array a micro-batch, nothing kept
     int                varying;  // micro-batches have at most batch x seq tokens (struct batch); 0:
                                  // exactly that
+    int                packs_head; // the words of a head in one piece are packed for its products
     int                packed;   // rows have several texts (struct batch's begin)
     int                paired;   // rows are pairs of answers (pairs.h)
     int                generates; // for decode.h: no activations, and no head among the products
