@@ -143,14 +143,19 @@ static void cell_ask(const struct strips *s, const void *x, size_t lane, size_t 
         __builtin_prefetch(dtype_at(x, s->from, l * s->k + k));
 }
 
+/* Asks for the source of cells of these strips, where the elements of a lane are not adjacent. */
 static void rows_ask(const struct strips *s, const void *x, struct range strips, size_t w)
 {
     size_t step = 64 / dtype_bytes(s->from), from = strips.from * s->lanes,
            end = size_min(strips.to * s->lanes, s->n), deep = WORD_UNIT * of_word(s);
+    size_t next = s->from_tiles ? TILED_ROWS * 64 : 64;
 
-    for (size_t k = w * of_word(s), to = size_min(k + deep, s->k); k < to; k++)
-        for (size_t l = from; l < end; l += step)
-            __builtin_prefetch(element(s, x, l, k), 0, 3);
+    for (size_t k = w * of_word(s), to = size_min(k + deep, s->k); k < to && from < end; k++) {
+        const char *line = element(s, x, from, k);
+
+        for (size_t l = from; l < end; l += step, line += next)
+            __builtin_prefetch(line);
+    }
 }
 
 void strips_pack(word *out, size_t next, const struct strips *s, const void *x,
