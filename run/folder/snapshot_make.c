@@ -201,10 +201,9 @@ static int name_check(const struct snapshot_making *m, struct err *err)
     struct snapshot at;
     struct stat     st;
 
-    if (lstat(m->name, &st) && errno == ENOENT)
-        return 0;
-    if (!lstat(m->name, &st) && S_ISDIR(st.st_mode) && snapshots_look(&at, m->s, m->name) &&
-        at.ours)
+    if (lstat(m->name, &st))
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", m->name, strerror(errno));
+    if (S_ISDIR(st.st_mode) && snapshots_look(&at, m->s, m->name) && at.ours)
         return 0;
     return err_set(err, -EEXIST, "%s is not certainly a snapshot of this run (it may be that of a "
                    "copy of it), so it stays, and no new one takes its name: move it elsewhere, or "

@@ -93,8 +93,10 @@ static struct own own_of(const struct session *s, const char *path)
         own.times = settings_get(log, "snapshot.times");
         of = settings_get(log, "snapshot.of");
     }
-    if (of && portions_certain(s, of))
-        portions_load(&own.portions, log, NULL);
+    if (of && portions_certain(s, of) && portions_load(&own.portions, log, NULL)) {
+        free(own.files); // with them it would lose the list of the others
+        own.files = NULL;
+    }
     free(of);
     runlog_close(log);
     free(db);
@@ -294,14 +296,15 @@ static int is_a_snapshots(const char *folder, const char *path)
 }
 
 /* paths: the lines of portions.begun behind the first two. 0: nothing is left of them. */
-static int clean_files(const char *folder, char *paths)
+static int clean_files(const struct session *s, const char *folder, char *paths)
 {
     char *path;
-    int   rc = 0, first = 1, keep = 0;
+    int   rc = 0, keep = 0;
 
-    while (!rc && !keep && (path = strsep(&paths, "\n"))) {
-        keep = first && strchr(path, '/') ? is_a_snapshots(folder, path) : 0;
-        first = 0;
+    for (size_t k = 0; !rc && !keep && (path = strsep(&paths, "\n")); k++) {
+        if (!portions_named(path, k, s->id))
+            return 0; // siTrain did not write this
+        keep = k ? 0 : is_a_snapshots(folder, path);
         rc = keep < 0 ? -EIO : keep ? 0 : portions_remove_file(path);
     }
     return rc;
@@ -313,9 +316,13 @@ static void clean_begun(struct session *s)
     char *text = settings_get(s->log, "portions.begun"), *rest = text;
     char *of = strsep(&rest, "\n"), *folder = strsep(&rest, "\n");
 
+    if (of && folder) {
+        portions_line_path(of);
+        portions_line_path(folder);
+    }
     if (of && !portions_certain(s, of)) // copied with the run's run.db: they are the original's
         portions_end(s, NULL);
-    else if (folder && !is_under_way(folder) && !clean_files(folder, rest))
+    else if (folder && !is_under_way(folder) && !clean_files(s, folder, rest))
         portions_end(s, NULL);
     free(text);
 }

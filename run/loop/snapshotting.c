@@ -172,7 +172,7 @@ static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, st
     return settle(w, waited, &made, again, &why, err);
 }
 
-/* Begins one. With nothing left to train, it is taken at once. */
+/* Begins one. With nothing left to train (ends), it is taken at once. */
 static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, struct err *err)
 {
     struct err why = { 0 };
@@ -188,6 +188,23 @@ static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, st
     measure_wait(w, step, begun_ns);
     rc = settle(w, rc, NULL, again, &why, err);
     return rc || !ends || !w->making ? rc : go_on(w, step, 1, again, err);
+}
+
+/* The same when training ends: no later step tries the next directory, so this does. On a rank that
+ * has not failed, the same directory is used again. */
+static int begin_last(struct snapshotting *w, uint64_t step, struct err *err)
+{
+    uint64_t all, none = 0;
+    int      again, rc;
+
+    do {
+        again = 0;
+        rc = begin(w, step, 1, &again, err);
+        all = (uint64_t)again;
+        rc = rc ? rc : together_add(w->s->ranks.comm, &all, &none, err);
+        w->tried -= !again && w->tried > 0;
+    } while (!rc && all);
+    return rc;
 }
 
 int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_when when,
@@ -210,7 +227,7 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
     if (!all) // a process may have been killed before it removed the oldest
         return ends ? rotate(s, err) : 0;
     w->tried = again ? w->tried : 0;
-    return begin(w, step, ends, &again, err);
+    return ends ? begin_last(w, step, err) : begin(w, step, 0, &again, err);
 }
 
 int snapshotting_stop(struct snapshotting *w, struct err *err)

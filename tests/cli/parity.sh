@@ -159,6 +159,21 @@ else
     skip "kills" "no shim here"
 fi
 
+# a line break in the run's path: what a killed process had begun is removed all the same
+if [ -n "$shim" ]; then
+    odd="$tmp/a
+b\\n"
+    mkdir "$odd"
+    rm -rf "$tmp"/d?
+    devices 2
+    run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices
+    result "$got" "a run whose path has a line break"
+    LD_PRELOAD="$shim" SHIM_AT="pwrite:/d1/run-:2:kill" "$bin" pretrain --resume "$odd/run" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    same 137 $? "killed within a run whose path has a line break"
+    works "it goes on" pretrain --resume "$odd/run" --steps 3 --quiet
+    same "2 2" "$(ls "$tmp"/d0/run-*/ | wc -l) $(ls "$tmp"/d1/run-*/ | wc -l)" "and nothing is left"
+fi
+
 # rotation removes the files on the drives, and a copy of the run none of its original's
 begin 3 1
 run pretrain --resume "$tmp/run" --steps 9 --snapshot-every 1 --snapshots 2 --quiet
@@ -169,6 +184,62 @@ for d in 0 1 2; do cp "$tmp/d$d"/sitrain-* "$tmp/n$d/"; done
 run pretrain --resume "$tmp/copy" --steps 13 --device "$tmp/n0" --device "$tmp/n1" --device "$tmp/n2" --quiet
 same "0" "$got" "a copy goes on, on other drives"
 works "and has not removed the original's" snapshots "$tmp/run" --check
+
+# run.db names a file of somebody's: it is neither removed nor written to
+mkdir "$tmp/theirs"
+set_to() { python3 tests/cli/setting.py "$@"; }
+theirs() { # NAME: it is as it was
+    same "precious" "$(cat "$tmp/theirs/file")" "somebody's file stays: $1"
+    echo precious >"$tmp/theirs/file"
+}
+echo precious >"$tmp/theirs/file"
+begin 3 1
+newest=$(ls -d "$tmp"/run/snapshots/run-*/step-00000004)
+set_to "$tmp/run" portions.begun "$(ask "$tmp/run" "SELECT value FROM runs WHERE key = 'place'")
+${newest%/*}/step-00000099.new-00
+$tmp/theirs/file"
+works "a run on" pretrain --resume "$tmp/run" --steps 8 --snapshot-every 8 --snapshots 9 --quiet
+theirs "portions.begun"
+portions=$(ask "$newest" "SELECT value FROM runs WHERE key = 'snapshot.portions'")
+set_to "$newest" snapshot.portions "$(echo "$portions" | sed "1s,.*,9 $tmp/theirs/file,")"
+works "one that removes old snapshots" pretrain --resume "$tmp/run" --steps 9 --snapshots 1 --quiet
+theirs "snapshot.portions, removed"
+begin 3 1
+newest=$(ls -d "$tmp"/run/snapshots/run-*/step-00000004)
+portions=$(ask "$newest" "SELECT value FROM runs WHERE key = 'snapshot.portions'")
+set_to "$newest" snapshot.portions "$(echo "$portions" | sed "1s, .*, $tmp/theirs/file,")"
+rm "$tmp"/d1/sitrain-*
+works "restore takes the snapshot before it" restore "$tmp/run"
+theirs "snapshot.portions, restored"
+
+# a portion with a second name, as in a copy by cp -al: it is not mended, since the copy would change
+begin 3 1
+portion=$(ls "$tmp"/d0/run-*/step-00000004.*.dev0)
+dd if=/dev/zero of="$portion" bs=4096 seek=2 count=4 conv=notrunc 2>"$tmp/null"
+rm -rf "$tmp/copies"
+mkdir "$tmp/copies"
+cp -al "${portion%/*}" "$tmp/copies"
+was=$(sums "$tmp/copies")
+rm "$tmp"/d1/sitrain-*
+works "restore takes another snapshot" restore "$tmp/run"
+same "1 $was" "$(grep -c "has other names too (hard links), where what is written to it would be seen" "$tmp/err") $(sums "$tmp/copies")" \
+    "a damaged portion with a second name is named, and not written to"
+rm -rf "$tmp/copies"
+
+# drives whose file system cannot allocate a file's blocks
+mkdir "$tmp/ext2"
+truncate -s 16M "$tmp/image"
+if mkfs.ext2 -q "$tmp/image" 2>"$tmp/null" && mount -o loop "$tmp/image" "$tmp/ext2" 2>"$tmp/null"; then
+    mkdir "$tmp/ext2/a" "$tmp/ext2/b"
+    rm -rf "$tmp/run"
+    run pretrain --run "$tmp/run" $train --device "$tmp/ext2/a" --device "$tmp/ext2/b" --steps 2 --snapshot-every 2 --snapshot-on devices
+    works "ext2: snapshots with parity" snapshots "$tmp/run" --check --quiet
+    rm -r "$tmp"/ext2/a/*
+    works "ext2: a lost device is made again" restore "$tmp/run"
+    umount -l "$tmp/ext2"
+else
+    skip "a file system that allocates no blocks" "no ext2 can be made and mounted here"
+fi
 
 # refused, with what to do
 refuses 2 "--parity 2 needs at least 3 devices, and this run has 2: give --parity 1" \

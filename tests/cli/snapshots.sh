@@ -156,6 +156,16 @@ mv "$tmp/b" "$tmp/gone"
 works "without any the training goes on" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
 same "in the way" "$(cat "$tmp"/a/run-*)" "and what was in the way is there"
 mv "$tmp/gone" "$tmp/b"
+if [ -n "$shim" ]; then
+    mkdir "$tmp/c" "$tmp/d"
+    held rename:/step-00000001:1 pretrain --run "$tmp/last" $shape --steps 1 --snapshot-every 2 --snapshot-dir "$tmp/c" --snapshot-dir "$tmp/d"
+    at=$(echo "$tmp"/[cd]/*/step-00000001.new-*)
+    mkdir "${at%.new-*}" # somebody's
+    rm "$tmp/held"
+    wait $pid
+    same "0 1 1" "$? $(grep -c "the next --snapshot-dir is tried" "$tmp/err") $(ls -d "$tmp"/[cd]/*/step-00000001/run.db | wc -l)" "at the end, one that cannot get its name is taken in the next directory"
+    rm -r "$tmp/c" "$tmp/d"
+fi
 mkdir "$tmp/full"
 if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     works "a full directory" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/b"
@@ -240,6 +250,29 @@ if command -v mkfs.xfs >"$tmp/null" && truncate -s 400M "$tmp/image" && mkfs.xfs
 else
     skip "files that share blocks" "no XFS can be made and mounted here"
 fi
+
+# ---- a folder whose name is no UTF-8
+rm -rf "$tmp/run"
+odd="$tmp/$(printf 'caf\351')"
+mkdir "$odd"
+run pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-dir "$odd"
+works "it has snapshots" snapshots "$tmp/run" --check
+same "0 1" "$(of "$tmp/run" step)" "and --json lists them"
+
+# ---- a list that leads through a link to somebody's file
+rm -rf "$tmp/run"
+mkdir -p "$tmp/theirs/sub"
+echo hello >"$tmp/theirs/sub/file"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+ln -s "$tmp/theirs" "$first/link"
+for key in files times; do
+    python3 tests/cli/setting.py "$first" snapshot.$key "$(sqlite3 "$first/run.db" "SELECT value FROM runs WHERE key = 'snapshot.$key'")
+$([ $key = files ] && echo 6 || stat -c %Y000000000 "$tmp/theirs/sub/file") link/sub/file"
+done
+touch -d "@$(stat -c %Y "$tmp/theirs/sub/file")" "$tmp/theirs/sub/file"
+works "a run whose oldest snapshot lists somebody's file" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
+same "hello" "$(cat "$tmp/theirs/sub/file")" "the file stays"
 
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
