@@ -111,9 +111,9 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
     } else if (rc || !at->whole) {
         struct err text;
 
-        err_set(&text, 0, "%s: not all files of this snapshot are there with their sizes",
-                at->path);
-        check_damage(c, rc ? err->text : text.text);
+        err_set(&text, 0, "%s: %.700s", at->path,
+                rc ? err->text : "not all files of this snapshot are there with their sizes");
+        check_damage(c, rc && strstr(err->text, at->path) ? err->text : text.text);
     } else {
         check_line(c, "snapshot", 0, "%s, after step %" PRIu64, at->path, at->step);
         rc = runlog_check(s.log, 0, check_damage, c, &db, err);

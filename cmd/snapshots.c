@@ -26,14 +26,14 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* A damaged snapshot: whether it is whole by its parity. */
+/* A damaged snapshot: whether it is whole by its parity. One that cannot be opened is not. */
 static int check_parity(struct snapshot *at, struct err *err)
 {
     struct err why;
     int        can = at->parity && at->files ? made_whole_can(at, &say_events, &why, err) : 0;
 
     at->parity = can > 0 ? at->parity : 0;
-    return can < 0 ? can : 0;
+    return can < 0 && (err->stopped || can == -ENOMEM) ? can : 0;
 }
 
 static void say_damage(const char *sentence)
@@ -52,7 +52,10 @@ static int check(struct snapshot *at, struct err *err)
     session_close(&s);
     if (!rc || err->stopped || rc == -ENOMEM)
         return rc;
-    say_damage(err->text);
+    struct err named = *err;
+    if (!strstr(err->text, at->path))
+        err_set(&named, rc, "%s: %.700s", at->path, err->text);
+    say_damage(named.text);
     at->whole = 0;
     at->denied = file_is_denied(rc);
     return check_parity(at, err);

@@ -180,9 +180,12 @@ static int set_aside(char **at, const char *path, const char *name, struct err *
 
 int snapshot_remove(const struct session *s, const char *path, struct err *err)
 {
-    char *at = NULL;
-    int   fd = lock_alone(path), rc;
+    const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
+    char       *at = NULL;
 
+    if (fixed)
+        return err_set(err, -EPERM, "%s %s; it is not removed", path, fixed);
+    int fd = lock_alone(path), rc;
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
     if (!(rc = set_aside(&at, path, path, err)))
@@ -336,6 +339,32 @@ void snapshots_clean(struct session *s)
     clean_begun(s);
 }
 
+/* Whether the k-th of the list is the i-th, or a copy of it: a folder may be seen by two paths, and
+ * have another inode by each of them (FUSE). They count once, and go together. */
+static int are_twins(const struct snapshots *list, size_t i, size_t k)
+{
+    return list->at[i].n == list->at[k].n && list->at[i].ours && list->at[k].ours;
+}
+
+static int is_first(const struct snapshots *list, size_t i)
+{
+    size_t k = 0;
+
+    while (k < i && !are_twins(list, i, k))
+        k++;
+    return k == i && list->at[i].ours;
+}
+
+/* 1 if it, or a twin of it, is whole. */
+static size_t any_whole(const struct snapshots *list, size_t i)
+{
+    size_t any = 0;
+
+    for (size_t k = i; k < list->n; k++)
+        any |= are_twins(list, i, k) && list->at[k].whole;
+    return any;
+}
+
 /* Removes the oldest, of those in the run's history or of all others, while too many are whole. */
 static int remove_some(struct session *s, const struct snapshots *list, int others, size_t *whole,
                        struct err *err)
@@ -344,13 +373,15 @@ static int remove_some(struct session *s, const struct snapshots *list, int othe
     int        rc = 0;
 
     for (size_t i = 0; i < list->n && *whole > s->o.snapshots && !rc; i++) {
-        const struct snapshot *at = &list->at[i];
-
-        if (!at->ours || snapshot_is_now(at, s) == others)
+        if (!is_first(list, i) || snapshot_is_now(&list->at[i], s) == others)
             continue;
-        *whole -= (size_t)at->whole;
-        if (snapshot_remove(s, at->path, &why))
-            rc = session_notice(s, why.text, err);
+        *whole -= any_whole(list, i);
+        for (size_t k = i; k < list->n && !rc; k++) {
+            int stays = are_twins(list, i, k) ? snapshot_remove(s, list->at[k].path, &why) : 0;
+
+            if (stays && (k == i || (stays != -ENOENT && file_may_be(list->at[k].path))))
+                rc = session_notice(s, why.text, err);
+        }
     }
     return rc;
 }
@@ -362,7 +393,7 @@ int snapshots_rotate(struct session *s, struct err *err)
     int              rc = snapshots_list(&list, s, err);
 
     for (size_t i = 0; i < list.n; i++)
-        whole += list.at[i].whole && list.at[i].ours;
+        whole += is_first(&list, i) ? any_whole(&list, i) : 0;
     rc = rc ? rc : remove_some(s, &list, 1, &whole, err);
     rc = rc ? rc : remove_some(s, &list, 0, &whole, err);
     snapshots_free(&list);

@@ -80,6 +80,7 @@ refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --device "$tmp/a
 b"
 mkdir -p "$tmp/a
 b"
+refuses_pretrain 2 "--snapshot-dir none: nothing here has this name, and an existing folder is expected" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir none
 refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir "$tmp/a
 b"
 

@@ -299,6 +299,34 @@ else
     skip "a folder mounted in a snapshot" "nothing may be mounted here"
 fi
 
+# ---- a folder of snapshots that is given by two paths, and a copy of one: they count once
+rm -rf "$tmp/run" "$tmp/twice"
+mkdir "$tmp/twice" "$tmp/twice/a" "$tmp/twice/b"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1 --snapshots 2 --snapshot-dir "$tmp/twice/a"
+cp -a "$tmp/twice/a/." "$tmp/twice/b/"
+run pretrain --resume "$tmp/run" --steps 3 --snapshot-every 2 --snapshots 3 --snapshot-dir "$tmp/twice/a" --snapshot-dir "$tmp/twice/b" --quiet
+same "1 1 2 2 3" "$(of "$tmp/run" step)" "copies of snapshots count once"
+run pretrain --resume "$tmp/run" --steps 4 --snapshot-every 2 --quiet
+same "2 2 3 4" "$(of "$tmp/run" step)" "and go together"
+if command -v bindfs >"$tmp/null" && mkdir "$tmp/seen" && bindfs "$tmp/twice/a" "$tmp/seen" 2>"$tmp/null"; then
+    run pretrain --resume "$tmp/run" --steps 5 --snapshot-every 1 --snapshots 1 --snapshot-dir "$tmp/twice/a" --snapshot-dir "$tmp/seen" --quiet
+    run pretrain --resume "$tmp/run" --steps 6 --quiet
+    result "$([ "$got" = 0 ] && [ ! -s "$tmp/err" ] && [ "$(of "$tmp/run" step)" = "6 6" ] && [ -n "$(ls -d "$tmp"/twice/a/*/step-00000006)" ]; echo $?)" "FUSE: a folder by two paths keeps the newest snapshot"
+    umount "$tmp/seen"
+else
+    skip "a folder by two paths" "no bindfs here"
+fi
+
+# ---- a snapshot that cannot be opened: the others are listed, and it is named
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000001)
+python3 tests/cli/setting.py "$first" option.devices 0
+run snapshots "$tmp/run" --check
+same "1 2 1" "$got $(grep -c " whole " "$tmp/out") $(grep -c "step-00000001: --devices 0" "$tmp/err")" "a snapshot with a bad option is named, and the others are listed"
+run check --scrub "$tmp/run"
+same "1 1" "$got $(grep -c "step-00000001: --devices 0" "$tmp/err")" "check --scrub names it, too"
+
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
 by_ranks
