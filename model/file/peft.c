@@ -116,7 +116,7 @@ static int read_number(float *out, double otherwise, const struct hf_keys *k, co
     double        x = hf_key_has(k, key) ? json_number_value(v) : otherwise;
 
     if ((hf_key_has(k, key) && !json_is_number(v)) || !isfinite(x) || x < 0 || x > 1e9)
-        return err_misuse(err, "%s: \"%s\" must be a number of at least 0", k->path, key);
+        return err_misuse(err, "%s: \"%s\" must be a number from 0 to 1e9", k->path, key);
     *out = (float)x;
     return 0;
 }

@@ -160,6 +160,13 @@ refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" expo
 run check "$tmp/nan"
 result "$([ "$got" = 1 ] && grep -q "lora_B.weight: 1 of its 256 values" "$tmp/err"; echo $?)" "check says it, too"
 plain_adapter "$tmp/beyond" 4 3e38
+cp -r "$tmp/large" "$tmp/settings"
+for bound in '"r": 20=3000000000=2147483647' '"lora_alpha": 8=1e10=1e9'; do # above the largest: the sentence names it
+    key=${bound%%=*} rest=${bound#*=}
+    sed "s/$key/${key%: *}: ${rest%=*}/" "$tmp/large/adapter_config.json" >"$tmp/settings/adapter_config.json"
+    refuses 2 "${key%: *} must be" export "$tmp/settings" "$tmp/none"
+    result "$(grep -q " to ${rest#*=}$" "$tmp/err"; echo $?)" "  from a least value to ${rest#*=}"
+done
 cp -r "$tmp/large" "$tmp/fewer"
 sed -i 's/"c_fc"/"attn.c_proj", "fc"/' "$tmp/fewer/adapter_config.json"
 refuses 2 '"target_modules" does not name transformer.h.0.mlp.c_fc, of which adapter_model.safetensors has an adapter: peft would leave that out' \
