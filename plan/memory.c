@@ -402,8 +402,8 @@ static void add_what_fits(const struct memory_request *asked, uint64_t limit, st
         err_misuse(err, "%s; no smaller --batch or --seq would fit", err->text);
 }
 
-/* In mode mem, memory that is left when all layers are kept serves to pack the words of the head for
- * siTrain's own products. They are packed for two of these, each time with all their bytes. */
+/* In mode mem, memory that is left when all layers are kept serves to pack the words of the head
+ * for siTrain's own products. They are packed for two of these, each time with all their bytes. */
 static void add_packs(struct budget *out, const struct memory_request *r)
 {
     struct run_config     run = *r->run;

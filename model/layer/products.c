@@ -244,8 +244,8 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
     return end;
 }
 
-/* Places packed parameters. Of a layer, forward's stand side by side, and backward's overwrite them.
- * The head's overwrite both. */
+/* Places packed parameters. Of a layer, forward's stand side by side, and backward's overwrite
+ * them. The head's overwrite both. */
 static void place_packed(struct products *p)
 {
     size_t at[3] = { 0, 0, 0 };
