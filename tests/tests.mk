@@ -208,10 +208,20 @@ xclbin: ## the FPGA's kernels through Vitis: siTrain.xclbin in the build folder 
 # Power cuts: calls of files, threads and clocks go to the simulated machine of tests/crash.
 CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate posix_fallocate flock fstat fstatvfs stat lstat statvfs access realpath \
               mkdir rmdir unlink rename renameat2 opendir readdir rewinddir closedir statx remove getrandom pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
+              openat fstatat faccessat ioctl link posix_fadvise lgetxattr \
               pthread_cond_timedwait pthread_cond_clockwait pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
 CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/routes.o $(BUILD)/tests/comm_threads.o
 $(BUILD)/tests/crash/crash: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%)
 $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(LINKED)
+	$(call say,ld)
+	$(link)
+
+# The same machine, and the program's own commands on it: snapshots, going back, restore.
+CUTS_WRAP  := snapshot_begin snapshot_finish snapshot_drop portions_encode snapshots_rotate going_back going_back_restore
+CUTS_OBJ   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuts/*.c)) \
+              $(patsubst %,$(BUILD)/tests/crash/%.o,bytes names posix posix_dir posix_more power storage threads vfs_sim)
+$(BUILD)/tests/cuts/cuts: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%) $(CUTS_WRAP:%=-Wl,--wrap=%)
+$(BUILD)/tests/cuts/cuts: $(CUTS_OBJ) $(CMD_PARTS) $(LINKED)
 	$(call say,ld)
 	$(link)
 

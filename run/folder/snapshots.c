@@ -140,6 +140,8 @@ int snapshots_each_file(const char *path, const char *files,
     char *copy = strdup(files), *rest = copy, *line;
     int   rc = copy ? 0 : -ENOMEM;
 
+    if (!*files) // with --snapshot-on devices its folder may have run.db alone
+        rest = NULL;
     while (!rc && (line = strsep(&rest, "\n"))) {
         char    *name, *file;
         uint64_t bytes = strtoull(line, &name, 10);
