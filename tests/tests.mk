@@ -16,7 +16,7 @@ CMOCKA     := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null || echo -lcmocka)
 # tests/run.py runs tests side by side, in this order: those that take longest come first.
 TESTS_LONG := $(patsubst %,tests/cli/%.sh,ranks plan inputs bench checkpoints going_back families strangers owners chat xrt mix stop examples reshard \
               surroundings snapshots encoders train prepare report memory)
-TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
+TESTS_REST := $(BUILD)/tests/cuts/cuts $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
 OPENCL_TESTS := $(BUILD)/tests/test_csd $(BUILD)/tests/test_csd_ahead
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = BUILD="$(abspath $(BUILD))" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" \
@@ -24,12 +24,12 @@ RUN_TESTS   = BUILD="$(abspath $(BUILD))" SITRAIN_DATA="$(DATA)" SITRAIN="$(absp
               SITRAIN_SMARTSSD="$(if $(SMARTSSD_FILES),$(abspath $(SMARTSSD)))" $(PYTHON) tests/run.py
 
 .PHONY: test test-bins check-opencl check-data demo-xrt asan tsan asan-run tsan-run asan-quick tsan-quick clang fuzz crash \
-        prove-faults smartssd xclbin
+        prove-faults prove-cuts smartssd xclbin
 test: ## every test, with what is installed: no network, no root
 	+@$(SUBMAKE) $(JOBS) all test-bins asan-quick tsan-quick
 	@$(RUN_TESTS) $(ASAN_LONG) $(TESTS_LONG) $(TSAN_QUICK) $(TESTS_REST) $(filter-out $(ASAN_LONG),$(ASAN_QUICK))
 
-test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
+test-bins: $(TEST_BIN) $(BUILD)/tests/cuts/cuts $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
 
 check-opencl: ## --csd opencl on PoCL, OpenCL on this processor (LLVM comes with it): devices' tests, runs beside emulated devices
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST) opencl-headers ocl-icd-libopencl1 pocl-opencl-icd
@@ -228,6 +228,11 @@ $(BUILD)/tests/cuts/cuts: $(CUTS_OBJ) $(CMD_PARTS) $(LINKED)
 # CRASH='--config "*ranks*" --points 300' chooses some configurations and some of their points. All
 # points of several ranks take most of an hour.
 CRASH ?=
+# CUTS='--story "back*" --points 300' chooses some stories and some of their points.
+CUTS ?= --points 100
+prove-cuts: $(BUILD)/tests/cuts/cuts ## power cuts while commands take snapshots, rotate, go back and restore (CUTS=, thousands)
+	@sh tests/cuts/all.sh $(BUILD)/tests/cuts/cuts $(CUTS)
+
 crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs on a simulated machine (CRASH=)
 	@OMP_NUM_THREADS=1 $(BUILD)/tests/crash/crash --all $(CRASH)
 

@@ -22,6 +22,7 @@ enum { TOKENS = 4000, LINE_BYTES = 1024 };
 #define DRIVES      "--device /sim/drive0 --device /sim/drive1 --device /sim/drive2"
 #define ON_DEVICES  DRIVES " --snapshot-on devices"
 #define WHOLE       "no device of " RUN " is gone"
+#define ROTATED     "has no snapshot after step 4" // it went back, and trained until that was removed
 
 const struct story stories[] = {
     { .name = "taken su+o", .shape = "--mode su+o --devices 2", .before = { MADE("4") },
@@ -34,7 +35,7 @@ const struct story stories[] = {
       .tries_back = 1, .shares = 1 },
     { .name = "taken mem", .shape = "--mode mem --commit-every 1 --lora-rank 2",
       .before = { MADE("4") }, .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2,
-      .tries_back = 1 },
+      .tries_back = 1, .brief = 1 },
     { .name = "taken few slots", .shape = "--mode su+o --devices 2 --spare-slots few",
       .before = { MADE("4") }, .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2,
       .tries_back = 1 },
@@ -43,18 +44,20 @@ const struct story stories[] = {
       .before = { MADE("4") }, .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2,
       .tries_back = 1 },
     { .name = "taken parity", .shape = "--mode su+o " ON_DEVICES, .before = { MADE("4") },
-      .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2, .tries_back = 1 },
+      .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2, .tries_back = 1, .brief = 1 },
     { .name = "back su+o", .shape = "--mode su+o --devices 2", .before = { MADE("8") },
       .lines = { { RESUMED " --from 6", NULL } }, .kept = 2 },
     { .name = "back and on", .shape = "--mode su+o --devices 2",
       .before = { MADE("6"), RESUMED " --steps 7 --snapshot-every 0" },
-      .lines = { { RESUMED " --from 4 --steps 7 --snapshot-every 2", NULL } }, .kept = 2 },
+      .lines = { { RESUMED " --from 4 --steps 7 --snapshot-every 2", ROTATED }, { RESUMED, NULL } },
+      .kept = 2 },
     { .name = "back and undone", .shape = "--mode su+o --devices 2",
       .before = { MADE("6"), RESUMED " --steps 7 --snapshot-every 0",
                   RESUMED " --from 4 --steps 5 --lr 0.01 --snapshots 3" },
       .lines = { { RESUMED " --from 7", NULL } }, .kept = 3 },
     { .name = "branch", .shape = "--mode su+o --devices 2", .before = { MADE("6") },
-      .lines = { { RESUMED " --from 4 --steps 8 --lr 0.01 --seed 7", NULL } }, .kept = 2 },
+      .lines = { { RESUMED " --from 4 --steps 8 --lr 0.01 --seed 7", ROTATED },
+                 { RESUMED, NULL } }, .kept = 2, .brief = 1 },
     { .name = "back mem", .shape = "--mode mem --commit-every 1 --lora-rank 2",
       .before = { MADE("8") }, .lines = { { RESUMED " --from 6", NULL } }, .kept = 2 },
     { .name = "back parity", .shape = "--mode su+o " ON_DEVICES, .before = { MADE("8") },
@@ -73,7 +76,7 @@ const struct story stories[] = {
     { .name = "restore parity", .shape = "--mode su+o " ON_DEVICES, .before = { MADE("5") },
       .lost = { { "/sim/drive1/", 0 } },
       .lines = { { "restore " RUN " --device 1=/sim/drive3", WHOLE },
-                 { RESUMED " --steps 6", NULL } }, .kept = 2, .parity = 1 },
+                 { RESUMED " --steps 6", NULL } }, .kept = 2, .parity = 1, .brief = 1 },
     { .name = "restore parity 2",
       .shape = "--mode su+o " ON_DEVICES " --device /sim/drive4 --parity 2",
       .before = { MADE("5") }, .lost = { { "/sim/drive1/", 0 }, { "/sim/drive4/", 1 } },

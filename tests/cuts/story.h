@@ -25,6 +25,7 @@ struct story {
     int         parity;   // they may be whole by parity alone
     int         tries_back; // after the cut, any whole snapshot can be gone back to
     int         shares;   // the file system shares blocks between files
+    int         brief;    // the short form has it, too
 };
 
 extern const struct story stories[];
