@@ -457,8 +457,11 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
     char *copy = is_path ? file_absolute(text, err) : file_path(err, "%s", text);
     if (!copy)
         return -ENOMEM;
-    items[out->n++] = copy;
-    return 0;
+    items[out->n++] = copy; // opt_value_release frees it
+    return is_path && strchr(copy, '\n')
+               ? err_misuse(err, "--%s: a path without line breaks is expected, because run.db has "
+                            "one on each line, but one has a line break after %.*s", r->name,
+                            (int)strcspn(copy, "\n"), copy) : 0;
 }
 
 /* ---- any value ---- */

@@ -42,13 +42,15 @@ static int is_unwritten(const struct own *own, const char *file, const struct st
     return !own->times;
 }
 
-/* Whether the file is of the list's kind and size, in a folder that is no link. */
-static int is_listed(const char *file, const char *folder, uint64_t bytes, struct stat *st)
+/* Whether the file is of the list's kind and size, in a folder that is no link and on which nothing
+ * is mounted. */
+static int is_listed(const struct own *own, const char *file, const char *folder, uint64_t bytes,
+                     struct stat *st)
 {
     struct stat at;
 
-    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, st) &&
-           S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
+    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && file_same_mount(own->path, folder) &&
+           !lstat(file, st) && S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
 }
 
 static int look_file(void *ctx, const char *file, uint64_t bytes)
@@ -57,7 +59,8 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
     char       *folder = file_folder(file);
     struct stat st;
 
-    own->changed |= folder && is_listed(file, folder, bytes, &st) && !is_unwritten(own, file, &st);
+    own->changed |= folder && is_listed(own, file, folder, bytes, &st) &&
+                    !is_unwritten(own, file, &st);
     free(folder);
     return 0;
 }
@@ -70,7 +73,7 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     struct stat       st;
     int               rc = folder ? 0 : -ENOMEM;
 
-    if (folder && is_listed(file, folder, bytes, &st) &&
+    if (folder && is_listed(own, file, folder, bytes, &st) &&
         (own->whole || is_unwritten(own, file, &st)) && unlink(file))
         rc = -errno;
     if (folder && strcmp(folder, own->path))
@@ -93,8 +96,10 @@ static struct own own_of(const struct session *s, const char *path)
         own.times = settings_get(log, "snapshot.times");
         of = settings_get(log, "snapshot.of");
     }
-    if (of && portions_certain(s, of))
-        portions_load(&own.portions, log, NULL);
+    if (of && portions_certain(s, of) && portions_load(&own.portions, log, NULL)) {
+        free(own.files); // with them it would lose the list of the others
+        own.files = NULL;
+    }
     free(of);
     runlog_close(log);
     free(db);
@@ -296,14 +301,15 @@ static int is_a_snapshots(const char *folder, const char *path)
 }
 
 /* paths: the lines of portions.begun behind the first two. 0: nothing is left of them. */
-static int clean_files(const char *folder, char *paths)
+static int clean_files(const struct session *s, const char *folder, char *paths)
 {
     char *path;
-    int   rc = 0, first = 1, keep = 0;
+    int   rc = 0, keep = 0;
 
-    while (!rc && !keep && (path = strsep(&paths, "\n"))) {
-        keep = first && strchr(path, '/') ? is_a_snapshots(folder, path) : 0;
-        first = 0;
+    for (size_t k = 0; !rc && !keep && (path = strsep(&paths, "\n")); k++) {
+        if (!portions_named(path, k, s->id))
+            return 0; // siTrain did not write this
+        keep = k ? 0 : is_a_snapshots(folder, path);
         rc = keep < 0 ? -EIO : keep ? 0 : portions_remove_file(path);
     }
     return rc;
@@ -315,9 +321,13 @@ static void clean_begun(struct session *s)
     char *text = settings_get(s->log, "portions.begun"), *rest = text;
     char *of = strsep(&rest, "\n"), *folder = strsep(&rest, "\n");
 
+    if (of && folder) {
+        portions_line_path(of);
+        portions_line_path(folder);
+    }
     if (of && !portions_certain(s, of)) // copied with the run's run.db: they are the original's
         portions_end(s, NULL);
-    else if (folder && !is_under_way(folder) && !clean_files(folder, rest))
+    else if (folder && !is_under_way(folder) && !clean_files(s, folder, rest))
         portions_end(s, NULL);
     free(text);
 }

@@ -22,7 +22,7 @@ enum { TOKENS = 4000, LINE_BYTES = 1024 };
 #define DRIVES      "--device /sim/drive0 --device /sim/drive1 --device /sim/drive2"
 #define ON_DEVICES  DRIVES " --snapshot-on devices"
 #define WHOLE       "no device of " RUN " is gone"
-#define ROTATED     "has no snapshot after step 4" // it went back, and trained until that was removed
+#define ROTATED     "has no snapshot after step 4" // it went back, and trained on for long
 
 const struct story stories[] = {
     { .name = "taken su+o", .shape = "--mode su+o --devices 2", .before = { MADE("4") },
