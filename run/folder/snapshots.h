@@ -14,7 +14,7 @@
  *                     would not do: clocks are set, and a run goes back
  *     snapshot.of     the folder RUN: its file_identity, a space, its path
  *     snapshot.taken  the time (UTC)
- *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
+ *     snapshot.files  its files except run.db: bytes, a space, the name; one per line. "": none
  *     snapshot.times  when each was last written, in nanoseconds since 1970, in the same form.
  *                     Older snapshots have no times, and their files are known by size
  *
