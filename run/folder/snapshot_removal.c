@@ -42,13 +42,15 @@ static int is_unwritten(const struct own *own, const char *file, const struct st
     return !own->times;
 }
 
-/* Whether the file is of the list's kind and size, in a folder that is no link. */
-static int is_listed(const char *file, const char *folder, uint64_t bytes, struct stat *st)
+/* Whether the file is of the list's kind and size, in a folder that is no link and on which nothing
+ * is mounted. */
+static int is_listed(const struct own *own, const char *file, const char *folder, uint64_t bytes,
+                     struct stat *st)
 {
     struct stat at;
 
-    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, st) &&
-           S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
+    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && file_same_mount(own->path, folder) &&
+           !lstat(file, st) && S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
 }
 
 static int look_file(void *ctx, const char *file, uint64_t bytes)
@@ -57,7 +59,8 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
     char       *folder = file_folder(file);
     struct stat st;
 
-    own->changed |= folder && is_listed(file, folder, bytes, &st) && !is_unwritten(own, file, &st);
+    own->changed |= folder && is_listed(own, file, folder, bytes, &st) &&
+                    !is_unwritten(own, file, &st);
     free(folder);
     return 0;
 }
@@ -70,7 +73,7 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     struct stat       st;
     int               rc = folder ? 0 : -ENOMEM;
 
-    if (folder && is_listed(file, folder, bytes, &st) &&
+    if (folder && is_listed(own, file, folder, bytes, &st) &&
         (own->whole || is_unwritten(own, file, &st)) && unlink(file))
         rc = -errno;
     if (folder && strcmp(folder, own->path))

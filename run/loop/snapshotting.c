@@ -6,6 +6,7 @@
 #include "run/folder/portions.h"
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
+#include "run/ranks/carry.h"
 #include "run/ranks/keeping.h"
 
 /* Whether each rank's part lies with another rank. */
@@ -95,13 +96,14 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
                   struct err *why, struct err *err)
 {
     struct session *s = w->s;
-    uint64_t        failed = rc != 0, none = 0;
     struct err      unsaid;
-    int             joined = together_add(s->ranks.comm, &failed, &none, err), unkept = 0;
+    int             failed = rc, joined = 0, unkept = 0;
 
+    if (s->ranks.comm)
+        joined = carry_agree(s->ranks.comm, rc, &failed, why, err);
     if (!joined && !failed && made && is_kept(s)) {
         joined = keeping_send(s, made, &unkept, why, err);
-        failed = unkept != 0;
+        failed = unkept;
     }
     if (joined || !failed)
         return joined || !made ? joined : rotate(s, err);
@@ -115,12 +117,8 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
     if (!rc) {
         if (made)
             snapshot_remove(s, made->path, &unsaid);
-        if (unkept)
-            err_set(why, 0, "no snapshot after step %" PRIu64 ", since not all parts are on the "
-                    "next hosts: %.700s", w->step, why->text);
-        else
-            err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
-                    w->step);
+        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %.700s", w->step,
+                unkept ? ", since not all parts are on the next hosts" : "", why->text);
     }
     *again = rc && w->tried < s->o.snapshot_dir.n;
     if (*again)

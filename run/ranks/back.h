@@ -7,9 +7,9 @@
 
 #include "run/ranks/kept.h"
 
-/* Find the snapshot, and get this rank's part of it here. step NULL: the newest that is whole on all
- * ranks. Each rank reads the parts that it holds; a damaged one is passed over with a notice, and
- * taken from another rank that keeps it, if one does. *half_way: any rank has the setting
+/* Find the snapshot, and get this rank's part of it here. step NULL: the newest that is whole on
+ * all ranks. Each rank reads the parts that it holds; a damaged one is passed over with a notice,
+ * and taken from another rank that keeps it, if one does. *half_way: any rank has the setting
  * going_back. All ranks call it. */
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
               struct err *err);

@@ -238,18 +238,30 @@ else
 fi
 
 # ---- where files share blocks
-if command -v mkfs.xfs >"$tmp/null" && truncate -s 400M "$tmp/image" && mkfs.xfs -q -m reflink=1 "$tmp/image" 2>"$tmp/null" && mkdir -p "$tmp/xfs" && mount -o loop "$tmp/image" "$tmp/xfs" 2>"$tmp/null"; then
-    for mode in su+o mem; do
-        works "xfs, $mode: a run with snapshots" pretrain --run "$tmp/xfs/run" $shape --mode $mode --steps 4 --schedule-steps 9 --snapshot-every 2
-        same "$(alone 2 --mode $mode)" "$(of_step "$tmp/xfs/run" 2)" "xfs, $mode: they are the run at that step"
-        run report "$tmp/xfs/run" --json
-        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "xfs, $mode: all of them share their blocks with the run"
-        rm -rf "$tmp/xfs/run"
+# shares KIND MKFS...: devices and snapshots on a file system of that kind, the run elsewhere
+shares() {
+    kind=$1
+    shift
+    rm -rf "$tmp/image" "$tmp/run"
+    mkdir -p "$tmp/disk"
+    truncate -s 400M "$tmp/image"
+    if ! "$@" "$tmp/image" >"$tmp/null" 2>&1 || ! mount -o loop "$tmp/image" "$tmp/disk" 2>"$tmp/null"; then
+        skip "$kind: files that share blocks" "none can be made and mounted here"
+        return
+    fi
+    mkdir "$tmp/disk/a" "$tmp/disk/b" "$tmp/disk/snapshots"
+    for mode in mem su+o; do
+        case $mode in mem) at=$tmp/disk/run places= ;; *) at=$tmp/run places="--device $tmp/disk/a --device $tmp/disk/b --snapshot-dir $tmp/disk/snapshots" ;; esac
+        works "$kind, $mode: a run with snapshots" pretrain --run "$at" $shape --mode $mode $places --steps 6 --schedule-steps 9 --snapshot-every 2 --snapshots 9
+        same "$(alone 2 --mode $mode) $(alone 6 --mode $mode)" "$(of_step "$at" 2) $(exported "$at")" "$kind, $mode: they are the run at that step, and the run has the same bits as alone"
+        run report "$at" --json
+        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "$kind, $mode: all of them share their blocks with the run"
+        works "$kind, $mode: and are whole" snapshots "$at" --check --quiet
     done
-    umount "$tmp/xfs"
-else
-    skip "files that share blocks" "no XFS can be made and mounted here"
-fi
+    umount "$tmp/disk"
+}
+shares xfs mkfs.xfs -q -m reflink=1
+shares btrfs mkfs.btrfs -q
 
 # ---- a folder whose name is no UTF-8
 rm -rf "$tmp/run"
@@ -273,6 +285,19 @@ done
 touch -d "@$(stat -c %Y "$tmp/theirs/sub/file")" "$tmp/theirs/sub/file"
 works "a run whose oldest snapshot lists somebody's file" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
 same "hello" "$(cat "$tmp/theirs/sub/file")" "the file stays"
+
+# ---- somebody's folder is mounted in a snapshot
+rm -rf "$tmp/run" "$tmp/theirs"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+cp -a "$first/dev0" "$tmp/theirs"
+if mount --bind "$tmp/theirs" "$first/dev0" 2>"$tmp/null"; then
+    works "a run whose oldest snapshot has a mounted folder" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
+    umount "$first/dev0" 2>"$tmp/null" || umount "$tmp"/run/snapshots/run-*/step-00000002.gone.new-*/dev0
+    result "$([ -f "$tmp/theirs/states" ]; echo $?)" "what is mounted stays"
+else
+    skip "a folder mounted in a snapshot" "nothing may be mounted here"
+fi
 
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
