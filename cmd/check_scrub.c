@@ -1,5 +1,6 @@
-/* check_scrub.c: reads a run beside its training: states, best model, snapshots. No lock is taken,
- * so a training that begins or goes on meanwhile does not notice. */
+/* check_scrub.c: reads a run while another process may train it: states, best model, snapshots. It
+ * takes no lock of the run, so a training may begin or go on meanwhile. Of a snapshot it holds the
+ * lock, so that nobody removes the snapshot while it is read. */
 #include "cmd/check_scrub.h"
 
 #include "cmd/terminal/line.h"

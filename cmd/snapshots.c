@@ -19,7 +19,7 @@ struct snapshots_opts { const char *run; int check, json, quiet; };
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "Run whose snapshots are listed" },
     { "check", OPT_FLAG, AT(check),
-      .help = "Read all of each snapshot, and compare it with its checksums" },
+      .help = "Read each snapshot completely and compare it with its checksums" },
     { "json", OPT_FLAG, AT(json), .help = "Print JSON" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "Print no progress" },
     { 0 }
@@ -230,9 +230,10 @@ const struct opt_command snapshots_command = {
     .usage = "RUN [--check] [--json]",
     .summary = "list the snapshots of a run",
     .text = "pretrain and finetune take snapshots with --snapshot-every N. export, eval and "
-            "generate read one with --step N. Without --check, a snapshot is complete if all its "
-            "files are there with their sizes. Works while the run is training. Of several ranks, "
-            "the parts of all are looked at; started by mpirun, on all hosts. Exit code 1: a "
+            "generate read a snapshot with --step N. Without --check, siTrain only compares the "
+            "names and sizes of a snapshot's files. The command works while the run is training. "
+            "In a run of several ranks, it looks at the parts of all ranks whose folders are on "
+            "this host. Started by mpirun, it looks at the parts on all hosts. Exit code 1: a "
             "snapshot is not whole.",
     .parts = parts, .size = sizeof(struct snapshots_opts), .by_ranks = 1,
     .run = run,

@@ -1,6 +1,6 @@
 /* scrub.h: reads areas of a run's states and compares them with the journal's checksums, while
- * another thread or process may train the run. Nothing is locked and nothing is written, so nobody
- * is hindered.
+ * another thread or process may train the run. A scrub takes no lock of the run and writes nothing
+ * to it, so a training never waits for it.
  *
  * A source says where area i lies now. It is asked before the area is read, and again if the bytes
  * differ from the checksum or cannot be read. If the answer has changed, somebody has committed

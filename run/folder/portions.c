@@ -379,8 +379,8 @@ int portions_remove_file(const char *path)
     char       *folder = file_folder(path);
     int         rc = 0;
 
-    if (!lstat(path, &st) && S_ISREG(st.st_mode) && unlink(path))
-        rc = -errno;
+    if (!lstat(path, &st) && S_ISREG(st.st_mode))
+        rc = unlink(path) ? -errno : file_sync_parent(path, NULL);
     if (folder)
         rmdir(folder); // if it was the last file in it
     free(folder);

@@ -64,6 +64,7 @@ int portions_named(const char *path, size_t k, const char *id);
 /* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN. A copy of RUN has
  * copies of its snapshots, whose portions are the original's. */
 int portions_certain(const struct session *s, const char *of);
-/* Remove the files, and folders that are empty then. -errno: one is there still. */
+/* Remove the files, and folders that are empty then, for good: nothing names them afterwards, so a
+ * power cut must not bring them back. -errno: one is there still. */
 int portions_remove(const struct portions *p);
 int portions_remove_file(const char *path); // the same of one

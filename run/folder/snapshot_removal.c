@@ -162,7 +162,8 @@ static int lock_alone(const char *path)
 }
 
 /* Gives it a name under which nobody takes it for a snapshot. *at gets that name; the caller frees
- * it. */
+ * it. The new name is flushed, because a file system may keep the removal of files that follows,
+ * and lose the name at a power cut. */
 static int set_aside(char **at, const char *path, const char *name, struct err *err)
 {
     char            base[SESSION_PATH + sizeof aside];
@@ -173,9 +174,10 @@ static int set_aside(char **at, const char *path, const char *name, struct err *
     int rc = file_new_aside(&to, path, base, err);
     if (rc)
         return rc;
-    *at = file_path(err, "%s", to.temp);
+    rc = file_sync_parent(to.temp, err);
+    *at = rc ? NULL : file_path(err, "%s", to.temp);
     file_new_keep(&to);
-    return *at ? 0 : -ENOMEM;
+    return *at ? 0 : rc ? rc : -ENOMEM;
 }
 
 int snapshot_remove(const struct session *s, const char *path, struct err *err)

@@ -118,25 +118,18 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     return whose != NOT_OURS;
 }
 
-int snapshots_newest_next_to(char **out, struct session *s, const char *path, struct err *err)
+const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path)
 {
-    struct snapshots list;
-    char            *folder = file_folder(path);
-    size_t           n = folder ? strlen(folder) : 0, i;
-    int              rc = folder ? snapshots_list(&list, s, err) : -ENOMEM;
+    const char *base = strrchr(path, '/');
+    size_t      n = base ? (size_t)(base - path) : 0;
 
-    *out = NULL;
-    for (i = rc ? 0 : list.n; i > 0 && !*out && !rc; i--) {
-        const struct snapshot *at = &list.at[i - 1];
+    for (size_t i = list->n; i-- > 0;) {
+        const struct snapshot *at = &list->at[i];
 
-        if (at->whole && at->ours && !strncmp(at->path, folder, n) && at->path[n] == '/' &&
-            !(*out = strdup(at->path)))
-            rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
+        if (at->whole && at->ours && !strncmp(at->path, path, n) && at->path[n] == '/')
+            return at;
     }
-    if (folder)
-        snapshots_free(&list);
-    free(folder);
-    return rc;
+    return NULL;
 }
 
 int snapshots_each_file(const char *path, const char *files,
@@ -145,6 +138,8 @@ int snapshots_each_file(const char *path, const char *files,
     char *copy = strdup(files), *rest = copy, *line;
     int   rc = copy ? 0 : -ENOMEM;
 
+    if (!*files) // with --snapshot-on devices and no tokenizer there is run.db alone
+        rest = NULL;
     while (!rc && (line = strsep(&rest, "\n"))) {
         char    *name, *file;
         uint64_t bytes = strtoull(line, &name, 10);
@@ -462,11 +457,12 @@ int snapshot_check(struct session *snapshot, struct err *err)
     return rc;
 }
 
-int snapshot_verify(struct session *snapshot, struct err *err)
+int snapshot_prove(struct session *snapshot, int frozen_known, struct err *err)
 {
     struct verdict      found = { 0 };
     struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
-    struct verify       v = { .say = note, .ctx = &found, .watch = &w };
+    struct verify       v = { .say = note, .ctx = &found, .watch = &w,
+                              .frozen_known = frozen_known };
     struct runlog_check db;
     int                 rc = verify_run(&v, &snapshot->run, err);
 
@@ -479,4 +475,26 @@ int snapshot_verify(struct session *snapshot, struct err *err)
     if (found.damaged)
         return err_set(err, -EBADMSG, "%s", found.first.text);
     return v.half_done ? err_set(err, -EBADMSG, "%s is in the middle of a step", snapshot->dir) : 0;
+}
+
+int snapshot_verify(struct session *snapshot, struct err *err)
+{
+    return snapshot_prove(snapshot, 0, err);
+}
+
+int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
+{
+    struct session      s;
+    struct verdict      found = { 0 };
+    struct runlog_check db;
+    int                 rc = session_open(&s, path, SESSION_READ, events, err);
+
+    if (!rc && states)
+        rc = snapshot_verify(&s, err);
+    else if (!rc)
+        rc = runlog_check(s.log, 0, note_damage, &found, &db, err);
+    if (!rc && found.damaged)
+        rc = err_set(err, -EBADMSG, "%s", found.first.text);
+    session_close(&s);
+    return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }

@@ -312,17 +312,20 @@ static int round_go(struct comm *comm, struct end *ends, size_t n, const uint64_
 
 int carry_agree(struct comm *comm, int rc, int *failed, struct err *why, struct err *err)
 {
-    int32_t own = rc, *all = calloc(comm->size, sizeof *all);
-    size_t  p = 0;
+    struct { int32_t rc; char text[400]; } own = { .rc = rc }, *all;
+    size_t p = 0;
 
+    all = calloc(comm->size, sizeof *all);
     *failed = rc;
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
+    if (rc)
+        snprintf(own.text, sizeof own.text, "%.399s", why->text);
     int joined = comm_share(comm, &own, sizeof own, all, err);
-    while (!joined && p < comm->size && !all[p])
+    while (!joined && p < comm->size && !all[p].rc)
         p++;
     if (!joined && !rc && p < comm->size)
-        *failed = err_set(why, -EIO, "rank %zu has failed", p);
+        *failed = err_set(why, -EIO, "rank %zu: %s", p, all[p].text);
     free(all);
     return joined;
 }

@@ -156,6 +156,16 @@ mv "$tmp/b" "$tmp/gone"
 works "without any the training goes on" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
 same "in the way" "$(cat "$tmp"/a/run-*)" "and what was in the way is there"
 mv "$tmp/gone" "$tmp/b"
+if [ -n "$shim" ]; then
+    mkdir "$tmp/c" "$tmp/d"
+    held rename:/step-00000001:1 pretrain --run "$tmp/last" $shape --steps 1 --snapshot-every 2 --snapshot-dir "$tmp/c" --snapshot-dir "$tmp/d"
+    at=$(echo "$tmp"/[cd]/*/step-00000001.new-*)
+    mkdir "${at%.new-*}" # somebody's
+    rm "$tmp/held"
+    wait $pid
+    same "0 1 1" "$? $(grep -c "the next --snapshot-dir is tried" "$tmp/err") $(ls -d "$tmp"/[cd]/*/step-00000001/run.db | wc -l)" "at the end, one that cannot get its name is taken in the next directory"
+    rm -r "$tmp/c" "$tmp/d"
+fi
 mkdir "$tmp/full"
 if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     works "a full directory" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/b"
@@ -228,18 +238,30 @@ else
 fi
 
 # ---- where files share blocks
-if command -v mkfs.xfs >"$tmp/null" && truncate -s 400M "$tmp/image" && mkfs.xfs -q -m reflink=1 "$tmp/image" 2>"$tmp/null" && mkdir -p "$tmp/xfs" && mount -o loop "$tmp/image" "$tmp/xfs" 2>"$tmp/null"; then
-    for mode in su+o mem; do
-        works "xfs, $mode: a run with snapshots" pretrain --run "$tmp/xfs/run" $shape --mode $mode --steps 4 --schedule-steps 9 --snapshot-every 2
-        same "$(alone 2 --mode $mode)" "$(of_step "$tmp/xfs/run" 2)" "xfs, $mode: they are the run at that step"
-        run report "$tmp/xfs/run" --json
-        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "xfs, $mode: all of them share their blocks with the run"
-        rm -rf "$tmp/xfs/run"
+# shares KIND MKFS...: devices and snapshots on a file system of that kind, the run elsewhere
+shares() {
+    kind=$1
+    shift
+    rm -rf "$tmp/image" "$tmp/run"
+    mkdir -p "$tmp/disk"
+    truncate -s 400M "$tmp/image"
+    if ! "$@" "$tmp/image" >"$tmp/null" 2>&1 || ! mount -o loop "$tmp/image" "$tmp/disk" 2>"$tmp/null"; then
+        skip "$kind: files that share blocks" "none can be made and mounted here"
+        return
+    fi
+    mkdir "$tmp/disk/a" "$tmp/disk/b" "$tmp/disk/snapshots"
+    for mode in mem su+o; do
+        case $mode in mem) at=$tmp/disk/run places= ;; *) at=$tmp/run places="--device $tmp/disk/a --device $tmp/disk/b --snapshot-dir $tmp/disk/snapshots" ;; esac
+        works "$kind, $mode: a run with snapshots" pretrain --run "$at" $shape --mode $mode $places --steps 6 --schedule-steps 9 --snapshot-every 2 --snapshots 9
+        same "$(alone 2 --mode $mode) $(alone 6 --mode $mode)" "$(of_step "$at" 2) $(exported "$at")" "$kind, $mode: they are the run at that step, and the run has the same bits as alone"
+        run report "$at" --json
+        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "$kind, $mode: all of them share their blocks with the run"
+        works "$kind, $mode: and are whole" snapshots "$at" --check --quiet
     done
-    umount "$tmp/xfs"
-else
-    skip "files that share blocks" "no XFS can be made and mounted here"
-fi
+    umount "$tmp/disk"
+}
+shares xfs mkfs.xfs -q -m reflink=1
+shares btrfs mkfs.btrfs -q
 
 # ---- a folder whose name is no UTF-8
 rm -rf "$tmp/run"
