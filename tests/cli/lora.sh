@@ -279,6 +279,25 @@ for sort in "chat su+o" "dpo base"; do
 done
 same "0.6931471805599453" "$(sqlite3 "$tmp/four-dpo/run.db" "SELECT printf('%.16g', loss) FROM steps WHERE step = 0")" "  whose reference is this base"
 
+# adapters that are none of LoRA, or of another library: the message ends with what makes a model of them
+cp -r "$tmp/adapter" "$tmp/theirs"
+other() { # SED TEXT: adapter_config.json with this change is refused so
+    sed "$1" "$tmp/adapter/adapter_config.json" >"$tmp/theirs/adapter_config.json"
+    refuses 2 "$2" eval "$tmp/theirs/" --data "$text"
+}
+merges() { result "$(grep -qF "$1" "$tmp/err"; echo $?)" "  with the command that merges it"; }
+other 's/"use_dora": false/"use_dora": true/' '"use_dora" is set, which this version does not compute: python3 -c "from transformers'
+merges "d = '$tmp/theirs'; b = '$tmp/hf'; m = M.from_pretrained(b); [k.save_pretrained(d + '-merged') for k in (P.from_pretrained(m, d).merge_and_unload(), T.from_pretrained(d))]"
+other 's/"LORA"/"LOHA"/' 'but this version knows adapters of the type "LORA" only: python3 -c'
+other 's/"LORA"/"PROMPT_TUNING"/' "cannot be merged into its matrices: begin with the model without it"
+other 's/"peft_type".*/"fine_tune_type": "lora", "model": "m",/' 'is an adapter of MLX (adapter_config.json has "fine_tune_type")'
+merges "python3 -m mlx_lm fuse --dequantize --model 'm' --adapter-path '$tmp/theirs' --save-path '$tmp/theirs-merged'"
+other 's/"peft_type".*//' 'has no "peft_type": this is an adapter of another library than PEFT'
+sed 's/"use_dora": false/"use_dora": true/' "$tmp/sorter-adapter/adapter_config.json" >"$tmp/theirs/adapter_config.json"
+cp "$tmp/sorter-adapter/adapter_model.safetensors" "$tmp/theirs"
+refuses 2 "AutoModelForSequenceClassification as M" eval "$tmp/theirs" --eval-file "$tmp/rows.csv"
+result "$(grep -qF "M.from_pretrained(b, num_labels=2)" "$tmp/err"; echo $?)" "  a classifier's with its classes"
+
 # refusals
 new="pretrain --run $tmp/none $lora"
 refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16
