@@ -73,7 +73,9 @@ static int check_devices(const char *dir, const struct train_opts *o, struct err
             rc = devices_place_check(name, "--device", o->device_in_ram, err);
     }
     for (size_t i = 0; i < train_opts_acts(o) && !rc && stored; i++) {
-        const struct run_config cfg = { .force_device = o->force_device,
+        const struct run_config cfg = { .device_paths = o->device.item,
+                                        .n_devices = o->device.n,
+                                        .force_device = o->force_device,
                                         .device_in_ram = o->device_in_ram };
 
         if (is_twice(&o->act_device, i))

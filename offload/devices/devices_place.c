@@ -250,11 +250,28 @@ int devices_place_check(const char *place, const char *option, int in_ram, struc
 
 /* ---- drives for activations ---- */
 
+/* Whether both names are of one file or drive. Folders hold any number of files. */
+static int is_one(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    if (stat(a, &x) || stat(b, &y))
+        return !strcmp(a, b);
+    return S_ISBLK(x.st_mode) ? S_ISBLK(y.st_mode) && x.st_rdev == y.st_rdev
+                              : !S_ISDIR(x.st_mode) && file_same(&x, &y);
+}
+
 int devices_act_check(const struct run_config *cfg, const char *place, struct err *err)
 {
     struct stat st;
-    int         there = stat(place, &st) == 0, rc = 0;
-    char       *dir = NULL;
+
+    for (size_t i = 0; cfg->device_paths && i < cfg->n_devices; i++)
+        if (is_one(place, cfg->device_paths[i]))
+            return err_misuse(err, "--act-device %s is also the place of device %zu's states: name "
+                              "another place; without --act-device (--resume: with none) "
+                              "activations are stored behind the states", place, i);
+    int   there = stat(place, &st) == 0, rc = 0;
+    char *dir = NULL;
 
     if (there && S_ISBLK(st.st_mode))
         return devices_free_check(place, "--act-device", cfg->force_device, err);

@@ -48,8 +48,9 @@ int devices_free_check(const char *path, const char *option, int force, struct e
 /* The same of one that this process has open alone: what it carries. */
 int devices_empty_check(const char *path, const char *option, int force, struct err *err);
 
-/* Refuse a place for --act-device: what devices_place_check refuses; a file that exists; and,
- * unless cfg->force_device, a block device with a signature or the states of a run. */
+/* Refuse a place for --act-device: what devices_place_check refuses; a file that exists, or the
+ * file or drive of a device in cfg->device_paths (NULL: none); and, unless cfg->force_device, a
+ * block device with a signature or the states of a run. */
 int devices_act_check(const struct run_config *cfg, const char *place, struct err *err);
 
 /* Remove a device that the caller has locked and knows to be this run's: unlink a file, or clear a

@@ -73,6 +73,8 @@ echo text >"$tmp/b/file"
 refuses 2 "exists; expected a folder, a block device or the name of a new file" pretrain --run "$tmp/no" "$@" --steps 1 --act-device "$tmp/b/file"
 same "text" "$(cat "$tmp/b/file")" "a file that is there stays"
 refuses 2 "given twice" pretrain --run "$tmp/no" "$@" --steps 1 --act-device "$tmp/b/x" --act-device "$tmp/b/x"
+refuses 2 "is also the place of device 0's states" pretrain --run "$tmp/no" "$@" --steps 1 --device "$tmp/b/x" --device "$tmp/b" --act-device "$tmp/b/x"
+result "$([ ! -e "$tmp/no" ] && [ ! -e "$tmp/b/x" ]; echo $?)" "  and no run is left"
 refuses 2 "--activations keep offloads none" pretrain --run "$tmp/no" $keep --steps 1 --act-device "$tmp/a"
 refuses 2 "--activations recompute offloads none" pretrain --run "$tmp/no" $keep --steps 1 --activations recompute --act-device "$tmp/a"
 refuses 2 "--mode mem keeps everything in RAM" pretrain --run "$tmp/no" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 2 --n-head 2 --n-embd 32 --seq 24 --mode mem --act-device "$tmp/a"
@@ -96,6 +98,13 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     works "a run on it" pretrain --run "$tmp/on" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --steps 1 --device "$loop"
     refuses 2 "holds the states of a siTrain run" pretrain --resume "$tmp/two" --steps 6 --act-device "$loop"
     works "unless it is forced" pretrain --resume "$tmp/two" --steps 6 --act-device "$loop" --force-device
+    works "a run on it and in a folder" pretrain --run "$tmp/own" "$@" --steps 1 --device "$loop" --device "$tmp/b" --force-device
+    ln -s "$loop" "$tmp/link"
+    for at in "$loop" "$tmp/link"; do # not where its own states are, whoever forces it
+        refuses 2 "is also the place of device 0's states" pretrain --resume "$tmp/own" --steps 2 --schedule-steps 2 --quiet --act-device "$at" --force-device
+        refuses 2 "is also the place of device 0's states" pretrain --run "$tmp/no" "$@" --steps 1 --device "$loop" --device "$tmp/b" --act-device "$at" --force-device
+    done
+    works "its states are as they were" check "$tmp/own"
     losetup -d "$loop"
 else
     skip "a drive" "no loop device can be made here"
