@@ -294,6 +294,7 @@ static int frozen_link(struct snapshot_take *t, struct copying *c, uint64_t byte
         return unlink(to) ? err_set(err, -errno, "unlink %s: %s", to, strerror(errno)) : rc;
     c->done += bytes;
     c->shared += bytes;
+    t->linked = 1;
     rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
     return rc ? rc : 1;
 }

@@ -17,6 +17,7 @@ struct verify {
     void (*say)(void *ctx, int damage, const char *sentence); // damage 0: a remark
     void *ctx;
     const struct watch *watch; // progress in bytes read, or NULL
+    int frozen_known; // mode mem: the file of frozen blocks was just compared, and is not read
     // results
     struct verify_count count[VERIFY_KINDS];
     uint64_t            next_step, applied;
