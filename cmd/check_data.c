@@ -1,5 +1,5 @@
-/* check_data.c: says what was found, one line per kind and one sentence per damage, and reads a
- * run's data again. */
+/* check_data.c: prints a line for each kind of data and a sentence for each damage, and compares a
+ * run's data with their checksums. */
 #include "cmd/check_data.h"
 
 #include "cmd/terminal/line.h"

@@ -1,7 +1,7 @@
 /* memory.c: makes the memory plan: asks every part of the program for its size. The program itself
  * is measured: its resident size before anything is opened, and its growth when the products are
  * opened, because oneDNN generates code. They are opened once and closed again, to know their
- * scratch. */
+ * scratch (products_scratch). */
 #include "plan/memory.h"
 
 
@@ -44,20 +44,17 @@ static int products_bytes(uint64_t *out, int *tiled, const struct memory_request
                           struct err *err)
 {
     struct model_options o = r->decode ? decode_model(r->decode) : r->model;
-    struct products *p = NULL;
-    static uint64_t  most; // code is generated only once
-    uint64_t             before = rss_now();
-    int              rc = products_open(&p, &o, err);
+    static uint64_t most; // code is generated only once
+    uint64_t        before = rss_now();
+    size_t          scratch;
+    int             rc = products_scratch(&scratch, tiled, &o, err);
 
     if (rc)
         return rc;
     uint64_t grown = rss_now() > before ? rss_now() - before : 0;
     most = grown > most ? grown : most;
-    *tiled = p->tiled;
-    *out = p->scratch_bytes +
-           (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
-                                            : PRODUCTS_LEAST_MIB * MIB);
-    products_close(p);
+    *out = scratch + (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
+                                                      : PRODUCTS_LEAST_MIB * MIB);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* filters.c: the filters, as rows of a table. tojson is transformers': no escapes of HTML's, and no
- * \\u for what is no ASCII. */
+/* filters.c: the filters, as rows of a table. tojson is transformers': it escapes neither
+ * characters of HTML nor characters that are not ASCII. */
 #include "chat/jinja/texts.h"
 
 #include "data/base/table.h"

@@ -29,7 +29,7 @@ int matmul_by_threads(const char *describe)
 
 int matmul_has(enum matmul_engine e) { return e != MATMUL_ONEDNN || &matmul_onednn != NULL; }
 
-static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *y)
+int matmul_same_shape(const struct matmul_shape *x, const struct matmul_shape *y)
 {
     return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k &&
            x->ab_dt == y->ab_dt && x->c_dt == y->c_dt && !x->bias == !y->bias &&
@@ -52,7 +52,7 @@ static void shape_add(struct matmul *mm, size_t i, const struct matmul_shape *sh
 {
     size_t j = 0;
 
-    while (j < mm->n_shapes && !shape_equal(&mm->shapes[j], shape))
+    while (j < mm->n_shapes && !matmul_same_shape(&mm->shapes[j], shape))
         j++;
     if (j == mm->n_shapes)
         mm->shapes[mm->n_shapes++] = *shape;

@@ -41,6 +41,8 @@ struct matmul {
     struct matmul_shape *shapes; // (n_shapes): all different
 };
 
+int matmul_same_shape(const struct matmul_shape *x, const struct matmul_shape *y);
+
 /* Opens `n_shapes` products. The shapes are copied, and equal ones are shared inside. A shape's
  * index in the list is its id for matmul_run. AUTO takes siTrain's own products for bf16 if the
  * CPU has AMX, a product has 128 rows and there are 2 threads; else oneDNN if the CPU has

@@ -290,6 +290,50 @@ void products_close(struct products *p)
     free(p);
 }
 
+/* ---- scratch, for a plan ---- */
+
+enum { KNOWN = 4 };
+
+static int same_list(const struct products *a, const struct products *b)
+{
+    int same = a->n == b->n;
+
+    for (size_t i = 0; i < a->n && same; i++)
+        same = a->key[i].which == b->key[i].which && matmul_same_shape(&a->shape[i], &b->shape[i]);
+    return same;
+}
+
+int products_scratch(size_t *bytes, int *tiled, const struct model_options *o, struct err *err)
+{
+    static struct known { struct products *list; int engine, threads; } known[KNOWN]; // the last
+    static size_t next;
+    struct products *list = calloc(1, sizeof *list), *p;
+
+    if (!list)
+        return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
+    add_all(list, o);
+    for (const struct known *k = known; k < known + KNOWN; k++)
+        if (k->list && k->engine == (int)o->engine && k->threads == o->threads &&
+            same_list(k->list, list)) {
+            free(list);
+            *bytes = k->list->scratch_bytes;
+            *tiled = k->list->tiled;
+            return 0;
+        }
+    int rc = products_open(&p, o, err);
+    if (rc) {
+        free(list);
+        return rc;
+    }
+    *bytes = list->scratch_bytes = p->scratch_bytes;
+    *tiled = list->tiled = p->tiled;
+    products_close(p);
+    struct known *k = &known[next++ % KNOWN];
+    free(k->list);
+    *k = (struct known){ list, (int)o->engine, o->threads };
+    return 0;
+}
+
 void products_begin(struct products *p) { memset(p->packed, 0, sizeof p->packed); }
 
 /* Operand B of product `id` in packed form. Packing overwrites what was packed for the other

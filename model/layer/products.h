@@ -150,6 +150,11 @@ struct products {
 int  products_open(struct products **out, const struct model_options *o, struct err *err);
 void products_close(struct products *p);
 
+/* Finds scratch_bytes and tiled as products_open would, for one thread that plans. The last few
+ * lists of shapes are remembered: a plan tries many sizes, and to open products takes long, because
+ * their code is generated. */
+int products_scratch(size_t *bytes, int *tiled, const struct model_options *o, struct err *err);
+
 /* Call when the parameters change: the first product with each matrix of a layer then packs it
  * again. */
 void products_begin(struct products *p);

@@ -1,4 +1,4 @@
-/* scrub_best.c: lets a look at a model's files pause as the rate of a scrub wants it. */
+/* scrub_best.c: verifies the best model at the pace of a scrub. */
 #include "run/folder/scrub_best.h"
 
 #include "data/base/file.h"

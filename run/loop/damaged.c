@@ -1,5 +1,5 @@
-/* damaged.c: proves damage by reading, says the way on, and mends what keeps a device from being
- * opened. */
+/* damaged.c: finds damage by reading all states, names the command that mends it, and mends the
+ * files of a device that cannot be opened. */
 #include "run/loop/damaged.h"
 
 #include "data/base/file.h"
