@@ -156,14 +156,15 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
     const struct train_opts *o = &s->o;
     double                   step = json_num(json_object_get(found, "step"), "seconds"), each;
     char                     size[SIZE], all[SIZE];
-    uint64_t                 bytes, parity = 0;
+    uint64_t                 bytes, parity, made[LINK_DIRS] = { 0 };
     int                      on_devices = o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
 
     if (!o->snapshot_every)
         return 0;
     int rc = snapshot_bytes(&s->run, &bytes, err);
     if (!rc && on_devices)
-        rc = parity_files_bytes(&s->run, o->parity, &parity, err);
+        rc = parity_files_bytes(&s->run, o->parity, made, err);
+    parity = made[LINK_WRITE];
     if (rc)
         return rc;
     if (o->snapshot_on == TRAIN_SNAPSHOTS_HOSTS) // another rank's part lies here, too

@@ -383,10 +383,11 @@ static void look_at_best(struct session *snapshot, struct verdict *found)
 }
 
 /* Whether the parity of a snapshot is as it was written. Its portions were read. */
-static int look_at_parity(struct session *snapshot, struct verdict *found, struct err *err)
+static int look_at_parity(struct session *snapshot, struct beside *beside, struct verdict *found,
+                          struct err *err)
 {
     struct portions     p;
-    struct parity_files f = { .snapshot = &snapshot->run };
+    struct parity_files f = { .snapshot = &snapshot->run, .beside = beside };
     int                 rc = portions_load(&p, snapshot->log, err);
 
     settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
@@ -428,7 +429,7 @@ static int same_tokenizer(const struct session *s, struct err *err)
 int snapshot_check(struct session *snapshot, struct err *err)
 {
     struct exported best;
-    int             rc = snapshot_verify(snapshot, err);
+    int             rc = snapshot_verify(snapshot, NULL, err);
 
     rc = rc ? rc : same_tokenizer(snapshot, err);
     if (!rc && exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
@@ -438,17 +439,26 @@ int snapshot_check(struct session *snapshot, struct err *err)
     return rc;
 }
 
-int snapshot_verify(struct session *snapshot, struct err *err)
+int snapshot_verify(struct session *snapshot, struct beside *beside, struct err *err)
 {
     struct verdict      found = { 0 };
     struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
-    struct verify       v = { .say = note, .ctx = &found, .watch = &w };
+    struct verify       v = { .say = note, .ctx = &found, .watch = &w, .beside = beside };
     struct runlog_check db;
-    int                 rc = verify_run(&v, &snapshot->run, err);
+    struct portions     p = { 0 };
+    int                 rc = beside ? portions_load(&p, snapshot->log, err) : 0;
+
+    v.link = p.n ? LINK_HOST : LINK_FILES;
+    portions_release(&p);
+    if (beside)
+        beside->cls = CLASS_SNAPSHOT;
+    rc = rc ? rc : verify_run(&v, &snapshot->run, err);
+    if (beside)
+        beside->cls = CLASS_PARITY;
 
     work_end(snapshot->events);
     rc = rc ? rc : runlog_check(snapshot->log, 0, note_damage, &found, &db, err);
-    rc = rc ? rc : look_at_parity(snapshot, &found, err);
+    rc = rc ? rc : look_at_parity(snapshot, beside, &found, err);
     if (rc)
         return rc;
     look_at_best(snapshot, &found);

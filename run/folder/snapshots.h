@@ -25,6 +25,7 @@
  * settings that begin with "was.", such as was.option.device. */
 #pragma once
 
+#include "offload/upkeep/beside.h"
 #include "run/folder/session.h"
 
 /* The settings whose values stay under SNAPSHOT_WAS and their name; NULL ends the list. */
@@ -45,9 +46,6 @@ struct snapshot {
     uint64_t bytes;     // that its files take on the drive
     double   loss;      // of the last step; NaN: there was none
     char     taken[32]; // the time (UTC)
-    uint64_t states, shared; // of one that was just taken: bytes of states, and how many of them
-                             // share their blocks with the run's
-    uint64_t parity_read, parity_written; // of one just taken: bytes that its parity moved
 };
 
 struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n
@@ -82,8 +80,9 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
 /* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
  * removes it. This reads all states of an open snapshot, its run.db and its best model, and
- * compares them with their checksums. -EBADMSG: damaged. */
-int snapshot_verify(struct session *snapshot, struct err *err);
+ * compares them with their checksums. beside: the pace next to a training, or NULL. -EBADMSG:
+ * damaged. */
+int snapshot_verify(struct session *snapshot, struct beside *beside, struct err *err);
 /* The same, and compares the tokenizer and the best model with those that its run.db names. A run
  * goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);

@@ -75,7 +75,7 @@ static int is_whole(const struct back *b, const struct snapshot *at, struct err 
     struct session s;
     int            rc = session_open(&s, at->path, SESSION_READ, b->s->events, err);
 
-    rc = rc ? rc : snapshot_verify(&s, err);
+    rc = rc ? rc : snapshot_verify(&s, NULL, err);
     session_close(&s);
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }
@@ -284,7 +284,7 @@ static int go(struct back *b, struct err *err)
 {
     struct session     *s = b->s;
     struct snapshot_put put = { .fd = -1 };
-    int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, err);
+    int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, NULL, err);
 
     if (rc)
         return say_others(b, rc, err);
