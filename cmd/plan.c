@@ -68,7 +68,8 @@ static const struct opt_row rows[] = {
     { "network-latency", OPT_DOUBLE, AT(network_latency), "0", .arg = "US",
       .help = "Network latency, in microseconds" },
     { "traffic", OPT_FLAG, AT(traffic),
-      .help = "Print the bytes per step that cross each link and that are written, by class" },
+      .help = "Print the bytes per step that cross each link and that are written, by class; with "
+              "--snapshot-every, also those of a snapshot" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "File for the prediction as JSON (-: stdout, instead of the plan). Only such a "
               "file is replaced." },
