@@ -10,6 +10,7 @@
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/product/block_rate.h"
+#include "kernels/tiled.h"
 #include "model/layer/products.h"
 #include "run/sources/masking.h"
 
@@ -72,7 +73,7 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
     size_t a = 0, b = 0, c = 0, bias = 0, scratch = 0;
 
     for (const struct product_run *r = runs; r < runs + n; r++) {
-        a = size_max(a, r->s->m * r->s->k * dtype_bytes(r->s->ab_dt));
+        a = size_max(a, tiled_size(r->s->m, r->s->k) * dtype_bytes(r->s->ab_dt)); // either way
         b = size_max(b, r->s->k * r->s->n * dtype_bytes(r->s->ab_dt));
         c = size_max(c, r->s->m * r->s->n * dtype_bytes(r->s->c_dt));
         bias = size_max(bias, r->s->n * dtype_bytes(r->s->ab_dt));
@@ -212,6 +213,7 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
         .config = b->config, .dtype = kind->dtype, .engine = kind->engine,
         .threads = (int)o->threads, .training = 1, .batch = o->batch, .seq = o->seq,
         .grad_accum = o->grad_accum,
+        .packs_head = o->mode == RUN_MEM && kind->engine == MATMUL_SITRAIN, // as memory.c plans it
     };
 
     e->kind = kind;

@@ -20,9 +20,12 @@ enum {
     WIDEST = 2560, // two such layers take a gigabyte; wider ones have the same rate
 };
 
-/* The most FLOP of one measured call of a layer. A wide model's chunk is shortened. */
-#define MOST_FLOPS       4e10
-#define MOST_FLOPS_PROBE 2.5e10
+/* The most FLOP of a call of the shortest measured chunk, and the most seconds of a longer one,
+ * which follow from the shortest's rate: a wide model's chunk is cut only where it takes long. */
+#define MOST_FLOPS         4e10
+#define MOST_FLOPS_PROBE   2.5e10
+#define MOST_SECONDS       0.4
+#define MOST_SECONDS_PROBE 0.2
 
 enum { BESIDE_NS = 150 * 1000 * 1000 };
 
@@ -163,7 +166,23 @@ static struct grid grid_of(const struct bench *b, enum machine_kind kind)
     size_add(g.tokens, &g.n_tokens, own);
     if (b->o->probe) // a second length, from which a wide model's whole chunk is extrapolated
         size_add(g.tokens, &g.n_tokens, round_up(own / 4, TOKENS_STEP));
+    for (size_t i = 1; i < g.n_tokens; i++) // the shortest first
+        for (size_t j = i; j && g.tokens[j] < g.tokens[j - 1]; j--) {
+            size_t t = g.tokens[j];
+
+            g.tokens[j] = g.tokens[j - 1];
+            g.tokens[j - 1] = t;
+        }
     return g;
+}
+
+/* The longest chunk whose call takes at most MOST_SECONDS, from the rate of the chunk p. */
+static size_t longest_of(const struct machine_layer *p, const struct bench *b, double flop)
+{
+    double seconds = flop * (1 / p->forward + 2 / p->backward + 1 / p->again) / 4;
+    double most = (b->o->probe ? MOST_SECONDS_PROBE : MOST_SECONDS) / seconds;
+
+    return (size_t)fmin(most, CHUNK_ROWS) / TOKENS_STEP * TOKENS_STEP;
 }
 
 static int layers_measure(struct machine_file *m, const struct bench *b, enum dtype dt,
@@ -173,15 +192,17 @@ static int layers_measure(struct machine_file *m, const struct bench *b, enum dt
     int         rc = 0;
 
     for (size_t w = 0; w < g.n_widths; w++) {
-        double C = (double)g.width[w];
-        size_t most = (size_t)(g.most / (88 * C * C)) / TOKENS_STEP * TOKENS_STEP;
+        double flop = 88 * (double)g.width[w] * (double)g.width[w]; // of a token, both passes
+        size_t most = size_max((size_t)(g.most / flop) / TOKENS_STEP, 2) * TOKENS_STEP;
         size_t done[MOST_SIZES], n_done = 0; // wide models' chunks become the same
 
         for (size_t t = 0; t < g.n_tokens && !rc; t++) {
-            size_t n = size_min(g.tokens[t], size_max(most, (2 + t) * TOKENS_STEP));
+            size_t n = size_min(g.tokens[t], most);
 
             if (size_add(done, &n_done, n))
                 rc = layer_point(m, b, dt, kind, g.width[w], n, err);
+            if (!rc && !t && m->n_layers)
+                most = size_max(longest_of(&m->layer[m->n_layers - 1], b, flop), 2 * n);
         }
     }
     return rc;

@@ -43,7 +43,7 @@ static const struct opt_row rows[] = {
               "the rest of the run matches." },
     { "scrub", OPT_FLAG, AT(scrub),
       .help = "Read the states, the best model and the snapshots, also while another process "
-              "trains the run. Nothing is locked or written." },
+              "trains the run. siTrain writes nothing and takes no lock of the run." },
     { "scrub-bw", OPT_SIZE, AT(scrub_bw),
       .help = "With --scrub: bytes/s that are read (default: 0, no limit)" },
     OPT_BASE_ROW(AT(base), OPT_COMMAND),
@@ -117,8 +117,8 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
-/* Opens the best model as a reader would: its parameters are whole, and its other files may not be.
- * An adapter's base is not read. */
+/* Opens the best model as a reader would. Its parameters were found to be whole, and are not read
+ * again; its other files may be damaged. An adapter's base is not read. */
 static void open_best(struct check *c, struct err *err)
 {
     struct params_source none = { 0 };
@@ -127,7 +127,7 @@ static void open_best(struct check *c, struct err *err)
     struct peft         *part = NULL;
 
     if (!best_load(&b, &c->s, err) && b.any && !c->s.config.lora.rank)
-        best_folder(&whole, &part, &none, &b, &c->s, err);
+        best_folder(&whole, &part, &none, &b, &c->s, 1, err);
     hf_close(whole);
 }
 

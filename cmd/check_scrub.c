@@ -1,5 +1,6 @@
-/* check_scrub.c: reads a run beside its training: states, best model, snapshots. No lock is taken,
- * so a training that begins or goes on meanwhile does not notice. */
+/* check_scrub.c: reads a run while another process may train it: states, best model, snapshots. It
+ * takes no lock of the run, so a training may begin or go on meanwhile. Of a snapshot it holds the
+ * lock, so that nobody removes the snapshot while it is read. */
 #include "cmd/check_scrub.h"
 
 #include "cmd/terminal/line.h"
@@ -22,12 +23,19 @@ static int scrub_states(struct check *c, struct scrub *s, const struct session *
     struct scrub_rows rows;
     struct area       area;
     unsigned          said = 0;
+    size_t            denied = SIZE_MAX; // the last file that may not be read: a sentence for each
     int               rc = scrub_rows_open(&rows, &of->run, still, err);
 
     s->cfg = &of->run;
     s->from = &rows.source;
     for (size_t i = 0; i < rows.source.n && rc >= 0; i++) {
         rc = scrub_read(s, i, &area, err);
+        if (file_is_denied(rc)) {
+            if (area.file != denied)
+                check_denied(c, err->text);
+            denied = area.file;
+            rc = SCRUB_NOTHING;
+        }
         if (rc == SCRUB_DAMAGED && said++ < SENTENCES)
             check_damage(c, err->text);
         else if (rc == SCRUB_DAMAGED)
@@ -98,12 +106,14 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
         return rc;
     if (rc == -EBUSY || rc == -ENOENT || !file_may_be(at->path)) { // a training removes it just now
         check_line(c, "not checked", 0, "%s: it is being removed", at->path);
+    } else if (file_is_denied(rc)) {
+        check_denied(c, err->text);
     } else if (rc || !at->whole) {
         struct err text;
 
-        err_set(&text, 0, "%s: not all files of this snapshot are there with their sizes",
-                at->path);
-        check_damage(c, rc ? err->text : text.text);
+        err_set(&text, 0, "%s: %.700s", at->path,
+                rc ? err->text : "not all files of this snapshot are there with their sizes");
+        check_damage(c, rc && strstr(err->text, at->path) ? err->text : text.text);
     } else {
         check_line(c, "snapshot", 0, "%s, after step %" PRIu64, at->path, at->step);
         rc = runlog_check(s.log, 0, check_damage, c, &db, err);
@@ -114,7 +124,7 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
         return rc;
     if (rc && !file_may_be(at->path))
         rc = 0;
-    else if (rc)
+    else if (rc && !file_is_denied(rc))
         check_damage(c, err->text);
     *err = (struct err){ 0 };
     return 0;
@@ -127,6 +137,8 @@ static int scrub_snapshots(struct check *c, struct err *err)
 
     for (size_t i = 0; i < list.n && !rc; i++)
         rc = scrub_snapshot(c, &list.at[i], err);
+    if (!rc && *list.denied)
+        check_denied(c, list.denied);
     snapshots_free(&list);
     return rc;
 }
@@ -179,6 +191,9 @@ int check_scrub(struct check *c, struct err *err)
     if (c->damaged)
         say_line(stdout, "%s is damaged: %" PRIu64 " part%s", c->o->what, c->damaged,
                  c->damaged > 1 ? "s" : "");
+    else if (c->denied)
+        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read by "
+                 "this user", c->o->what, c->denied);
     else
         say_line(stdout, "what was read of %s is whole: %s", c->o->what,
                  opt_size_text(size, sizeof size, (double)c->bytes));

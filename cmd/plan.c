@@ -245,6 +245,7 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
 
     if (!rc) {
         m.sharers = drives_look(s, &disk);
+        m.base_beside = spares_base_beside(s);
         rc = prediction_of(out, s, &m, o->compare, err);
         rc = rc || o->compare ? rc : prediction_add_step(*out, s, &m, mem, disk, err);
         if (!rc && !o->compare && look->filled > 0)

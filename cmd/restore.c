@@ -22,7 +22,7 @@ struct restore_opts {
 #define AT(field) offsetof(struct restore_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "Run of which a device is gone or damaged" },
+    { "RUN", OPT_ARG, AT(run), .help = "Run that has a lost or damaged device" },
     { "device", OPT_STRINGS, AT(device), .arg = "I=PATH", .max = 1024,
       .help = "New place of device I, counted from 0: folder, new file or block device (default: "
               "where it was)" },
@@ -139,13 +139,13 @@ const struct opt_command restore_command = {
     .name = "restore",
     .usage = "RUN [--device I=PATH]",
     .summary = "make lost devices of a run again, from its newest snapshot",
-    .text = "Devices that are gone or cut are made again. If none is, siTrain reads all states "
-            "first, and goes on only if some cannot be read, or differ from their checksums. All "
-            "states then come from the newest whole snapshot (--snapshot-every), and --resume "
-            "computes the steps since again. What snapshots with --snapshot-on devices have lost "
-            "is made again first. A drive that is merely not mounted is not lost: mount it "
-            "instead. A run of several ranks is restored by all of them (mpirun); a rank's folder "
-            "that is lost is made again, too.",
+    .text = "siTrain makes devices that are lost or cut again, and takes all states from the "
+            "newest whole snapshot (--snapshot-every). --resume then computes the later steps "
+            "again. If no device is lost, siTrain first reads all states. It changes the run only "
+            "if it finds damage that check --repair cannot mend. Parity first mends the snapshots "
+            "of --snapshot-on devices. A drive that is only not mounted is not lost: mount it. To "
+            "restore a run of several ranks, start all ranks with mpirun. A rank's lost folder is "
+            "made again, too.",
     .parts = parts, .size = sizeof(struct restore_opts), .by_ranks = 1, .run = run,
     .examples = { "siTrain restore first", "siTrain restore first --device 1=/mnt/new" },
 };

@@ -5,6 +5,8 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "data/base/file.h"
+#include "report/report.h"
 #include "run/folder/snapshots.h"
 #include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
@@ -17,21 +19,21 @@ struct snapshots_opts { const char *run; int check, json, quiet; };
 static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "Run whose snapshots are listed" },
     { "check", OPT_FLAG, AT(check),
-      .help = "Read all of each snapshot, and compare it with its checksums" },
+      .help = "Read each snapshot completely and compare it with its checksums" },
     { "json", OPT_FLAG, AT(json), .help = "Print JSON" },
     { "quiet", OPT_FLAG, AT(quiet), .help = "Print no progress" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* A damaged snapshot: whether it is whole by its parity. */
+/* A damaged snapshot: whether it is whole by its parity. One that cannot be opened is not. */
 static int check_parity(struct snapshot *at, struct err *err)
 {
     struct err why;
     int        can = at->parity && at->files ? made_whole_can(at, &say_events, &why, err) : 0;
 
     at->parity = can > 0 ? at->parity : 0;
-    return can < 0 ? can : 0;
+    return can < 0 && (err->stopped || can == -ENOMEM) ? can : 0;
 }
 
 static void say_damage(const char *sentence)
@@ -50,8 +52,12 @@ static int check(struct snapshot *at, struct err *err)
     session_close(&s);
     if (!rc || err->stopped || rc == -ENOMEM)
         return rc;
-    say_damage(err->text);
+    struct err named = *err;
+    if (!strstr(err->text, at->path))
+        err_set(&named, rc, "%s: %.700s", at->path, err->text);
+    say_damage(named.text);
     at->whole = 0;
+    at->denied = file_is_denied(rc);
     return check_parity(at, err);
 }
 
@@ -83,6 +89,8 @@ static const char *state_text(char out[STATE], const struct snapshot *at, size_t
 {
     if (lacks != SIZE_MAX)
         snprintf(out, STATE, "lacks rank %zu", lacks);
+    else if (at->denied)
+        snprintf(out, STATE, "not readable");
     else if (!by_parity(at))
         snprintf(out, STATE, "%s", !at->whole ? "not whole" : checked ? "whole" : "complete");
     else if (at->lost > 1)
@@ -105,6 +113,8 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
     const struct part_seen *other;
     char                    size[32], loss[32], state[STATE];
 
+    if (!l->list.n && *l->list.denied)
+        return;
     if (!l->list.n && !kept_view_other(&l->view, 0)) {
         say_line(stdout, "%s has no snapshots; --snapshot-every N takes them in training", o->run);
         return;
@@ -134,11 +144,12 @@ static int print_json(const struct listed *l, const struct snapshots_opts *o, st
         const struct snapshot *at = &l->list.at[i];
 
         bad = json_array_append_new(
-            all, json_pack("{s:I, s:o, s:I, s:s, s:s, s:b, s:b, s:b, s:o}", "step",
+            all, json_pack("{s:I, s:o, s:I, s:o, s:o, s:b, s:b, s:b, s:o}", "step",
                            (json_int_t)at->step, "loss",
                            isnan(at->loss) ? json_null() : json_real(at->loss), "bytes",
-                           (json_int_t)at->bytes, "taken", at->taken, "path", at->path, "whole",
-                           at->whole, "by_parity", by_parity(at), "checked", o->check, "lacks_rank",
+                           (json_int_t)at->bytes, "taken", report_string(at->taken), "path",
+                           report_string(at->path), "whole", at->whole, "by_parity",
+                           by_parity(at), "checked", o->check, "lacks_rank",
                            l->lacks[i] == SIZE_MAX ? json_null()
                                                    : json_integer((json_int_t)l->lacks[i])));
     }
@@ -158,6 +169,9 @@ static int look(struct listed *l, struct session *s, struct comm *comm,
     l->lacks = calloc(l->list.n + 1, sizeof *l->lacks);
     if (!rc && !l->lacks)
         rc = err_set(err, -ENOMEM, "out of memory");
+    if (!rc && *l->list.denied && s->ranks.size < 2)
+        say_line(stderr, "siTrain: there may be others, which this user may not read: %s",
+                 l->list.denied);
     for (size_t i = 0; i < l->list.n && !rc; i++)
         l->lacks[i] = SIZE_MAX;
     for (size_t i = 0; i < l->list.n && o->check && s->ranks.size < 2 && !rc; i++)
@@ -199,7 +213,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : look(&l, &s, comm, o, err);
     for (size_t i = 0; i < l.list.n; i++)
         damaged += !l.list.at[i].whole;
-    damaged += kept_view_other(&l.view, 0) != NULL;
+    damaged += *l.list.denied || kept_view_other(&l.view, 0);
     if (!rc && job_speaks() && o->json)
         rc = print_json(&l, o, err);
     else if (!rc && job_speaks())
@@ -216,9 +230,10 @@ const struct opt_command snapshots_command = {
     .usage = "RUN [--check] [--json]",
     .summary = "list the snapshots of a run",
     .text = "pretrain and finetune take snapshots with --snapshot-every N. export, eval and "
-            "generate read one with --step N. Without --check, a snapshot is complete if all its "
-            "files are there with their sizes. Works while the run is training. Of several ranks, "
-            "the parts of all are looked at; started by mpirun, on all hosts. Exit code 1: a "
+            "generate read a snapshot with --step N. Without --check, siTrain only compares the "
+            "names and sizes of a snapshot's files. The command works while the run is training. "
+            "In a run of several ranks, it looks at the parts of all ranks whose folders are on "
+            "this host. Started by mpirun, it looks at the parts on all hosts. Exit code 1: a "
             "snapshot is not whole.",
     .parts = parts, .size = sizeof(struct snapshots_opts), .by_ranks = 1,
     .run = run,

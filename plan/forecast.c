@@ -254,6 +254,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     rates.files = m->m->n_drives ? m->m->drive[0].read : 0; // on the first drive, or one like it
     int rc = m->m->n_drives && !drives ? err_set(err, -ENOMEM, "out of memory") : 0;
     rc = rc ? rc : topology_open(&t, &links, s->run.n_devices, err);
+    rates.files_beside = m->base_beside && drives && !t; // a modelled drive is not the file's
     const struct machine_work         of = work_of(s);
     const struct forecast_step_so_far so_far = { m->m, &of, w, t, &rates, f->first };
     rc = rc ? rc : compute_acts(f, w, s, plan, &so_far, err);

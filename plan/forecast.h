@@ -29,12 +29,14 @@ struct forecast {
     int    first;                 // forecast.c's own: forecast for the placement at its begin
 };
 
-/* The machine; how many devices share one of its drives; the network between it and machines like
+/* The machine; how many devices share one of its drives; whether one of these holds the base that
+ * is read in place; the network between it and machines like
  * it, one for each rank of the session: bytes a second (0: transfers take no time), and seconds of
  * latency. */
 struct forecast_machine {
     const struct machine_file *m;
     size_t                     sharers;
+    int                        base_beside;
     double                     network, latency;
 };
 

@@ -39,8 +39,9 @@ uint64_t memory_baseline(void)
     return first;
 }
 
-/* Scratch of the products, and memory of their code. */
-static int products_bytes(uint64_t *out, const struct memory_request *r, struct err *err)
+/* Scratch of the products, and memory of their code. tiled: struct products' own. */
+static int products_bytes(uint64_t *out, int *tiled, const struct memory_request *r,
+                          struct err *err)
 {
     struct model_options o = r->decode ? decode_model(r->decode) : r->model;
     struct products *p = NULL;
@@ -52,6 +53,7 @@ static int products_bytes(uint64_t *out, const struct memory_request *r, struct 
         return rc;
     uint64_t grown = rss_now() > before ? rss_now() - before : 0;
     most = grown > most ? grown : most;
+    *tiled = p->tiled;
     *out = p->scratch_bytes +
            (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
                                             : PRODUCTS_LEAST_MIB * MIB);
@@ -237,13 +239,14 @@ static void acts_request(struct budget_request *b, const struct memory_request *
     b->keep = r->acts ? r->acts->keep : 0;
 }
 
+/* out->packs_head: whether it would help to pack the head's words, if they are not. */
 static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
 {
     struct budget_request b = { .host_mem = r->host_mem,
                                 .n_layer = r->model.config.n_layer,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0 };
     struct run_memory     m;
-    int                   rc = 0;
+    int                   rc = 0, tiled = 0;
 
     memset(out, 0, sizeof *out);
     if (!r->decode)
@@ -261,7 +264,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
         b.layer_frame = m.layer_frame;
         b.fixed_streams = m.frames + r->source_bytes;
     }
-    rc = rc ? rc : products_bytes(&b.products, r, err);
+    rc = rc ? rc : products_bytes(&b.products, &tiled, r, err);
     if (arch_classifies(&r->model.config))
         b.predictions = predictions_bytes(r->rows, r->model.config.n_labels, r->reads != NULL);
     else
@@ -269,6 +272,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     if (r->model.paired) // the losses of a step's tokens, for the reference
         b.order += r->model.batch * r->model.seq * r->model.micros * sizeof(float);
     rc = rc ? rc : budget_plan(out, &b, err);
+    out->packs_head = tiled && b.in_memory && out->kept == b.n_layer;
     if (rc || !r->run)
         return rc;
     r->run->frames = out->frames;
@@ -398,10 +402,29 @@ static void add_what_fits(const struct memory_request *asked, uint64_t limit, st
         err_misuse(err, "%s; no smaller --batch or --seq would fit", err->text);
 }
 
+/* In mode mem, memory that is left when all layers are kept serves to pack the words of the head
+ * for siTrain's own products. They are packed for two of these, each time with all their bytes. */
+static void add_packs(struct budget *out, const struct memory_request *r)
+{
+    struct run_config     run = *r->run;
+    struct memory_request packs = *r;
+    struct budget         more;
+    struct err            refusal;
+
+    packs.model.packs_head = 1;
+    packs.run = &run;
+    out->packs_head = !plan_one(&more, &packs, &refusal) && more.packs_head &&
+                      !memory_limits(&more, &packs, &refusal);
+    if (out->packs_head)
+        *out = more;
+}
+
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
 {
     int rc = plan_one(out, r, err);
 
+    if (!rc && out->packs_head)
+        add_packs(out, r);
     // without room for buffers there is nothing to choose
     if (rc && out->n_items && r->run && r->acts->adapts) {
         struct memory_request kept = *r;

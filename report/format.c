@@ -144,7 +144,7 @@ static const struct named { const char *phase, *words, *colour; } phases[] = {
     { "commit", "commit", "commit" },
     { "eval", "evaluation", "other" },
     { "snapshot", "taking a snapshot", "other" },
-    { "scrub", "reading what nobody reads", "other" },
+    { "scrub", "reads in the background (scrub)", "other" },
     { "setup", "set-up", "other" },
     { "redo", "updates done again", "wait" },
     { "param_read", "reads of parameters", "read" },

@@ -318,79 +318,46 @@ static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
     return rc;
 }
 
-/* 1: run.db has this table, which runs of older versions lack. */
-static int has_table(struct runlog *log, const char *table, struct err *err)
+/* What is asked if run.db has the table, which runs of older versions lack. The answer is left out
+ * if it has no rows. */
+static const struct more { const char *table, *key; int one; const char *sql; } more[] = {
+    { "snapshots", "snapshots", 1, "SELECT count(*) AS taken, max(step) AS last_step,"
+      " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes, sum(seconds) AS seconds,"
+      " (SELECT coalesce(sum(end_ns - start_ns), 0) * 1e-9 FROM spans WHERE phase = 'snapshot')"
+      " AS waited_seconds FROM snapshots HAVING count(*) > 0" },
+    // how much --scrub-bw has read in the background, and which damage it has found
+    { "scrubs", "scrubs", 1, "SELECT sum(bytes) AS bytes, count(*) AS portions,"
+      " sum(passes > 0) AS whole, strftime('%Y-%m-%d %H:%M',"
+      " min(iif(passes, verified_ns, NULL)) / 1000000000, 'unixepoch') AS oldest"
+      " FROM scrubs HAVING count(*) > 0" },
+    { "scrubs", "damages", 0, "SELECT found AS time, text FROM damages ORDER BY found" },
+    // the branches that the run has left, and their losses in pieces, at most 400 of each
+    { "branches", "branches", 0, "SELECT branch, first_step, steps - 1 AS last_step, to_step,"
+      " left AS time, replace(options, char(10), '; ') AS text, (SELECT loss FROM left_steps l"
+      " WHERE l.branch = branches.branch ORDER BY step DESC LIMIT 1) AS loss"
+      " FROM branches ORDER BY branch" },
+    { "branches", "branch_curves", 0, "WITH bounds AS (SELECT branch, min(step) AS begin,"
+      " max(step) - min(step) + 1 AS n FROM left_steps GROUP BY branch)"
+      " SELECT branch, min(step) AS first, max(step) AS last,"
+      " avg(iif(abs(loss) < 9e999, loss, NULL)) AS loss, avg(lr) AS lr"
+      " FROM left_steps JOIN bounds USING (branch)"
+      " GROUP BY branch, (step - begin) * min(400, n) / n ORDER BY branch, first" },
+};
+
+static int add_more(json_t *report, const struct more *m, struct runlog *log, struct err *err)
 {
-    json_t *found = NULL;
-    int     rc = report_rows(&found, log, err, "SELECT 1 FROM sqlite_schema WHERE type = 'table'"
-                             " AND name = '%s'", table);
+    json_t *table = NULL, *found = NULL;
+    int     rc = report_rows(&table, log, err, "SELECT 1 FROM sqlite_schema WHERE type = 'table'"
+                             " AND name = '%s'", m->table);
 
-    rc = rc ? rc : json_array_size(found) > 0;
-    json_decref(found);
-    return rc;
-}
-
-/* Adds what a query finds, if it finds any: all rows, or the first one. */
-static int add_found(json_t *report, const char *key, int first, struct runlog *log,
-                     const char *sql, struct err *err)
-{
-    json_t *found = NULL;
-    int     rc = report_rows(&found, log, err, "%s", sql);
-
+    if (!rc && json_array_size(table))
+        rc = report_rows(&found, log, err, "%s", m->sql);
     if (!rc && json_array_size(found) &&
-        json_object_set(report, key, first ? json_array_get(found, 0) : found))
+        json_object_set(report, m->key, m->one ? json_array_get(found, 0) : found))
         rc = no_memory(err);
+    json_decref(table);
     json_decref(found);
     return rc;
-}
-
-/* Adds the snapshots that were taken. */
-static int add_snapshots(json_t *report, struct runlog *log, struct err *err)
-{
-    int rc = has_table(log, "snapshots", err);
-
-    return rc <= 0 ? rc : add_found(
-        report, "snapshots", 1, log, "SELECT count(*) AS taken, max(step) AS last_step,"
-        " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes, sum(seconds) AS seconds,"
-        " (SELECT coalesce(sum(end_ns - start_ns), 0) * 1e-9 FROM spans WHERE phase = 'snapshot')"
-        " AS waited_seconds FROM snapshots HAVING count(*) > 0", err);
-}
-
-/* Adds the branches that the run has left, and their losses in pieces, at most 400 of each. */
-static int add_branches(json_t *report, struct runlog *log, struct err *err)
-{
-    int rc = has_table(log, "branches", err);
-
-    if (rc <= 0)
-        return rc;
-    rc = add_found(
-        report, "branches", 0, log, "SELECT branch, first_step, steps - 1 AS last_step, to_step,"
-        " left AS time, replace(options, char(10), '; ') AS text, (SELECT loss FROM left_steps l"
-        " WHERE l.branch = branches.branch ORDER BY step DESC LIMIT 1) AS loss"
-        " FROM branches ORDER BY branch", err);
-    return rc ? rc : add_found(
-        report, "branch_curves", 0, log, "WITH bounds AS (SELECT branch, min(step) AS begin,"
-        " max(step) - min(step) + 1 AS n FROM left_steps GROUP BY branch)"
-        " SELECT branch, min(step) AS first, max(step) AS last,"
-        " avg(iif(abs(loss) < 9e999, loss, NULL)) AS loss, avg(lr) AS lr"
-        " FROM left_steps JOIN bounds USING (branch)"
-        " GROUP BY branch, (step - begin) * min(400, n) / n ORDER BY branch, first", err);
-}
-
-/* Adds how much --scrub-bw has read in the background, and which damage it has found. */
-static int add_scrubs(json_t *report, struct runlog *log, struct err *err)
-{
-    int rc = has_table(log, "scrubs", err);
-
-    if (rc <= 0)
-        return rc;
-    rc = add_found(
-        report, "scrubs", 1, log, "SELECT sum(bytes) AS bytes, count(*) AS portions,"
-        " sum(passes > 0) AS whole, strftime('%Y-%m-%d %H:%M',"
-        " min(iif(passes, verified_ns, NULL)) / 1000000000, 'unixepoch') AS oldest"
-        " FROM scrubs HAVING count(*) > 0", err);
-    return rc ? rc : add_found(report, "damages", 0, log,
-                               "SELECT found AS time, text FROM damages ORDER BY found", err);
 }
 
 int report_gather(json_t **out, struct runlog *log, const char *dir, struct err *err)
@@ -413,9 +380,8 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
         rc = add_answer(report, log, q, err);
     if (!rc && settings_has(log, "pairs.loss"))
         rc = add_rewards(json_object_get(report, "curve"), log, err);
-    rc = rc ? rc : add_snapshots(report, log, err);
-    rc = rc ? rc : add_scrubs(report, log, err);
-    rc = rc ? rc : add_branches(report, log, err);
+    for (size_t i = 0; i < sizeof more / sizeof *more && !rc; i++)
+        rc = add_more(report, &more[i], log, err);
     rc = rc ? rc : add_computable(report, log, err);
     if (!rc)
         add_wear(report);

@@ -576,7 +576,7 @@ complete -c siTrain -n __siTrain_first -a check -d 'read all of a run or an expo
 complete -c siTrain -n '__siTrain_command check' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command check' -F
 complete -c siTrain -n '__siTrain_command check' -l repair -d 'Repair the run as far as possible. Wire parameters are made from their master; a superblock is written again. In mode mem, the run returns to its previous image. Damaged rows of measurements are dropped. A damaged log in run.db is cut off if the rest of the run matches.'
-complete -c siTrain -n '__siTrain_command check' -l scrub -d 'Read the states, the best model and the snapshots, also while another process trains the run. Nothing is locked or written.'
+complete -c siTrain -n '__siTrain_command check' -l scrub -d 'Read the states, the best model and the snapshots, also while another process trains the run. siTrain writes nothing and takes no lock of the run.'
 complete -c siTrain -n '__siTrain_command check' -l scrub-bw -x -d 'With --scrub: bytes/s that are read (default: 0, no limit)'
 complete -c siTrain -n '__siTrain_command check' -l base -r -F -d 'Folder of the model that an adapter belongs to (default: the folder that its adapter_config.json names), or of the base that a run reads in place (default: where it was)'
 complete -c siTrain -n '__siTrain_command check' -l disk -x -a 'uring sync' -d 'How devices are read (default: as the run does)'
@@ -596,7 +596,7 @@ complete -c siTrain -n '__siTrain_command reshard' -l quiet -d 'Print nothing'
 complete -c siTrain -n __siTrain_first -a snapshots -d 'list the snapshots of a run'
 complete -c siTrain -n '__siTrain_command snapshots' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command snapshots' -F
-complete -c siTrain -n '__siTrain_command snapshots' -l check -d 'Read all of each snapshot, and compare it with its checksums'
+complete -c siTrain -n '__siTrain_command snapshots' -l check -d 'Read each snapshot completely and compare it with its checksums'
 complete -c siTrain -n '__siTrain_command snapshots' -l json -d 'Print JSON'
 complete -c siTrain -n '__siTrain_command snapshots' -l quiet -d 'Print no progress'
 complete -c siTrain -n __siTrain_first -a restore -d 'make lost devices of a run again, from its newest snapshot'

@@ -606,7 +606,7 @@ _siTrain() {
         _arguments \
             ':RUN|HFDIR:_files' \
             '--repair[Repair the run as far as possible. Wire parameters are made from their master; a superblock is written again. In mode mem, the run returns to its previous image. Damaged rows of measurements are dropped. A damaged log in run.db is cut off if the rest of the run matches.]' \
-            '--scrub[Read the states, the best model and the snapshots, also while another process trains the run. Nothing is locked or written.]' \
+            '--scrub[Read the states, the best model and the snapshots, also while another process trains the run. siTrain writes nothing and takes no lock of the run.]' \
             '--scrub-bw=[With --scrub\: bytes/s that are read (default\: 0, no limit)]:SIZE: ' \
             '--base=[Folder of the model that an adapter belongs to (default\: the folder that its adapter_config.json names), or of the base that a run reads in place (default\: where it was)]:HFDIR:_files' \
             '--disk=[How devices are read (default\: as the run does)]:disk:(uring sync)' \
@@ -628,7 +628,7 @@ _siTrain() {
     snapshots)
         _arguments \
             ':RUN:_files' \
-            '--check[Read all of each snapshot, and compare it with its checksums]' \
+            '--check[Read each snapshot completely and compare it with its checksums]' \
             '--json[Print JSON]' \
             '--quiet[Print no progress]' \
             '--help[what it takes]' ;;

@@ -104,6 +104,14 @@ def no_messages(page, files):
                 yield f"{quote!r}: {part!r}"
 
 
+def lost_places(page):
+    """Rows of docs/internals/where.md whose file is gone, or no longer defines the function."""
+    for file, function in re.findall(r"\| `([^`]*)` \| `([^`]*)` \|", page):
+        text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+        if not re.search(rf"^[a-z][^;\n]*\b{function}\(", text, re.M):
+            yield f"{file}: {function}"
+
+
 report("offenders are seen, and nothing else", list(sees()))
 files = sources(*ROOMS, "examples", "tests")
 all_of_them = [o for f in files for o in offenders(f, (ROOT / f).read_text(encoding="utf-8"))]
@@ -116,4 +124,8 @@ messages = (ROOT / "docs/messages.md").read_text(encoding="utf-8")
 texts = [(ROOT / f).read_text(encoding="utf-8") for f in sources(*ROOMS) if f.endswith(".c")]
 lost = list(no_messages(messages + "**`nobody says ... this`**", texts))
 report("every message that docs/messages.md explains is the program's", lost[:-1] if "nobody says" in lost[-1] else ["lost"])
+places = (ROOT / "docs/internals/where.md").read_text(encoding="utf-8")
+lost = list(lost_places(places + "| `tests/ref.c` | `nowhere` |"))
+report("every function that docs/internals/where.md names is in its file",
+       lost[:-1] if "nowhere" in lost[-1] and "| `" in places else ["lost"])
 sys.exit(done())

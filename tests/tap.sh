@@ -195,6 +195,25 @@ losses() { ask "$1" "SELECT (step + 1) || ' ' || printf('%!.17g', loss) FROM ste
 
 steps_of() { ask "$1" "SELECT step + 1, printf('%!.17g %!.17g %!.17g', loss, lr, grad_norm) FROM steps ORDER BY step"; } # RUN: what each computed
 
+# killed_restores BEGIN PLACE AT...: BEGIN makes $tmp/run, whose device 1 is lost. At each call AT, siTrain restore is killed, which puts it in PLACE. The
+# same command finishes, and --resume goes on to what $whole says, with whole snapshots. $kills: how often it was killed; $bad: where something was wrong
+killed_restores() {
+    tap_begin=$1 tap_place=$2 bad='' kills=0
+    shift 2
+    for at in "$@"; do
+        "$tap_begin"
+        LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run" --device "1=$tap_place" >"$tmp/out" 2>"$tmp/err" </dev/null
+        [ $? = 137 ] && kills=$((kills + 1))
+        got=0
+        [ "$(steps_of "$tmp/run" | wc -l)" = 4 ] || run restore "$tmp/run" --device "1=$tap_place"
+        [ "$got" = 0 ] || bad="$bad same-$at"
+        run pretrain --resume "$tmp/run" --steps 9 --quiet
+        [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad $at"
+        run snapshots "$tmp/run" --check
+        [ "$got" = 0 ] || bad="$bad snapshots-$at"
+    done
+}
+
 # for tests/cli/on_tty.py
 has_terminals() { python3 -c 'import os; os.openpty()' 2>/dev/null; }
 

@@ -1,7 +1,7 @@
 /* siTrain's own products, in each form that this CPU has, and in the two of rarer CPUs with their
  * instructions emulated: fuzzed sizes, forms and formats against doubles, beside guard pages; the
- * same bits for any number of threads, fewer than planned too, any cuts and rows, and with B packed
- * before. */
+ * same bits for any number of threads, fewer than planned too, any cuts and rows, with B packed
+ * before, and with A in tiles. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,6 +16,7 @@
 
 #include "data/base/round.h"
 #include "kernels/product/product.h"
+#include "kernels/tiled.h"
 #include "tests/ref.h"
 
 extern const struct block_form block_amx_emulated, block_pairs_emulated;
@@ -185,6 +186,32 @@ static void check_rows(const struct matmul_shape *s, const struct matrices *x, c
     same_bits(s, c, run(&part, &of, form, 2, NULL), of.c_bytes, form->name, "with fewer rows");
 }
 
+/* A in tiles, where the form takes it so: NaN in the rows behind the last one. */
+static void check_tiled(const struct matmul_shape *s, const struct matrices *x, const void *c,
+                        const struct block_form *form, const struct cuts *cuts, uint64_t *state)
+{
+    struct matmul_shape tiled = *s;
+    struct matrices     of = *x;
+    struct product      p;
+    size_t rows = s->form == MATMUL_TN ? s->k : s->m, cols = s->form == MATMUL_TN ? s->m : s->k;
+
+    tiled.tiled_a = 1;
+    product_plan(&p, &tiled, 1, form, cuts);
+    assert_int_equal(p.s.tiled_a, form->tiled);
+    if (!form->tiled)
+        return;
+    of.a = guard_alloc(tiled_size(rows, cols) * sizeof(bf16));
+    memset(of.a, 0xff, tiled_size(rows, cols) * sizeof(bf16));
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < round_up(cols, TILED_COLS); j++)
+            ((bf16 *)of.a)[tiled_at(cols, i, j)] = j < cols ? ((bf16 *)x->a)[i * cols + j] : 0;
+    tiled.pack_b = (int)random_below(state, 2);
+    same_bits(s, c, run(&tiled, &of, form, 1, NULL), x->c_bytes, form->name, "with A in tiles");
+    same_bits(s, c, run(&tiled, &of, form, 3, cuts), x->c_bytes, form->name,
+              "with A in tiles, in pieces");
+    guard_free(of.a);
+}
+
 static void check_form(const struct block_form *form, enum dtype dt, size_t rounds)
 {
     static const int threads[] = { 2, 3, 5 };
@@ -209,6 +236,7 @@ static void check_form(const struct block_form *form, enum dtype dt, size_t roun
             same_bits(&s, c, run(&s, &x, &block_plain, 2, NULL), x.c_bytes, form->name,
                       "than in plain C");
         check_rows(&s, &x, c, form, &state);
+        check_tiled(&s, &x, c, form, &cuts, &state);
         guard_free(c);
         matrices_free(&x);
     }

@@ -1,5 +1,5 @@
 /* Losses and gradients of logits against double: odd sizes, both dtypes, in place, ignored targets,
- * label smoothing; and that against PyTorch. */
+ * label smoothing; and that against PyTorch. Gradients in tiles have the bits of those in rows. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "kernels/rows/softmax.h"
+#include "kernels/tiled.h"
 #include "tests/ref.h"
 
 #include <math.h>
@@ -32,6 +33,24 @@ static size_t column(size_t V, size_t split, int behind, uint64_t *seed)
     size_t from = behind && split < V ? split : 0, to = behind || split == 0 ? V : split;
 
     return from + ref_random(seed) % (to - from);
+}
+
+/* Memory for n rows in tiles, filled with what no gradient is. */
+static bf16 *tiles_make(size_t n, size_t V)
+{
+    bf16 *tiles = guard_alloc(tiled_size(n, V) * sizeof *tiles);
+
+    memset(tiles, 0xff, tiled_size(n, V) * sizeof *tiles);
+    return tiles;
+}
+
+/* Compares tiles with rows, and frees them. */
+static void tiles_check(bf16 *tiles, const bf16 *rows, size_t n, size_t V)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < round_up(V, TILED_COLS); j++)
+            assert_int_equal(tiles[tiled_at(V, i, j)], j < V ? rows[i * V + j] : 0);
+    guard_free(tiles);
 }
 
 /* ref_xent with label smoothing e: the mean of -log softmax(x) by the targets' weights. */
@@ -74,6 +93,12 @@ static void check(enum dtype dt, size_t n, size_t V, size_t split, float reach, 
     xent.dlogits = dx;
     softmax_xent(&xent);
     assert_memory_equal(losses, only, n * 4);
+    if (dt == DT_BF16) {
+        xent.dlogits = tiles_make(n, V);
+        xent.tiled = 1;
+        softmax_xent(&xent);
+        tiles_check(xent.dlogits, dx, n, V);
+    }
     for (size_t i = 0; i < n; i++) {
         double loss = 0.0;
 
@@ -184,10 +209,18 @@ static void cut_free(struct cut *c)
         guard_free(all[i]);
 }
 
+static void cut_run(const struct softmax_piece *p, float *factors, int again)
+{
+    if (again)
+        softmax_gradient(p, cut_scale);
+    else
+        softmax_add(p, factors);
+}
+
 /* Its `here` columns from `first` on; again: when all were seen. */
 static void cut_piece(struct cut *c, size_t first, size_t here, int again)
 {
-    size_t split = here - here % 8;
+    size_t split = here - here % (c->dt == DT_F32 ? 8 : TILED_COLS);
     struct softmax_piece p = { .n = c->n, .V = here, .logits = c->columns, .split = split,
                                .targets = c->targets, .first = first, .so_far = c->so_far,
                                .out = c->out, .dt = c->dt, .smoothing = c->smoothing,
@@ -196,10 +229,20 @@ static void cut_piece(struct cut *c, size_t first, size_t here, int again)
     for (size_t i = 0; i < c->n; i++)
         memcpy(c->columns + i * here, c->x + i * c->V + first, here * 4);
     part(c->columns, c->n, here, split);
-    if (again)
-        softmax_gradient(&p, cut_scale);
-    else
-        softmax_add(&p, c->factors);
+    struct softmax_piece   tiled = p;
+    struct softmax_so_far *before = malloc(c->n * sizeof *before);
+
+    assert_non_null(before);
+    memcpy(before, c->so_far, c->n * sizeof *before);
+    cut_run(&p, c->factors, again);
+    if (c->dt == DT_BF16) {
+        tiled.so_far = before;
+        tiled.out = tiles_make(c->n, here);
+        tiled.tiled = 1;
+        cut_run(&tiled, c->more, again);
+        tiles_check(tiled.out, c->out, c->n, here);
+    }
+    free(before);
     memset(c->more, 0, c->n * 4);
     for (size_t i = 0; i < c->n; i++)
         for (size_t j = 0; j < here; j++) {

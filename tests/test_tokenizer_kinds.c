@@ -339,6 +339,12 @@ static void put(json_t *at, const char *path, const char *value)
         assert_int_equal(json_object_set_new(at, path, v), 0);
 }
 
+/* A step that makes ten characters of one, and a normalizer of four such steps. */
+#define TENS "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, " \
+             "\"content\": \"aaaaaaaaaa\"}"
+#define TEN_THOUSAND "{\"type\": \"Sequence\", \"normalizers\": [" TENS ", " TENS ", " TENS ", " \
+                     TENS "]}"
+
 static void test_refusals(void **state)
 {
     static const struct { const char *path, *value, *says; } cases[] = {
@@ -347,6 +353,7 @@ static void test_refusals(void **state)
           "Strip" },
         { "normalizer", "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a+\"}}", "\"a+\"" },
         { "normalizer", "{\"type\": \"Replace\", \"pattern\": {\"String\": \"ab\"}}", "\"ab\"" },
+        { "normalizer", TEN_THOUSAND, "more than 1024 bytes" },
         { "normalizer", "{\"type\": \"BertNormalizer\", \"novelty\": 1}", "novelty" },
         { "normalizer", "{\"type\": \"Sequence\"}", "normalizers" },
         { "normalizer", "{\"type\": \"BertNormalizer\", \"lowercase\": 1}", "no true or false" },

@@ -16,7 +16,7 @@ CMOCKA     := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null || echo -lcmocka)
 # tests/run.py runs tests side by side, in this order: those that take longest come first.
 TESTS_LONG := $(patsubst %,tests/cli/%.sh,ranks plan inputs bench checkpoints going_back families strangers owners chat xrt mix stop examples reshard \
               surroundings snapshots encoders train prepare report memory)
-TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
+TESTS_REST := $(BUILD)/tests/cuts/cuts $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
 OPENCL_TESTS := $(BUILD)/tests/test_csd $(BUILD)/tests/test_csd_ahead
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = BUILD="$(abspath $(BUILD))" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" \
@@ -24,12 +24,12 @@ RUN_TESTS   = BUILD="$(abspath $(BUILD))" SITRAIN_DATA="$(DATA)" SITRAIN="$(absp
               SITRAIN_SMARTSSD="$(if $(SMARTSSD_FILES),$(abspath $(SMARTSSD)))" $(PYTHON) tests/run.py
 
 .PHONY: test test-bins check-opencl check-data demo-xrt asan tsan asan-run tsan-run asan-quick tsan-quick clang fuzz crash \
-        prove-faults smartssd xclbin
+        prove-faults prove-cuts smartssd xclbin
 test: ## every test, with what is installed: no network, no root
 	+@$(SUBMAKE) $(JOBS) all test-bins asan-quick tsan-quick
 	@$(RUN_TESTS) $(ASAN_LONG) $(TESTS_LONG) $(TSAN_QUICK) $(TESTS_REST) $(filter-out $(ASAN_LONG),$(ASAN_QUICK))
 
-test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
+test-bins: $(TEST_BIN) $(BUILD)/tests/cuts/cuts $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
 
 check-opencl: ## --csd opencl on PoCL, OpenCL on this processor (LLVM comes with it): devices' tests, runs beside emulated devices
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST) opencl-headers ocl-icd-libopencl1 pocl-opencl-icd
@@ -208,6 +208,7 @@ xclbin: ## the FPGA's kernels through Vitis: siTrain.xclbin in the build folder 
 # Power cuts: calls of files, threads and clocks go to the simulated machine of tests/crash.
 CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate posix_fallocate flock fstat fstatvfs stat lstat statvfs access realpath \
               mkdir rmdir unlink rename renameat2 opendir readdir rewinddir closedir statx remove getrandom pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
+              openat fstatat faccessat ioctl link posix_fadvise lgetxattr \
               pthread_cond_timedwait pthread_cond_clockwait pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
 CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/routes.o $(BUILD)/tests/comm_threads.o
 $(BUILD)/tests/crash/crash: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%)
@@ -215,9 +216,23 @@ $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(LINKED)
 	$(call say,ld)
 	$(link)
 
+# The same machine, and the program's own commands on it: snapshots, going back, restore.
+CUTS_WRAP  := snapshot_begin snapshot_finish snapshot_drop portions_encode snapshots_rotate going_back going_back_restore
+CUTS_OBJ   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuts/*.c)) \
+              $(patsubst %,$(BUILD)/tests/crash/%.o,bytes names posix posix_dir posix_more power storage threads vfs_sim)
+$(BUILD)/tests/cuts/cuts: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%) $(CUTS_WRAP:%=-Wl,--wrap=%)
+$(BUILD)/tests/cuts/cuts: $(CUTS_OBJ) $(CMD_PARTS) $(LINKED)
+	$(call say,ld)
+	$(link)
+
 # CRASH='--config "*ranks*" --points 300' chooses some configurations and some of their points. All
 # points of several ranks take most of an hour.
 CRASH ?=
+# CUTS='--story "back*" --points 300' chooses some stories and some of their points.
+CUTS ?= --points 100
+prove-cuts: $(BUILD)/tests/cuts/cuts ## power cuts while commands take snapshots, rotate, go back and restore (CUTS=, thousands)
+	@sh tests/cuts/all.sh $(BUILD)/tests/cuts/cuts $(CUTS)
+
 crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs on a simulated machine (CRASH=)
 	@OMP_NUM_THREADS=1 $(BUILD)/tests/crash/crash --all $(CRASH)
 

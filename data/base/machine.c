@@ -127,9 +127,16 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
-const char *machine_python_path(const char *path)
+const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path)
 {
-    return path[strcspn(path, "'\"\\$`")] || strlen(path) > 90 ? "FOLDER" : path;
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    if (path[strcspn(path, "'\"\\$`")] || n > 90)
+        path = "FOLDER", n = strlen(path);
+    snprintf(out, MACHINE_PYTHON_PATH, "%.*s", (int)n, path);
+    return out;
 }
 
 const char *machine_word(char *buf, size_t size, const char *word)

@@ -43,9 +43,10 @@ int machine_is_stopped(long pid, uint64_t begun);
 /* Returns how many seconds ago this process began. */
 double machine_age(void);
 
-/* Returns the path if it can stand in '...' in a line of python3 -c "...". Returns "FOLDER" if
- * it cannot, or is long. */
-const char *machine_python_path(const char *path);
+/* Writes the path, without slashes at its end, if it can stand in '...' in a line of python3 -c
+ * "...", and "FOLDER" if it cannot, or is long. Returns out. */
+enum { MACHINE_PYTHON_PATH = 96 };
+const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path);
 
 /* Writes one word into buf as a shell reads it, in quotes if needed, and returns buf. A word
  * that is too long is cut off. */

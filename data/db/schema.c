@@ -153,6 +153,64 @@ int schema_views_since(struct db *db, uint64_t step, struct err *err)
                    " PRAGMA query_only=1", step, step);
 }
 
+/* The names of all views, each in quotes and followed by a comma; malloced. */
+static char *views_names(void)
+{
+    static const char create[] = "CREATE VIEW ";
+    char             *out = NULL;
+    size_t            size;
+    FILE             *f = open_memstream(&out, &size);
+
+    for (const char *at = views_sql; f && (at = strstr(at, create));) {
+        at += sizeof create - 1;
+        fprintf(f, "'%.*s',", (int)strcspn(at, " "), at);
+    }
+    if (f && !fclose(f))
+        return out;
+    free(out);
+    return NULL;
+}
+
+/* Refuses somebody's table, view or index with a name that siTrain gives: to a view, which it would
+ * answer for, or to a table that runs get later, which could not be written then. */
+static int names_check(struct db *db, struct err *err)
+{
+    static const char ask[] =
+        "WITH later(name, columns) AS (VALUES"
+        " ('snapshots', 'n,step,path,bytes,shared_bytes,seconds,taken'),"
+        " ('scrubs', 'portion,position,verified_ns,passes,bytes'),"
+        " ('damages', 'text,portion,found'),"
+        " ('branches', 'branch,first_step,steps,to_step,left,options'),"
+        " ('rewards', 'step,pairs,chosen,rejected,accuracy,sum')),"
+        " ours(name, columns) AS (SELECT * FROM later UNION ALL"
+        " SELECT 'left_' || name, 'branch,' || (SELECT group_concat(name) FROM"
+        " pragma_table_info(made.name)) FROM (SELECT name FROM later WHERE name = 'rewards' UNION"
+        " VALUES ('steps'), ('evals'), ('choices')) AS made)"
+        " SELECT m.name FROM main.sqlite_master AS m LEFT JOIN ours"
+        " ON lower(CAST(m.name AS TEXT)) = ours.name WHERE CASE WHEN ours.name IS NULL"
+        " THEN m.type IS NOT 'view' AND lower(CAST(m.name AS TEXT)) IN (%s'')"
+        " ELSE m.type IS NOT 'table' OR (SELECT group_concat(name) FROM"
+        " pragma_table_info(m.name)) IS NOT ours.columns END";
+    char         *views = views_names();
+    char         *sql = views ? sqlite3_mprintf(ask, views) : NULL;
+    sqlite3_stmt *st = NULL;
+    int           rc = 0, got = SQLITE_ERROR;
+
+    if (sql && !sqlite3_prepare_v2(db->sql, sql, -1, &st, NULL))
+        got = sqlite3_step(st);
+    if (got == SQLITE_ROW)
+        rc = err_misuse(err, "%s: its table, view or index %.64s has a name that siTrain gives, "
+                        "and is not of siTrain: rename or drop it with sqlite3", db->path,
+                        (const char *)sqlite3_column_text(st, 0));
+    else if (got != SQLITE_DONE)
+        rc = sql ? db_fail(db, "reading its tables", err)
+                 : err_set(err, -ENOMEM, "%s: out of memory", db->path);
+    sqlite3_finalize(st);
+    sqlite3_free(sql);
+    free(views);
+    return rc;
+}
+
 int schema_check(struct db *db, struct err *err)
 {
     int64_t id, format, foreign;
@@ -184,5 +242,5 @@ int schema_check(struct db *db, struct err *err)
     if (foreign)
         return err_set(err, -EBADMSG, "%s: it has virtual tables or computed columns, which no "
                        "siTrain run has", db->path);
-    return 0;
+    return names_check(db, err);
 }

@@ -114,7 +114,7 @@ static int st_keys_check(const struct st_file *f, const json_t *meta, struct err
             for (size_t i = 0; strlen(key) == n && i < n; i++)
                 other += key[i] != ours[k][i];
             if (other == 1)
-                return err_set(err, -EIO, "%s is corrupt: its __metadata__ has a key %s, which "
+                return err_set(err, -EBADMSG, "%s is corrupt: its __metadata__ has a key %s, which "
                                "must have been %s", f->path, key, ours[k]);
         }
     }
@@ -136,9 +136,9 @@ static int st_header_check(const struct st_file *f, char *text, size_t n, const 
         memcpy(digits + strlen(ST_HEADER_MARK), ST_HEADER_ZEROS, strlen(ST_HEADER_ZEROS));
     snprintf(found, sizeof found, "%08x", crc32c(0, text, n));
     if (!digits || strcmp(found, recorded))
-        return err_set(err, -EIO, "%s is corrupt: its header of %zu bytes has checksum %s, written "
-                       "was %.8s (if another program rewrote it, take the keys sitrain.* out of "
-                       "its __metadata__)", f->path, n, found, recorded);
+        return err_set(err, -EBADMSG, "%s is corrupt: its header of %zu bytes has checksum %s, "
+                       "written was %.8s (if another program rewrote it, take the keys sitrain.* "
+                       "out of its __metadata__)", f->path, n, found, recorded);
     return 0;
 }
 
@@ -307,9 +307,9 @@ static int st_index_check(const struct safetensors *s, const json_t *index, cons
     snprintf(found, sizeof found, "%08" PRIx32, s->sum);
     return !written || !strcmp(written, found)
                ? 0
-               : err_set(err, -EIO, "%s is corrupt: it is of another export than one of the files "
-                         "that it names: together they have checksum %s, written was %.8s", path,
-                         found, written);
+               : err_set(err, -EBADMSG, "%s is corrupt: it is of another export than one of the "
+                         "files that it names: together they have checksum %s, written was %.8s",
+                         path, found, written);
 }
 
 static int st_open_index(struct safetensors *s, const char *dir, const char *path,
@@ -473,8 +473,8 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
     char                  found[9];
 
     if (!hex || t->dtype == ST_OTHER)
-        return err_set(err, -EIO, "%s: tensor %s has no checksum in %s, though siTrain wrote one "
-                       "for each it wrote", f->path, t->name, ST_SUMS_KEY);
+        return err_set(err, -EBADMSG, "%s: tensor %s has no checksum in %s, though siTrain wrote "
+                       "one for each it wrote", f->path, t->name, ST_SUMS_KEY);
     for (uint64_t done = 0, part; done < t->bytes; done += part) {
         part = size_min(t->bytes - done, ST_PIECE);
         int rc = file_pread_same(f->fd, s->piece, part, t->offset + done, &f->was, f->path, err);
@@ -486,9 +486,9 @@ static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
     }
     snprintf(found, sizeof found, "%08x", sum);
     if (strcmp(found, hex))
-        return err_set(err, -EIO, "%s is corrupt: the %" PRIu64 " bytes at %" PRIu64 " of tensor "
-                       "%s have checksum %s, written were %.8s", f->path, t->bytes, t->offset,
-                       t->name, found, hex);
+        return err_set(err, -EBADMSG, "%s is corrupt: the %" PRIu64 " bytes at %" PRIu64 " of "
+                       "tensor %s have checksum %s, written were %.8s", f->path, t->bytes,
+                       t->offset, t->name, found, hex);
     return 0;
 }
 
@@ -505,7 +505,7 @@ int safetensors_verify(struct safetensors *s, const struct watch *watch, struct 
             const struct st_tensor *t = safetensors_find(s, name);
 
             if (!t || t->file != i)
-                return err_set(err, -EIO, "%s: tensor %s is gone, though %s has its checksum",
+                return err_set(err, -EBADMSG, "%s: tensor %s is gone, though %s has its checksum",
                                f->path, name, ST_SUMS_KEY);
         }
     }

@@ -52,8 +52,12 @@ struct decoder {
     size_t      strips;
 };
 
+enum {
+    MAX_STEPS = 8,
+    MAX_NORMALIZERS = 16,
+    MAX_GROWTH = 1024, // bytes that a normalizer may make of one character
+};
 /* What tokenizer.json says besides: of its parsed `root`, which must live as long. */
-enum { MAX_STEPS = 8, MAX_NORMALIZERS = 16 };
 struct tokenizer_settings {
     const json_t           *root, *template; // template: NULL, or the step that puts one
     const struct model_ops *model;

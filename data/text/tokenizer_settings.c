@@ -205,6 +205,25 @@ static int bert_add(struct tokenizer_settings *s, const struct part *p, const js
     return rc;
 }
 
+/* Refuses a normalizer that makes thousands of bytes of one character: a short prompt would take
+ * all memory. */
+static int growth_check(const struct tokenizer_settings *s, const struct part *p, struct err *err)
+{
+    size_t most = 1;
+
+    for (size_t i = 0; i < s->n_steps; i++) {
+        const struct normalizer_step *step = &s->steps[i];
+        size_t                        n = step->to ? strlen(step->to) : 0;
+
+        if (step->kind == NORMALIZER_REPLACE && n > 1 && most <= MAX_GROWTH)
+            most *= n;
+        if (most > MAX_GROWTH || n > MAX_GROWTH)
+            return err_misuse(err, "%s: its normalizer makes more than %d bytes of one character "
+                              "or text", p->path, MAX_GROWTH);
+    }
+    return 0;
+}
+
 static int normalizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
     static const struct { const char *type; enum normalizer_kind kind; } plain[] = {
@@ -234,7 +253,7 @@ static int normalizer_read(struct tokenizer_settings *s, const struct part *p, s
             rc = step_refuse(p, step, "NFC, NFD, Lowercase, Prepend, Replace or BertNormalizer",
                              err);
     }
-    return rc;
+    return rc ? rc : growth_check(s, p, err);
 }
 
 /* ---- the pre-tokenizer ---- */

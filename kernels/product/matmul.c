@@ -33,7 +33,8 @@ static int shape_equal(const struct matmul_shape *x, const struct matmul_shape *
 {
     return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k &&
            x->ab_dt == y->ab_dt && x->c_dt == y->c_dt && !x->bias == !y->bias &&
-           !x->accumulate == !y->accumulate && !x->pack_b == !y->pack_b;
+           !x->accumulate == !y->accumulate && !x->pack_b == !y->pack_b &&
+           !x->tiled_a == !y->tiled_a;
 }
 
 static int shape_ok(const struct matmul_shape *s)
@@ -85,6 +86,8 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
                  : err_set(err, -ENOMEM, "no memory for a list of %zu products", n_shapes);
     for (size_t i = 0; i < n_shapes && !rc; i++)
         shape_add(mm, i, &shapes[i]);
+    for (size_t i = 0; !rc && !ops->tiled && i < mm->n_shapes; i++)
+        mm->shapes[i].tiled_a = 0; // two shapes may be equal now, which costs nothing
     if (!rc) {
         omp_set_num_threads(mm->threads);
         rc = ops->open(mm, err);
@@ -172,6 +175,12 @@ size_t matmul_packed(const struct matmul *mm, size_t id)
     if (!mm->ops->packed || !mm->shapes[mm->unique[id]].pack_b)
         return 0;
     return mm->ops->packed(mm, mm->unique[id]);
+}
+
+int matmul_tiled(const struct matmul *mm, size_t id)
+{
+    assert(id < mm->n_ids);
+    return mm->shapes[mm->unique[id]].tiled_a && mm->ops->tiled(mm, mm->unique[id]);
 }
 
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b)

@@ -24,6 +24,7 @@ struct matmul_shape {
     int        bias;       // 1: C = op(A) op(B) + bias; bias (n) of ab_dt, added before rounding
     int        accumulate; // 1: C += (needs c_dt DT_F32 and no bias)
     int        pack_b;     // 1: B serves many runs: it is packed by matmul_pack where that helps
+    int        tiled_a;    // 1: A is written in tiles (kernels/tiled.h) if matmul_tiled says so
 };
 
 struct matmul {
@@ -57,6 +58,9 @@ size_t matmul_packed(const struct matmul *mm, size_t id);
 /* Packs B into 64-byte aligned memory that does not overlap b. The form is oneDNN's own layout,
  * siTrain's strips, or bf16 widened once for OpenBLAS. */
 void matmul_pack(const struct matmul *mm, size_t id, void *packed, const void *b);
+
+/* True if a product with tiled_a wants A in tiles: a bf16 matrix (m,k), or (k,m) for MATMUL_TN. */
+int matmul_tiled(const struct matmul *mm, size_t id);
 
 /* Runs product `id`. If matmul_packed is not 0, b is the memory that matmul_pack filled. bias is
  * NULL if the shape has none. c must not overlap a or b. */

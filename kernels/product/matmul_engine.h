@@ -12,6 +12,7 @@ struct matmul_ops {
     size_t (*packed)(const struct matmul *mm, size_t shape); // bytes of B packed, for a product
                                                              // with pack_b
     void (*pack)(const struct matmul *mm, size_t shape, void *packed, const void *b);
+    int (*tiled)(const struct matmul *mm, size_t shape); // for a shape with tiled_a; NULL: never
     void (*close)(struct matmul *mm); // also called after a failed open; NULL: nothing to close
 };
 

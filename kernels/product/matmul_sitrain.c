@@ -41,9 +41,14 @@ static void sitrain_pack(const struct matmul *mm, size_t shape, void *packed, co
     product_pack(&products(mm)[shape], packed, b);
 }
 
+static int sitrain_tiled(const struct matmul *mm, size_t shape)
+{
+    return products(mm)[shape].s.tiled_a;
+}
+
 static void sitrain_close(struct matmul *mm) { free(mm->own); }
 
 const struct matmul_ops matmul_sitrain = {
     .open = sitrain_open, .run = sitrain_run, .packed = sitrain_packed, .pack = sitrain_pack,
-    .close = sitrain_close,
+    .tiled = sitrain_tiled, .close = sitrain_close,
 };

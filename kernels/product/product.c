@@ -31,19 +31,27 @@ static void plan_operands(struct product *p)
     const struct matmul_shape *s = &p->s;
     const struct block_form   *f = p->form;
 
-    p->a = (struct strips){ s->m, s->k, s->form != MATMUL_TN, s->ab_dt, f->dt, f->left, f->tiled };
-    p->b = (struct strips){ s->n, s->k, s->form == MATMUL_NT, s->ab_dt, f->dt, f->right, 0 };
+    p->a = (struct strips){ s->m, s->k, s->form != MATMUL_TN, s->ab_dt, f->dt, f->left, f->tiled,
+                            s->tiled_a && s->form == MATMUL_TN };
+    p->b = (struct strips){ s->n, s->k, s->form == MATMUL_NT, s->ab_dt, f->dt, f->right, 0, 0 };
     p->words = strips_words(&p->a);
 }
 
 /* A task packs lanes of the longer operand itself, and reads lanes of the other one, which all
- * threads have packed. If B was packed before, A is the task's own. */
+ * threads have packed. If B was packed before, A is the task's own; otherwise, if A lies in tiles
+ * that are its strips, B is. */
 static void plan_depth(struct product *p)
 {
     const struct cuts *cut = &p->cuts;
     size_t most = cut->deep, panels;
 
-    p->own_b = !p->s.pack_b && p->s.n > p->s.m;
+    int strips = p->s.tiled_a && p->s.form != MATMUL_TN;
+
+    p->own_b = !p->s.pack_b && (strips || p->s.n > p->s.m);
+    p->ready = p->own_b ? strips : p->s.pack_b;
+    p->own_ready = strips && !p->own_b;
+    if (p->own_ready) // more of them are read by turns than a cache holds beside the others
+        most = size_min(most, cut->own / (2 * cut->least));
     if (!p->s.pack_b)
         most = size_min(most, cut->shared / size_min(p->s.m, p->s.n));
     panels = div_up(p->words, size_max(most / WORD_UNIT * WORD_UNIT, WORD_UNIT));
@@ -88,7 +96,7 @@ static void plan_scratch(struct product *p)
     size_t at = 0, block = f->rows * f->cols, threads = (size_t)p->threads;
     int    in_c = p->s.c_dt == DT_F32 && !p->s.accumulate, panels = p->panel < p->words ? 2 : 1;
 
-    if (!p->s.pack_b)
+    if (!p->ready)
         lay(&at, (p->own_b ? strips_of(&p->a, f->rows) * f->left
                            : strips_of(&p->b, f->cols) * f->right) * p->panel * sizeof(word));
     p->panel_bytes = at;
@@ -97,7 +105,7 @@ static void plan_scratch(struct product *p)
     p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
     p->own_at = at;
     at = 0;
-    lay(&at, (p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
+    lay(&at, (p->own_ready ? 0 : p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
     p->block_at = lay(&at, (p->piece < p->panel ? p->rows * p->cols : block) * sizeof(float));
     p->own_bytes = round_up(at, 4096);
     p->scratch_bytes = p->own_at + threads * p->own_bytes;
@@ -109,6 +117,7 @@ void product_plan(struct product *p, const struct matmul_shape *s, int threads,
     form = form ? form : block_form_of(s->ab_dt);
     *p = (struct product){ .s = *s, .form = form, .threads = threads,
                            .cuts = cuts ? *cuts : form->cuts };
+    p->s.tiled_a = s->tiled_a && form->tiled && s->ab_dt == DT_BF16;
     plan_operands(p);
     plan_depth(p);
     plan_tasks(p);
@@ -290,19 +299,25 @@ static void lane_multiply(const struct product *p, const struct call *call, stru
     }
 }
 
+/* Strips of an operand that came packed over all of the depth. */
+static struct placed come_at(const struct product *p, const void *x, const struct strips *s,
+                             size_t lane, struct range all)
+{
+    return (struct placed){ (const word *)x + lane * p->words + all.from * s->lanes,
+                            p->words * s->lanes };
+}
+
 /* The first strips that a task shares with others. */
 static struct placed shared(const struct product *p, const struct call *call, struct task t,
                             struct range all)
 {
-    const word *panel = (const word *)(const void *)panel_at(p, call, all);
-    size_t words = all.to - all.from;
+    const struct strips *s = p->own_b ? &p->a : &p->b;
+    const word          *panel = (const word *)(const void *)panel_at(p, call, all);
+    size_t               words = all.to - all.from, lane = p->own_b ? t.i : t.j;
 
-    if (p->own_b)
-        return (struct placed){ panel + t.i * words, words * p->a.lanes };
-    if (!p->s.pack_b)
-        return (struct placed){ panel + t.j * words, words * p->b.lanes };
-    return (struct placed){ (const word *)call->b + t.j * p->words + all.from * p->b.lanes,
-                            p->words * p->b.lanes };
+    if (p->ready)
+        return come_at(p, p->own_b ? call->a : call->b, s, lane, all);
+    return (struct placed){ panel + lane * words, words * s->lanes };
 }
 
 /* Computes a task. `packs`: its own strips are not those of the thread's task before. */
@@ -311,19 +326,20 @@ static void task_run(const struct product *p, const struct call *call, struct ta
 {
     const struct strips *s = p->own_b ? &p->b : &p->a, *others = p->own_b ? &p->a : &p->b;
     char  *mine = call->scratch + p->own_at + (size_t)omp_get_thread_num() * p->own_bytes;
-    word  *own = (word *)(void *)mine;
     size_t lane = p->own_b ? t.j : t.i, lanes = p->own_b ? t.cols : t.rows;
     size_t wide = p->own_b ? t.rows : t.cols, step = p->own_b ? p->form->rows : p->form->cols;
-    size_t next = (all.to - all.from) * s->lanes;
+    struct placed own = { (const word *)(void *)mine, (all.to - all.from) * s->lanes };
     struct placed other = shared(p, call, t, all);
 
-    if (packs)
-        strips_pack(own, next, s, p->own_b ? call->b : call->a,
+    if (p->own_ready)
+        own = come_at(p, call->a, s, lane, all);
+    else if (packs)
+        strips_pack((word *)(void *)mine, own.next, s, p->own_b ? call->b : call->a,
                     (struct range){ lane / s->lanes, (lane + lanes) / s->lanes }, all);
     for (size_t k = all.from; k < all.to; k += p->piece) {
         size_t off = k - all.from;
         struct piece x = { all, { k, size_min(k + p->piece, all.to) },
-                           { own + off * s->lanes, next } };
+                           { own.at + off * s->lanes, own.next } };
         float *sums = (float *)(void *)(mine + p->block_at);
 
         for (size_t l = 0; l < wide; l += step) {
@@ -397,9 +413,9 @@ static void panel_pack(const struct product *p, const struct call *call, struct 
 {
     word *panel = (word *)(void *)panel_at(p, call, all);
 
-    if (p->own_b)
+    if (!p->ready && p->own_b)
         pack_shared(panel, &p->a, strips_of(&p->a, p->form->rows), call->a, all);
-    else if (!p->s.pack_b)
+    else if (!p->ready)
         pack_shared(panel, &p->b, strips_of(&p->b, p->form->cols), call->b, all);
 }
 
@@ -421,7 +437,7 @@ static void panels_run(const struct product *p, const struct call *call)
 {
     panel_pack(p, call, panel_of(p, 0));
     for (size_t k = 0, i = 0; k < p->words; k += p->panel, i++) {
-        if (i > 0 || !p->s.pack_b) {
+        if (i > 0 || !p->ready) {
             #pragma omp barrier
         }
         turns_run(p, call, panel_of(p, k), turns_of(p, call, i));

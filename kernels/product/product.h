@@ -2,7 +2,8 @@
  * rectangle of C, which one thread computes over the whole depth, so the result has the same bits
  * for any number of threads, any cuts and any number of rows. Operands are packed in strips
  * (strips.h): those of one operand by the thread that uses them, just before; those of the other
- * one by all threads before the first task, or by product_pack. */
+ * one by all threads before the first task, or by product_pack, or they are A's tiles as they came
+ * (tiled_a). */
 #pragma once
 
 #include "kernels/product/matmul.h"
@@ -15,6 +16,7 @@ struct product {
     struct strips a, b;
     struct cuts   cuts;
     int           own_b;        // tasks pack their columns of B; 0: their rows of A
+    int           ready, own_ready; // the other operand comes packed; these lanes of A do
     size_t        words, panel, piece; // of the depth, in words
     size_t        rows, cols;   // of a task
     size_t        tasks, parts; // all; of the same own lanes
@@ -22,7 +24,8 @@ struct product {
     size_t        block_at, own_bytes; // in a thread's part
 };
 
-/* Plans a product for this many threads. form and cuts NULL: the best form, with its own. */
+/* Plans a product for this many threads. form and cuts NULL: the best form, with its own. s.tiled_a
+ * stays where the form takes A in tiles. */
 void product_plan(struct product *p, const struct matmul_shape *s, int threads,
                   const struct block_form *form, const struct cuts *cuts);
 

@@ -6,6 +6,7 @@
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
+#include "kernels/tiled.h"
 #include "kernels/transpose.h"
 
 enum { SIDE = WORD_UNIT, MOST_DEEP = 2 * WORD_UNIT }; // MOST_DEEP: elements of a lane in a square
@@ -18,8 +19,17 @@ size_t strips_words(const struct strips *s)
 }
 
 /* A square's elements in memory. stride: from one lane to the next of a source (n, k), from one
- * element of the depth to the next of a source (k, n). */
-struct square { const void *x; size_t stride; };
+ * element of the depth to the next of a source (k, n), where the second half of a square lies `far`
+ * behind that. */
+struct square { const void *x; size_t stride, far; };
+
+/* The place of an element of the source. */
+static const void *element(const struct strips *s, const void *x, size_t lane, size_t k)
+{
+    size_t at = s->along ? lane * s->k + k : k * s->n + lane;
+
+    return dtype_at(x, s->from, s->from_tiles ? tiled_at(s->n, k, lane) : at);
+}
 
 /* Copies what there is of a square between zeros, into `to`. */
 static struct square square_stage(char to[SIDE * MOST_DEEP * sizeof(float)], const struct strips *s,
@@ -28,14 +38,13 @@ static struct square square_stage(char to[SIDE * MOST_DEEP * sizeof(float)], con
     size_t bytes = dtype_bytes(s->from);
     size_t deep = k < s->k ? size_min(s->k - k, SIDE * of_word(s)) : 0;
     size_t have = lane < s->n ? size_min(s->n - lane, lanes) : 0;
-    struct square at = { to, s->along ? MOST_DEEP : SIDE };
+    struct square at = { to, s->along ? MOST_DEEP : SIDE, 0 };
     size_t rows = s->along ? have : deep, cols = s->along ? deep : have;
 
     memset(to, 0, SIDE * MOST_DEEP * bytes);
     for (size_t i = 0; i < rows && cols > 0; i++)
         memcpy(to + i * at.stride * bytes,
-               dtype_at(x, s->from, s->along ? (lane + i) * s->k + k : (k + i) * s->n + lane),
-               cols * bytes);
+               s->along ? element(s, x, lane + i, k) : element(s, x, lane, k + i), cols * bytes);
     return at;
 }
 
@@ -52,7 +61,8 @@ SIMD_INLINE void across_lanes(word *restrict out, size_t pitch, struct square at
             for (size_t l = 0; l < lanes; l++)
                 out[l] = (word)row[l] << 16;
         } else {
-            const bf16 *even = (const bf16 *)at.x + 2 * w * at.stride, *odd = even + at.stride;
+            const bf16 *even = (const bf16 *)at.x + 2 * w * at.stride + (w < SIDE / 2 ? 0 : at.far),
+                       *odd = even + at.stride;
 
             for (size_t l = 0; l < lanes; l++)
                 out[l] = (word)even[l] | (word)odd[l] << 16;
@@ -110,10 +120,12 @@ static void cell_pack(word *out, const struct strips *s, const void *x, size_t l
 
     for (size_t l = 0, lanes; l < s->lanes; l += lanes) {
         lanes = size_min(s->lanes - l, SIDE);
-        struct square at = { dtype_at(x, s->from, s->along ? (lane + l) * s->k + k
-                                                           : k * s->n + lane + l),
-                             s->along ? s->k : s->n };
+        struct square at = { element(s, x, lane + l, k), s->along ? s->k : s->n, 0 };
 
+        if (s->from_tiles) {
+            at.stride = TILED_COLS;
+            at.far = tiled_next(s->n) - TILED_ROWS * TILED_COLS;
+        }
         // words of an odd row would not be aligned for words_transpose
         if (lane + l + lanes > s->n || k + deep > s->k ||
             (s->along && !s->tiled && s->k % of_word(s)))
@@ -131,10 +143,25 @@ static void cell_ask(const struct strips *s, const void *x, size_t lane, size_t 
         __builtin_prefetch(dtype_at(x, s->from, l * s->k + k));
 }
 
+/* Asks for the source of cells of these strips, where the elements of a lane are not adjacent. */
+static void rows_ask(const struct strips *s, const void *x, struct range strips, size_t w)
+{
+    size_t step = 64 / dtype_bytes(s->from), from = strips.from * s->lanes,
+           end = size_min(strips.to * s->lanes, s->n), deep = WORD_UNIT * of_word(s);
+    size_t next = s->from_tiles ? TILED_ROWS * 64 : 64;
+
+    for (size_t k = w * of_word(s), to = size_min(k + deep, s->k); k < to && from < end; k++) {
+        const char *line = element(s, x, from, k);
+
+        for (size_t l = from; l < end; l += step, line += next)
+            __builtin_prefetch(line);
+    }
+}
+
 void strips_pack(word *out, size_t next, const struct strips *s, const void *x,
                  struct range strips, struct range words)
 {
-    enum { AHEAD = 4 * WORD_UNIT };
+    enum { AHEAD = 4 * WORD_UNIT, ROWS_AHEAD = 1 * WORD_UNIT };
 
     // a strip's rows are read to their end: more streams than these the CPU would not follow
     for (size_t i = strips.from; s->along && i < strips.to; i++)
@@ -143,8 +170,11 @@ void strips_pack(word *out, size_t next, const struct strips *s, const void *x,
             cell_pack(out + (i - strips.from) * next + (w - words.from) * s->lanes, s, x,
                       i * s->lanes, w);
         }
-    for (size_t w = words.from; !s->along && w < words.to; w += WORD_UNIT)
+    for (size_t w = words.from; !s->along && w < words.to; w += WORD_UNIT) {
+        if (w + ROWS_AHEAD < words.to)
+            rows_ask(s, x, strips, w + ROWS_AHEAD);
         for (size_t i = strips.from; i < strips.to; i++)
             cell_pack(out + (i - strips.from) * next + (w - words.from) * s->lanes, s, x,
                       i * s->lanes, w);
+    }
 }

@@ -16,6 +16,7 @@ struct strips {
     enum dtype from, to; // dtypes of x and of words: equal, or DT_BF16 and DT_F32
     size_t     lanes;  // of a strip, at most 48
     int        tiled;
+    int        from_tiles; // x (k, n) is in tiles (tiled.h) of bf16; only if `tiled`
 };
 
 struct range { size_t from, to; };

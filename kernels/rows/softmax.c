@@ -5,6 +5,7 @@
 
 #include "data/base/round.h"
 #include "kernels/simd.h"
+#include "kernels/tiled.h"
 #include "kernels/vexp.h"
 
 #include <assert.h>
@@ -58,6 +59,49 @@ SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, s
     dt == DT_F32 ? gradient_as(out, DT_F32, x, w, V) : gradient_as(out, DT_BF16, x, w, V);
 }
 
+/* The same for a row of tiles. Its lines lie apart, so the CPU does not see which come next. */
+SIMD_CLONES static void row_gradient_tiled(bf16 *out, const float *x, struct weigh w, size_t V)
+{
+    enum { NEXT = TILED_ROWS * TILED_COLS, AHEAD = 24 * NEXT };
+
+    for (; V >= TILED_COLS; V -= TILED_COLS, x += TILED_COLS, out += NEXT) {
+        __builtin_prefetch(out + AHEAD, 1);
+        gradient_as(out, DT_BF16, x, w, TILED_COLS);
+    }
+    gradient_as(out, DT_BF16, x, w, V);
+}
+
+/* Where a row's gradient goes. */
+struct to { void *row; enum dtype dt; int tiled; };
+
+static struct to to_row(void *all, enum dtype dt, int tiled, size_t V, size_t i)
+{
+    return (struct to){ all ? dtype_at(all, dt, tiled ? tiled_at(V, i, 0) : i * V) : NULL, dt,
+                        tiled };
+}
+
+/* Element `column` of it. */
+static size_t to_at(const struct to *out, size_t column)
+{
+    return out->tiled ? tiled_at(0, 0, column) : column;
+}
+
+/* Makes a row zero. */
+static void to_zero(const struct to *out, size_t V)
+{
+    size_t step = out->tiled ? TILED_COLS : V;
+
+    for (size_t at = 0; at < V; at += step)
+        memset(dtype_at(out->row, out->dt, to_at(out, at)), 0, step * dtype_bytes(out->dt));
+}
+
+/* Makes the elements that fill a row's last tile zero. */
+static void to_fill(const struct to *out, size_t V)
+{
+    for (size_t at = V; out->tiled && at % TILED_COLS; at++)
+        ((bf16 *)out->row)[to_at(out, at)] = 0;
+}
+
 SIMD_CLONES static float run_total(const float *x, size_t n) { return simd_total(x, n); }
 
 /* A row's logits: its first columns and the rest, which are stored apart. */
@@ -101,12 +145,19 @@ static double row_total(const struct row *r)
 }
 
 /* out = exp(logit - top) * factor - less */
-static void row_weights(void *out, enum dtype dt, const struct row *r, struct weigh w)
+static void row_weights(struct to out, const struct row *r, struct weigh w)
 {
-    size_t split = r->part[0].n;
+    size_t at = 0;
 
-    row_gradient(out, dt, r->part[0].x, w, split);
-    row_gradient(dtype_at(out, dt, split), dt, r->part[1].x, w, r->part[1].n);
+    for (const struct part *p = r->part; p < r->part + 2; at += p->n, p++) {
+        void *first = dtype_at(out.row, out.dt, to_at(&out, at));
+
+        if (out.tiled)
+            row_gradient_tiled(first, p->x, w, p->n);
+        else
+            row_gradient(first, out.dt, p->x, w, p->n);
+    }
+    to_fill(&out, at);
 }
 
 static float row_at(const struct row *r, size_t column)
@@ -136,19 +187,19 @@ static float row_of_target(const struct row *r, size_t target, struct smooth s)
 
 /* Computes the gradient of a row, with all columns or a piece of them. target: its column, if it is
  * in the piece. */
-static void row_backward(void *out, enum dtype dt, const struct row *r,
-                         const struct softmax_so_far *known, size_t target, float scale,
-                         struct smooth s)
+static void row_backward(struct to out, const struct row *r, const struct softmax_so_far *known,
+                         size_t target, float scale, struct smooth s)
 {
     // out may be the logits
     float own = target < r->part[0].n + r->part[1].n ? row_at(r, target) : known->top;
 
-    row_weights(out, dt, r, (struct weigh){ known->top, (float)((double)scale / known->sum),
-                                            (float)(s.each * (double)scale) });
+    row_weights(out, r, (struct weigh){ known->top, (float)((double)scale / known->sum),
+                                        (float)(s.each * (double)scale) });
     if (target < r->part[0].n + r->part[1].n) {
         double p = exp((double)(own - known->top)) / known->sum;
 
-        dtype_put(out, dt, target, (float)((p - s.own - s.each) * (double)scale));
+        dtype_put(out.row, out.dt, to_at(&out, target),
+                  (float)((p - s.own - s.each) * (double)scale));
     }
 }
 
@@ -164,37 +215,44 @@ float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
                       : (float)(log(so_far->sum) - (double)(so_far->of_target - so_far->top));
 }
 
+/* Asserts what the header asks of the formats. */
+static void assert_ok(size_t V, size_t split, const void *logits, const void *out, enum dtype dt,
+                      int tiled)
+{
+    assert(split <= V && (out != logits || (split == V && dt == DT_F32)));
+    assert(!tiled || (dt == DT_BF16 && (split == V || split % TILED_COLS == 0)));
+}
+
 /* Computes one row, and returns its loss. */
-static float row_xent(void *dlogits, enum dtype dt, const struct row *r, int32_t target,
-                      float scale, struct smooth s)
+static float row_xent(struct to dlogits, const struct row *r, int32_t target, float scale,
+                      struct smooth s)
 {
     struct softmax_so_far all = { .top = row_top(r),
                                   .of_target = row_of_target(r, (size_t)target, s) };
 
     all.sum = row_sum(r, all.top);
-    if (dlogits)
-        row_backward(dlogits, dt, r, &all, (size_t)target, scale, s);
+    if (dlogits.row)
+        row_backward(dlogits, r, &all, (size_t)target, scale, s);
     return softmax_loss(&all, target);
 }
 
 void softmax_xent(const struct softmax_xent *s)
 {
-    size_t       V = s->V, split = s->split, row_bytes = V * dtype_bytes(s->dt);
+    size_t V = s->V, split = s->split;
 
-    assert(split <= V &&
-           (s->dlogits != (const void *)s->logits || (split == V && s->dt == DT_F32)));
+    assert_ok(V, split, s->logits, s->dlogits, s->dt, s->tiled);
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < s->n; i++) {
-        char      *row = s->dlogits ? (char *)s->dlogits + i * row_bytes : NULL;
+        struct to  out = to_row(s->dlogits, s->dt, s->tiled, V, i);
         int32_t    target = s->targets[i];
         struct row r = row_of(s->logits, s->n, V, split, i);
 
         assert(target < 0 || (size_t)target < V);
-        s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, target,
+        s->losses[i] = target < 0 ? 0.0f : row_xent(out, &r, target,
                                                       row_scale(s->scale, s->weights, i),
                                                       smooth_of(s->smoothing, V));
-        if (target < 0 && row)
-            memset(row, 0, row_bytes);
+        if (target < 0 && out.row)
+            to_zero(&out, V);
     }
 }
 
@@ -215,7 +273,7 @@ static size_t target_column(const struct softmax_piece *p, size_t i)
 }
 
 /* Adds a row's piece to its maximum and sum. Returns the factor by which earlier weights change. */
-static float add_row(const struct softmax_piece *p, size_t i, void *out)
+static float add_row(const struct softmax_piece *p, size_t i, struct to out)
 {
     struct softmax_so_far *known = &p->so_far[i];
     struct row             r = row_of(p->logits, p->n, p->V, p->split, i);
@@ -227,45 +285,40 @@ static float add_row(const struct softmax_piece *p, size_t i, void *out)
         known->of_target += row_of_target(&r, column, smooth_of(p->smoothing, p->all));
     known->sum = known->sum * (double)factor + row_sum(&r, top);
     known->top = top;
-    if (out)
-        row_weights(out, p->dt, &r, (struct weigh){ top, 1.0f, 0 });
+    if (out.row)
+        row_weights(out, &r, (struct weigh){ top, 1.0f, 0 });
     return factor;
 }
 
-static void *row_out(const struct softmax_piece *p, size_t i)
+static struct to row_out(const struct softmax_piece *p, size_t i)
 {
-    assert(p->split <= p->V &&
-           (p->out != (const void *)p->logits || (p->split == p->V && p->dt == DT_F32)));
-    return p->out ? dtype_at(p->out, p->dt, i * p->V) : NULL;
+    assert_ok(p->V, p->split, p->logits, p->out, p->dt, p->tiled);
+    return to_row(p->out, p->dt, p->tiled, p->V, i);
 }
 
 void softmax_add(const struct softmax_piece *p, float *factors)
 {
-    size_t bytes = p->V * dtype_bytes(p->dt);
-
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < p->n; i++) {
-        void *out = row_out(p, i);
+        struct to out = row_out(p, i);
 
         factors[i] = p->targets[i] < 0 ? 0 : add_row(p, i, out);
-        if (p->targets[i] < 0 && out)
-            memset(out, 0, bytes);
+        if (p->targets[i] < 0 && out.row)
+            to_zero(&out, p->V);
     }
 }
 
 void softmax_gradient(const struct softmax_piece *p, float scale)
 {
-    size_t bytes = p->V * dtype_bytes(p->dt);
-
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < p->n; i++) {
         struct row r = row_of(p->logits, p->n, p->V, p->split, i);
-        void      *out = row_out(p, i);
+        struct to  out = row_out(p, i);
 
         if (p->targets[i] < 0)
-            memset(out, 0, bytes);
+            to_zero(&out, p->V);
         else
-            row_backward(out, p->dt, &r, &p->so_far[i], target_column(p, i),
+            row_backward(out, &r, &p->so_far[i], target_column(p, i),
                          row_scale(scale, p->weights, i), smooth_of(p->smoothing, p->all));
     }
 }

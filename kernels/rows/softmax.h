@@ -13,6 +13,7 @@ struct softmax_xent {
     float         *losses;  // (n): -log softmax(logits)[target]
     void          *dlogits; // (n, V) dt: (softmax - onehot) * scale; NULL: losses only
     enum dtype     dt;
+    int            tiled;   // dlogits, of bf16, is written in tiles (kernels/tiled.h)
     float          scale;
     const float   *weights; // (n): multiply the gradient of each row; NULL: 1
     /* Label smoothing e: instead of onehot the target's weight is 1 - e + e / V, and that of every
@@ -20,7 +21,8 @@ struct softmax_xent {
     float          smoothing;
 };
 
-/* dlogits may be `logits` if dt is DT_F32 and split is V. */
+/* dlogits may be `logits` if dt is DT_F32 and split is V. If it is tiled, split is a multiple of
+ * TILED_COLS, or V. */
 void softmax_xent(const struct softmax_xent *s);
 
 /* Losses over a vocabulary in pieces; each piece has some columns of the logits. softmax_so_far
@@ -38,6 +40,7 @@ struct softmax_piece {
     struct softmax_so_far *so_far; // (n)
     void          *out;     // (n, V) dt; may be `logits` as in softmax_xent; NULL: no output
     enum dtype     dt;
+    int            tiled;   // as softmax_xent's
     const float   *weights; // (n): only softmax_gradient reads them; as softmax_xent's
     float          smoothing; // as softmax_xent's
     size_t         all;       // columns of the whole vocabulary; read if smoothing > 0

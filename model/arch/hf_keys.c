@@ -14,7 +14,8 @@ int hf_key_size(size_t *out, const struct hf_keys *k, const char *key, struct er
     const json_t *v = json_object_get(k->config, key);
 
     if (!json_is_integer(v) || json_integer_value(v) <= 0 || json_integer_value(v) > INT32_MAX)
-        return err_misuse(err, "%s: \"%s\" must be a positive whole number", k->path, key);
+        return err_misuse(err, "%s: \"%s\" must be a whole number from 1 to %d", k->path, key,
+                          INT32_MAX);
     *out = (size_t)json_integer_value(v);
     return 0;
 }

@@ -97,7 +97,8 @@ static const struct quantized { const char *method, *name, *by; } quantized[] = 
 /* Writes the end of the sentence: the command that makes a folder of plain numbers. */
 static void dequantize(char *out, size_t size, const struct quantized *q, const char *dir)
 {
-    const char *path = machine_python_path(dir);
+    char        word[MACHINE_PYTHON_PATH];
+    const char *path = machine_python_path(word, dir);
 
     if (!q || !q->by)
         snprintf(out, size, "begin with the model that it was made from");

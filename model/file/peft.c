@@ -12,10 +12,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#define MERGE                                                                                      \
-    ": merge the adapter in Python (PeftModel.merge_and_unload), and begin with the merged folder"
-
-enum { SETTINGS_MAX = 1 << 20, SLOTS = 3 * ARCH_TENSORS, NAME_BYTES = 256 };
+enum { SLOTS = 3 * ARCH_TENSORS, NAME_BYTES = 256 };
 
 struct peft {
     struct model_config      config;
@@ -36,78 +33,6 @@ static int has_model(const char *dir)
 
 /* ---- adapter_config.json ---- */
 
-static int settings_read(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
-{
-    int rc = hf_path(path, dir, PEFT_CONFIG, err);
-
-    *out = NULL;
-    return rc ? rc : json_read_object(out, path, SETTINGS_MAX, err);
-}
-
-/* Whether a value switches something on: it is not null, false, 0, "", [] or {}. */
-static int is_on(const json_t *v)
-{
-    switch (v ? json_typeof(v) : JSON_NULL) {
-    case JSON_OBJECT:  return json_object_size(v) > 0;
-    case JSON_ARRAY:   return json_array_size(v) > 0;
-    case JSON_STRING:  return json_string_length(v) > 0;
-    case JSON_INTEGER: return json_integer_value(v) != 0;
-    case JSON_REAL:    return json_real_value(v) != 0.0;
-    default:           return json_is_true(v);
-    }
-}
-
-/* Refuses adapters of other kinds, and parts of LoRA that siTrain does not compute. */
-static int settings_refuse(const struct hf_keys *k, struct err *err)
-{
-    static const char *const off[] = {
-        "use_dora", "use_qalora", "lora_bias", "rank_pattern", "alpha_pattern",
-        "layers_to_transform", "layer_replication", "trainable_token_indices", "target_parameters",
-        "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config",
-        "velora_config", "monteclora_config"
-    };
-    static const char *const starts[] = { "gaussian", "eva", "orthogonal" };
-    const char *type = json_str(k->config, "peft_type"), *bias = json_str(k->config, "bias");
-    const json_t *init = json_object_get(k->config, "init_lora_weights");
-    int           known = !json_is_string(init);
-
-    if (strcmp(type, "LORA"))
-        return err_misuse(err, "%s: \"peft_type\" is \"%.60s\", but this version knows adapters of "
-                          "the type \"LORA\" only" MERGE, k->path, type);
-    if (*bias && strcmp(bias, "none"))
-        return err_misuse(err, "%s: \"bias\" is \"%.60s\", but adapters are trained with \"none\" "
-                          "here" MERGE, k->path, bias);
-    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        if (is_on(json_object_get(k->config, off[i])))
-            return err_misuse(err, "%s: \"%s\" is set, which this version does not compute" MERGE,
-                              k->path, off[i]);
-    for (size_t i = 0; i < sizeof starts / sizeof *starts && !known; i++)
-        known = !strcmp(json_string_value(init), starts[i]);
-    return known ? 0
-                 : err_misuse(err, "%s: \"init_lora_weights\" is \"%.60s\", which changes "
-                              "the base, too" MERGE, k->path, json_string_value(init));
-}
-
-/* Refuses modules that are trained whole, but for the head of a classifier. */
-static int saved_refuse(const struct model_config *g, const struct hf_keys *k, struct err *err)
-{
-    static const char *const heads[] = { "score", "classifier", "pooler" };
-    const json_t            *saved = json_object_get(k->config, "modules_to_save");
-
-    for (size_t i = 0; i < json_array_size(saved); i++) {
-        const char *name = json_string_value(json_array_get(saved, i));
-        int         known = 0;
-
-        for (size_t h = 0; h < sizeof heads / sizeof *heads && name; h++)
-            known |= arch_classifies(g) && !strcmp(name, heads[h]);
-        if (!known)
-            return err_misuse(err, "%s: \"modules_to_save\" has \"%.60s\", but of the base only "
-                              "the head of a classifier is trained whole here" MERGE, k->path,
-                              name ? name : "?");
-    }
-    return 0;
-}
-
 /* A number of adapter_config.json; `otherwise` if it is absent. */
 static int read_number(float *out, double otherwise, const struct hf_keys *k, const char *key,
                        struct err *err)
@@ -116,14 +41,15 @@ static int read_number(float *out, double otherwise, const struct hf_keys *k, co
     double        x = hf_key_has(k, key) ? json_number_value(v) : otherwise;
 
     if ((hf_key_has(k, key) && !json_is_number(v)) || !isfinite(x) || x < 0 || x > 1e9)
-        return err_misuse(err, "%s: \"%s\" must be a number of at least 0", k->path, key);
+        return err_misuse(err, "%s: \"%s\" must be a number from 0 to 1e9", k->path, key);
     *out = (float)x;
     return 0;
 }
 
-static int settings_lora(struct arch_lora *out, const struct hf_keys *k, struct err *err)
+static int settings_lora(struct arch_lora *out, const struct hf_keys *k, const char *dir,
+                         struct err *err)
 {
-    int rc = settings_refuse(k, err);
+    int rc = peft_settings_refuse(k, dir, err);
 
     *out = (struct arch_lora){ 0 };
     rc = rc ? rc : hf_key_size_or(&out->rank, 8, k, "r", err);
@@ -142,7 +68,7 @@ static char *base_said(const char *dir, struct err *err)
 {
     char    path[HF_PATH_BYTES];
     json_t *settings;
-    int     rc = settings_read(&settings, path, dir, err);
+    int     rc = peft_settings(&settings, path, dir, err);
     char   *name = rc ? NULL : strdup(json_str(settings, "base_model_name_or_path"));
 
     if (!rc && !name)
@@ -191,6 +117,10 @@ static int base_find(char *base, const char *dir, const char *name, struct err *
 
 int peft_base(char *base, const char *dir, const char *given, struct err *err)
 {
+    int rc = peft_refuse_foreign(dir, err);
+
+    if (rc)
+        return rc;
     if (given && access(given, F_OK))
         return err_misuse(err, "--base %.200s: %s: give the folder of the model that the adapter "
                           "%.200s belongs to", given, strerror(errno), dir);
@@ -203,7 +133,8 @@ int peft_base(char *base, const char *dir, const char *given, struct err *err)
         return 0;
     }
     char *name = base_said(dir, err);
-    int   rc = name ? base_find(base, dir, name, err) : -EINVAL;
+
+    rc = name ? base_find(base, dir, name, err) : -EINVAL;
 
     free(name);
     return rc;
@@ -255,9 +186,9 @@ static int find_targets(uint64_t *targets, const struct safetensors *st,
 
             lora_module(g->arch, t, module, sizeof module);
             if (n && n < g->n_layer)
-                return err_misuse(err, "%.300s: %s has an adapter in %zu of the %zu layers of the "
-                                  "base, but all layers have the same adapters here" MERGE, dir,
-                                  module, n, g->n_layer);
+                return peft_misuse(err, dir, "%.200s: %s has an adapter in %zu of the %zu layers "
+                                   "of the base, but all layers have the same adapters here", dir,
+                                   module, n, g->n_layer);
             *targets |= (uint64_t)(n > 0) << t;
         }
     return *targets ? 0
@@ -306,7 +237,8 @@ static int targets_refuse(const struct safetensors *st, const struct hf_keys *k,
 /* A model's folder has no adapter_model.bin read, because such files hold a program's objects. */
 static int open_file(struct safetensors **out, const char *dir, struct err *err)
 {
-    const char *path = machine_python_path(dir);
+    char        word[MACHINE_PYTHON_PATH];
+    const char *path = machine_python_path(word, dir);
 
     if (hf_has(dir, PEFT_MODEL))
         return safetensors_open_file(out, dir, PEFT_MODEL, err);
@@ -358,13 +290,13 @@ int peft_config(struct model_config *g, const char *dir, struct err *err)
     struct arch_lora    lora;
     json_t             *settings;
     struct err          why = { 0 };
-    int                 rc = settings_read(&settings, path, dir, err);
+    int                 rc = peft_settings(&settings, path, dir, err);
     struct hf_keys      k = { settings, path };
 
-    rc = rc ? rc : settings_lora(&lora, &k, err);
+    rc = rc ? rc : settings_lora(&lora, &k, dir, err);
     rc = rc ? rc : open_file(&st, dir, err);
     rc = rc ? rc : take_head(g, st, &k, dir, err);
-    rc = rc ? rc : saved_refuse(g, &k, err);
+    rc = rc ? rc : peft_saved_refuse(g, &k, dir, err);
     rc = rc ? rc : targets_refuse(st, &k, err);
     if (!rc) {
         struct model_config any = *g;
@@ -374,7 +306,7 @@ int peft_config(struct model_config *g, const char *dir, struct err *err)
         rc = find_targets(&lora.targets, st, &any, dir, err);
     }
     if (!rc && lora_set(g, &lora, &why))
-        rc = err_misuse(err, "%s: %.300s" MERGE, path, why.text);
+        rc = peft_misuse(err, dir, "%.200s: %.240s", path, why.text);
     rc = rc ? rc : arch_check(g, err);
     safetensors_close(st);
     json_decref(settings);
@@ -464,9 +396,9 @@ static int refuse_other(const struct peft *p, const char *dir, struct err *err)
         while (at < slots && p->slot[at] != &p->st->tensors[i])
             at++;
         if (at == slots && !is_left_out(g, p->st->tensors[i].name))
-            return err_misuse(err, "%.300s: tensor %.100s is no part of an adapter of matrices in "
-                              "the layers of this %s" MERGE, dir, p->st->tensors[i].name,
-                              g->arch->title);
+            return peft_misuse(err, dir, "%.200s: tensor %.100s is no part of an adapter of "
+                               "matrices in the layers of this %s", dir, p->st->tensors[i].name,
+                               g->arch->title);
     }
     return 0;
 }

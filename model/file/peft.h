@@ -17,6 +17,14 @@ int peft_is_folder(const char *dir);
 /* Opens the file of an adapter folder, or the files of a model's (safetensors.h). */
 int peft_files_open(struct safetensors **out, const char *dir, struct err *err);
 
+/* Misuse: adapter_config.json is none of PEFT's (MLX's, ...). */
+int peft_refuse_foreign(const char *dir, struct err *err);
+
+/* Writes a sentence as err_misuse does, and behind it the command of peft that merges the adapter
+ * in dir into its model. Returns -EINVAL. */
+int peft_misuse(struct err *err, const char *dir, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Finds the folder of the base. given: what the user says; NULL: what adapter_config.json says,
  * from here or from the adapter's folder. If dir holds a model next to the adapter, the base is dir
  * itself. base has HF_PATH_BYTES. Misuse: there is no such folder. */
@@ -50,11 +58,22 @@ struct params_source peft_source(struct peft *p);
  * adapters, and x->base is the name of the base. The same parameters always give the same files. */
 int peft_write(const char *dir, const struct hf_export *x, struct err *err);
 
-/* ---- shared by reading (peft.c) and writing (peft_export.c); for these files alone ---- */
+/* ---- shared by peft.c, peft_other.c and peft_export.c; for these files alone ---- */
 
 #define PEFT_CONFIG "adapter_config.json"
 #define PEFT_MODEL  "adapter_model.safetensors"
 #define PEFT_PREFIX "base_model.model."
+
+/* Reads adapter_config.json, whose path it writes. The caller frees *out, which is NULL after an
+ * error. */
+int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err);
+
+/* Misuse: an adapter of another type than LoRA, or with parts that siTrain does not compute. */
+int peft_settings_refuse(const struct hf_keys *k, const char *dir, struct err *err);
+
+/* Misuse: modules other than a classifier's head are trained whole. */
+int peft_saved_refuse(const struct model_config *g, const struct hf_keys *k, const char *dir,
+                      struct err *err);
 
 /* True if an adapter folder has tensor t of g's final block: the head of a classifier, and the
  * pooler in front of it, because a base that is no classifier has no pooler. */

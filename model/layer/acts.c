@@ -8,6 +8,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/product/matvec.h"
+#include "kernels/tiled.h"
 #include "model/layer/products.h"
 
 #include <assert.h>
@@ -210,7 +211,7 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
     h->logits = arena_take(a, (in_place ? R : P) * V * sizeof(float));
     h->losses = arena_take(a, R * sizeof(float));
     if (o->training) {
-        h->dlogits = in_place ? h->logits : arena_take(a, R * V * e);
+        h->dlogits = in_place ? h->logits : arena_take(a, tiled_size(R, V) * e);
         h->dln     = arena_take(a, R * C * sizeof(float));
     }
     if (pieces) {

@@ -97,7 +97,7 @@ struct acts_head {
     float *mean, *rstd; // (R)
     float *logits;      // (P, V), in softmax.h's two parts; if dlogits is fp32, both share memory
                         // of (R, V)
-    void  *dlogits;     // (R, V) dt (a classifier's: fp32)
+    void  *dlogits;     // (R, V) dt (a classifier's: fp32), or in tiles (products.h)
     float *dln;         // (R, C)
     float *losses;      // (R)
     /* Only if the vocabulary is in pieces; V is then the size of the largest piece. All

@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/rows/gelu.h"
 #include "kernels/rows/softmax.h"
+#include "kernels/tiled.h"
 #include "model/layer/norm.h"
 #include "model/layer/pool.h"
 
@@ -52,6 +53,11 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 
 /* ---- a language model's ---- */
 
+void *head_dlogits(const struct model *m, size_t at, size_t V)
+{
+    return model_at(m, m->acts.head.dlogits, m->products->tiled ? tiled_at(V, at, 0) : at * V);
+}
+
 /* Computes logits = ln wte', piece by piece, then losses and, in training, the gradient of the
  * logits. If the plan says so, the gradient overwrites the logits. */
 static void chunk_losses(const struct rows *r)
@@ -61,7 +67,7 @@ static void chunk_losses(const struct rows *r)
     int                     in_place = (void *)a->logits == a->dlogits;
 
     for (size_t at = 0, n; at < r->n; at += n) {
-        void  *dlogits = r->h->trains ? model_at(m, a->dlogits, at * r->V) : NULL;
+        void  *dlogits = r->h->trains ? head_dlogits(m, at, r->V) : NULL;
         float *logits = r->h->trains && in_place ? dlogits : a->logits;
 
         n = model_head_chunk(m, r->n - at, LOGIT_ROWS);
@@ -70,7 +76,8 @@ static void chunk_losses(const struct rows *r)
         softmax_xent(&(struct softmax_xent){
             .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
             .targets = r->target + at, .losses = a->losses + at, .dlogits = dlogits,
-            .dt = m->o.dtype, .scale = r->h->trains ? r->h->scale : 1.0f,
+            .dt = m->o.dtype, .tiled = m->products->tiled,
+            .scale = r->h->trains ? r->h->scale : 1.0f,
             .weights = r->weight ? r->weight + at : NULL, .smoothing = m->o.smoothing });
     }
 }

@@ -40,6 +40,10 @@ struct head {
     float *grad, *head_grad, scale;
 };
 
+/* The gradient of the logits of a chunk's rows from `at` on, a multiple of LOGIT_ROWS. V: words of
+ * the head, or of the piece. */
+void *head_dlogits(const struct model *m, size_t at, size_t V);
+
 /* Computes the losses of one micro-batch from acts_input(n_layer + 1). Targets, or last
  * positions, labels and values, are in model.acts.work. Returns the sum of the losses in double,
  * added in the order of tokens or rows. Adds to *counted the tokens whose target, or the rows

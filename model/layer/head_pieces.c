@@ -77,7 +77,7 @@ static void chunk_softmax(const struct chunk *c, int known)
     int                     in_place = (void *)a->logits == a->dlogits;
 
     for (size_t at = 0, n; at < c->n; at += n) {
-        void  *out = c->h->trains ? model_at(c->m, a->dlogits, at * c->V) : NULL;
+        void  *out = c->h->trains ? head_dlogits(c->m, at, c->V) : NULL;
         float *logits = c->h->trains && in_place ? out : a->logits;
 
         n = model_chunk(c->m, c->n - at, LOGIT_ROWS);
@@ -86,7 +86,7 @@ static void chunk_softmax(const struct chunk *c, int known)
         struct softmax_piece piece = {
             .n = n, .V = c->V, .logits = logits, .split = products_split(c->V, dt),
             .targets = c->target + at, .first = c->first, .so_far = c->so_far + at, .out = out,
-            .dt = dt, .weights = c->weight ? c->weight + at : NULL,
+            .dt = dt, .tiled = c->m->products->tiled, .weights = c->weight ? c->weight + at : NULL,
             .smoothing = c->m->o.smoothing, .all = c->m->o.config.vocab };
 
         if (known)

@@ -84,6 +84,28 @@ static struct matmul_shape shape_of(const struct model_options *o, size_t which,
     return s;
 }
 
+/* The gradient of a language model's logits comes in tiles, if the engine takes them. Of a masked
+ * one's, columns are summed, too. */
+static int is_tiled(const struct model_options *o, size_t which)
+{
+    size_t matrix = products_matrix(which);
+
+    return (matrix == ARCH_HEAD || matrix == ARCH_HEAD_LAST) && is_backward(which) &&
+           !arch_is_masked(&o->config);
+}
+
+/* Whether parameters are packed. Those of a head serve several chunks of each micro-batch, or are
+ * not. */
+static int packs(const struct model_options *o, size_t which)
+{
+    size_t matrix = products_matrix(which);
+
+    if (matrix == ARCH_HEAD)
+        return o->packs_head && arch_pieces(&o->config) == 1 &&
+               through(o, which).rows > products_chunk(which);
+    return matrix < ARCH_HEAD;
+}
+
 /* The shape of a product of tensor t's adapter. */
 static struct matmul_shape adapter_shape(const struct model_options *o, size_t t,
                                          enum adapter_product kind, size_t rows)
@@ -131,7 +153,8 @@ static void add(struct products *p, const struct model_options *o, size_t which,
     size_t micros = o->micros ? o->micros : o->grad_accum; // of all ranks: no bit depends on them
     int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
-    shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
+    shape.tiled_a = is_tiled(o, which);
+    shape.pack_b = packs(o, which) && !dw && rows == largest && several;
     if (!dw || rows == largest || of.unit)
         announce(p, which, rows, shape);
     shape.accumulate = 1;
@@ -215,25 +238,28 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
             continue;
         p->key[i].rest = end;
         out[end] = p->shape[i];
+        out[end].pack_b = 0;
         out[end++].n -= out[i].n;
     }
     return end;
 }
 
-/* Places packed parameters. Forward's stand side by side; backward's overwrite them. */
+/* Places packed parameters. Of a layer, forward's stand side by side, and backward's overwrite
+ * them. The head's overwrite both. */
 static void place_packed(struct products *p)
 {
-    size_t at[2] = { 0, 0 };
+    size_t at[3] = { 0, 0, 0 };
 
     for (size_t id = 0; id < p->n; id++)
         if (matmul_packed(p->matmul, id)) {
-            size_t *end = &at[is_backward(p->key[id].which)];
+            size_t which = p->key[id].which;
+            size_t *end = &at[products_matrix(which) >= ARCH_HEAD ? 2 : is_backward(which)];
 
-            p->packed_at[p->key[id].which] = *end;
+            p->packed_at[which] = *end;
             *end += matmul_packed(p->matmul, id);
         }
     p->run_bytes = round_up(p->matmul->scratch_bytes, 64);
-    p->scratch_bytes = p->run_bytes + size_max(at[0], at[1]);
+    p->scratch_bytes = p->run_bytes + size_max(size_max(at[0], at[1]), at[2]);
 }
 
 int products_open(struct products **out, const struct model_options *o, struct err *err)
@@ -251,6 +277,8 @@ int products_open(struct products **out, const struct model_options *o, struct e
         return rc;
     }
     place_packed(p);
+    for (size_t id = 0; id < p->n; id++) // one engine has them all
+        p->tiled |= matmul_tiled(p->matmul, id);
     *out = p;
     return 0;
 }
@@ -273,7 +301,7 @@ static const void *packed(struct products *p, size_t id, const void *b, void *sc
 
     if (p->packed[which])
         return at;
-    for (size_t other = 0; other < PRODUCTS; other++)
+    for (size_t other = 0; products_matrix(which) < ARCH_HEAD && other < PRODUCTS; other++)
         if (is_backward(other) != is_backward(which))
             p->packed[other] = 0;
     matmul_pack(p->matmul, id, at, b);
@@ -299,9 +327,8 @@ void products_run(struct products *p, size_t which, size_t rows, void *c, const 
     const struct matmul_shape *s = &p->shape[id];
     size_t                     split = products_split(s->n, s->ab_dt);
 
-    if (matmul_packed(p->matmul, id))
-        b = packed(p, id, b, scratch);
-    matmul_run(p->matmul, id, c, a, b, bias, scratch);
+    matmul_run(p->matmul, id, c, a,
+               matmul_packed(p->matmul, id) ? packed(p, id, b, scratch) : b, bias, scratch);
     if (p->key[id].rest) // the other columns of logits, from the other rows of the words' tensor
         matmul_run(p->matmul, p->key[id].rest, (float *)c + s->m * split, a,
                    dtype_at(b, s->ab_dt, split * s->k),

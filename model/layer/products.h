@@ -29,6 +29,7 @@ struct model_options {
     int                training; // 0: no backward; one input array a micro-batch, nothing kept
     int                varying;  // micro-batches have at most batch x seq tokens (struct batch); 0:
                                  // exactly that
+    int                packs_head; // the words of a head in one piece are packed for its products
     int                packed;   // rows have several texts (struct batch's begin)
     int                paired;   // rows are pairs of answers (pairs.h)
     int                generates; // for decode.h: no activations, and no head among the products
@@ -136,6 +137,7 @@ struct products {
     size_t n;
     struct { size_t which, rows, rest; } key[MAX_SHAPES]; // rest: id of the second part
     struct matmul_shape shape[MAX_SHAPES];
+    int    tiled;               // the products with a language model's dlogits want them in tiles
     size_t scratch_bytes;       // that products_run works in, 64-byte aligned: what a run needs,
     size_t run_bytes;           // and behind it a layer's packed parameters, while its
     size_t packed_at[PRODUCTS]; // micro-batches pass: where those of a product begin

@@ -26,9 +26,12 @@ double step_drive_seconds(const struct step_drive *d, double read, double write)
  *     drive    (n_devices) the measured drive beneath each device, in addition to modelled links;
  *              NULL: not measured
  *     network  bytes/s to each rank, and as many away from it
- *     latency  seconds until what a rank sends begins to arrive */
+ *     latency  seconds until what a rank sends begins to arrive
+ *     files    bytes/s at which a base in place is read; files_beside: from the drive of a device,
+ *              which does nothing else meanwhile */
 struct step_rates {
     double engine, host, beside, cores, network, latency, files;
+    int    files_beside;
     const struct step_drive *drive;
 };
 

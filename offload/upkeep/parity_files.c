@@ -327,26 +327,28 @@ int parity_chunk_write(struct parity_files *p, uint64_t stripe, size_t d, struct
 
 static int files_make(struct parity_files *p, struct err *err)
 {
-    int rc = 0, fd;
+    int rc, fd;
 
-    for (size_t d = 0; d < p->shape.devices && !rc; d++) {
+    for (size_t d = 0; d < p->shape.devices; d++) {
         struct parity_file *f = &p->file[d];
 
         if ((rc = file_open_own(p->paths[d], O_CREAT | O_EXCL, &fd, err)))
             return rc;
         file_give_owner(fd, p->paths[d]);
         file_like(fd, f->portion);
+        // not past the cache: where a file system cannot allocate, single bytes are written
+        rc = file_set_length(fd, p->paths[d], 0, parity_sums_off(p, d) + parity_sums_bytes(p), err);
         close(fd);
+        if (rc)
+            return rc;
         f->fd = parity_open(f->portion, O_RDONLY);
         if (f->fd < 0)
             return err_set(err, f->fd, "open %s: %s", f->portion, strerror(-f->fd));
         f->parity_fd = parity_open(p->paths[d], O_RDWR);
         if (f->parity_fd < 0)
             return err_set(err, f->parity_fd, "open %s: %s", p->paths[d], strerror(-f->parity_fd));
-        rc = file_set_length(f->parity_fd, p->paths[d], 0,
-                             parity_sums_off(p, d) + parity_sums_bytes(p), err);
     }
-    return rc;
+    return 0;
 }
 
 static int stripe_make(struct parity_files *p, uint64_t stripe, struct err *err)

@@ -13,6 +13,19 @@
 
 /* ---- files ---- */
 
+/* What is written to a file with two names would be seen under the other one. */
+static int alone_check(int fd, const char *path, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    return st.st_nlink < 2 ? 0
+                           : err_misuse(err, "%s is damaged, and has other names too (hard links), "
+                                        "where what is written to it would be seen: copy it (cp), "
+                                        "and give the copy this name", path);
+}
+
 /* Opens a file for mending, and makes it if it is not there. */
 static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_t bytes,
                       struct err *err)
@@ -44,8 +57,9 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
         return 0;
     parity_damage(p, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, (uint64_t)st.st_size,
                   bytes);
-    return !p->look && ftruncate(*fd, (off_t)bytes)
-               ? err_set(err, -errno, "set the length of %s: %s", path, strerror(errno)) : 0;
+    rc = p->look ? 0 : alone_check(*fd, path, err);
+    return !p->look && !rc && ftruncate(*fd, (off_t)bytes)
+               ? err_set(err, -errno, "set the length of %s: %s", path, strerror(errno)) : rc;
 }
 
 /* Whole files that are missing, more than the parity bears: nothing is made then. */
@@ -94,7 +108,8 @@ static int page_mend(struct parity_files *p, int fd, const char *path, const cha
     parity_damage(p, "%s: the %s is damaged", path, what);
     if (p->look)
         return 0;
-    int rc = file_pwrite(fd, p->page, PARITY_SECTOR, 0, path, err);
+    int rc = alone_check(fd, path, err);
+    rc = rc ? rc : file_pwrite(fd, p->page, PARITY_SECTOR, 0, path, err);
     p->mended += !rc;
     return rc;
 }
@@ -121,7 +136,8 @@ static int pages_mend(struct parity_files *p, size_t d, struct err *err)
     int rc = page_mend(p, f->fd, f->portion, "superblock", err);
     if (!rc && !sums_are_right(p, d)) {
         parity_damage(p, "%s: the checksums at its end are damaged", p->paths[d]);
-        rc = p->look ? 0 : parity_tail_write(p, d, err);
+        rc = p->look ? 0 : alone_check(f->parity_fd, p->paths[d], err);
+        rc = rc || p->look ? rc : parity_tail_write(p, d, err);
         p->mended += !rc && !p->look;
     }
     parity_header(p, d);
@@ -160,7 +176,11 @@ static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond
         if (crc32c(0, p->chunk[place], s->chunk) != *parity_sum_at(p, stripe, d))
             return err_set(err, -EBADMSG, "stripe %" PRIu64 " of the parity of %s does not fit its "
                            "checksums", stripe, p->snapshot->dir);
-        rc = p->look ? 0 : parity_chunk_write(p, stripe, d, err);
+        int is_parity = place < s->parity;
+        if (!p->look)
+            rc = alone_check(is_parity ? p->file[d].parity_fd : p->file[d].fd,
+                             is_parity ? p->paths[d] : p->file[d].portion, err);
+        rc = rc || p->look ? rc : parity_chunk_write(p, stripe, d, err);
         p->mended += !rc && !p->look;
     }
     p->done += s->devices * s->chunk;

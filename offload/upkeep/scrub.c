@@ -98,7 +98,8 @@ static int open_file(struct scrub_file *f, struct err *err)
     return f->fd < 0 ? err_set(err, f->fd, "open %s: %s", f->path, strerror(-f->fd)) : 0;
 }
 
-/* The open file, or NULL with its sentence. *rc -ENOMEM: there is no memory. */
+/* The open file, or NULL with its sentence. *rc: nothing is known of the file: there is no memory,
+ * or this user may not read it. */
 static struct scrub_file *file_of(struct scrub *s, size_t file, int *rc, struct err *err)
 {
     struct scrub_file *grown;
@@ -116,7 +117,9 @@ static struct scrub_file *file_of(struct scrub *s, size_t file, int *rc, struct 
     struct scrub_file *f = &s->files[file];
     if (!f->path && (*rc = path_of(&f->path, s->cfg, file, err)))
         return NULL;
-    return f->fd >= 0 || !open_file(f, err) ? f : NULL;
+    int opened = f->fd >= 0 ? 0 : open_file(f, err);
+    *rc = file_is_denied(opened) ? opened : 0;
+    return opened ? NULL : f;
 }
 
 /* ---- an area ---- */

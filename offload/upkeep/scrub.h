@@ -1,6 +1,6 @@
 /* scrub.h: reads areas of a run's states and compares them with the journal's checksums, while
- * another thread or process may train the run. Nothing is locked and nothing is written, so nobody
- * is hindered.
+ * another thread or process may train the run. A scrub takes no lock of the run and writes nothing
+ * to it, so a training never waits for it.
  *
  * A source says where area i lies now. It is asked before the area is read, and again if the bytes
  * differ from the checksum or cannot be read. If the answer has changed, somebody has committed
@@ -48,7 +48,8 @@ void scrub_close(struct scrub *s);
 
 enum scrub_found { SCRUB_NOTHING, SCRUB_WHOLE, SCRUB_CHANGED, SCRUB_DAMAGED };
 /* Read area i; *area says which it was. The result is one of scrub_found, with a sentence for
- * SCRUB_DAMAGED; or -errno if the source failed, or -EINTR if `watch` ends it. */
+ * SCRUB_DAMAGED; or -errno if the source failed, if this user may not read the file
+ * (file_is_denied), or -EINTR if `watch` ends it. */
 int scrub_read(struct scrub *s, size_t i, struct area *area, struct err *err);
 
 /* Wait until the rate allows the next read. -EINTR: `watch` ends it. */

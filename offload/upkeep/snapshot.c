@@ -289,6 +289,8 @@ static int frozen_link(struct snapshot_take *t, struct copying *c, uint64_t byte
 {
     struct run_config  was = *t->run, now = *t->to;
     struct image_check is = { 0 };
+    struct beside_move was_read = { c->unit, bytes, LINK_FILES, LINK_READ };
+    uint64_t           over_ns = 0;
     char               from[PATH_MAX], to[PATH_MAX];
     struct stat        st;
 
@@ -308,7 +310,10 @@ static int frozen_link(struct snapshot_take *t, struct copying *c, uint64_t byte
         return unlink(to) ? err_set(err, -errno, "unlink %s: %s", to, strerror(errno)) : rc;
     c->done += bytes;
     c->shared += bytes;
+    t->linked = 1;
     rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    rc = rc ? rc : beside_begin(c->beside, &was_read, &over_ns, c->watch, err);
+    beside_end(c->beside, over_ns);
     return rc ? rc : 1;
 }
 

@@ -27,6 +27,7 @@ struct snapshot_take {
     // results
     uint64_t bytes, shared; // of states; and how many of them are not copied: they share their
                             // blocks with the run's, or are an earlier snapshot's file
+    int      linked;        // that file is the earlier one's, and was compared
 };
 
 /* The bytes of states that a snapshot has. */

@@ -20,6 +20,7 @@ struct verify {
     const struct watch *watch; // progress in bytes read, or NULL
     struct beside *beside;     // the pace of reading next to a training, or NULL
     enum link_kind link;       // with beside: over which all is read
+    int frozen_known; // mode mem: the file of frozen blocks was just compared, and is not read
     // results
     struct verify_count count[VERIFY_KINDS];
     uint64_t            next_step, applied;

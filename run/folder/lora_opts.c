@@ -3,6 +3,7 @@
 #include "run/folder/lora_opts.h"
 
 #include "data/base/round.h"
+#include "model/file/peft.h"
 
 #define AT(field) offsetof(struct lora_opts, field)
 
@@ -142,9 +143,8 @@ static int targets_name(char *out, size_t size, const struct model_config *g, co
         if (!lora_targets_named(g->arch, out, &meant, NULL) && meant == g->lora.targets)
             return 0;
     }
-    return err_misuse(err, "%.300s: this version cannot name the matrices that have adapters (%s) "
-                      "without others: merge the adapter in Python (PeftModel.merge_and_unload), "
-                      "and begin with the merged folder", from, out);
+    return peft_misuse(err, from, "%.200s: this version cannot name the matrices that have "
+                       "adapters (%.200s) without others", from, out);
 }
 
 /* Stores one option. If it was given, it must mean what the folder has. */

@@ -6,6 +6,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_places.h"
 
+#include <fnmatch.h>
 #include <unistd.h>
 
 /* ---- the drives ---- */
@@ -107,6 +108,29 @@ static int name_files(struct portions *p, const struct session *s, size_t i, uin
     return rc;
 }
 
+/* A path as one line: a line break in it becomes "\n", and a backslash two. */
+static void put_line(FILE *f, const char *path)
+{
+    for (; *path; path++)
+        if (*path == '\n')
+            fputs("\\n", f);
+        else
+            fprintf(f, *path == '\\' ? "\\\\" : "%c", *path);
+}
+
+void portions_line_path(char *line)
+{
+    char *to = line;
+
+    for (; *line; line++) {
+        int escaped = *line == '\\' && line[1];
+
+        line += escaped;
+        *to++ = escaped && *line == 'n' ? '\n' : *line;
+    }
+    *to = '\0';
+}
+
 /* The lines of portions.begun; malloced. */
 static char *begun_text(const struct portions *p, const struct session *s, const char *folder,
                         struct err *err)
@@ -116,8 +140,12 @@ static char *begun_text(const struct portions *p, const struct session *s, const
     FILE  *f = open_memstream(&text, &size);
 
     file_identity(s->dir, is);
-    if (f)
-        fprintf(f, "%s %s\n%s", is, s->dir, folder);
+    if (f) {
+        fprintf(f, "%s ", is);
+        put_line(f, s->dir);
+        fputc('\n', f);
+        put_line(f, folder);
+    }
     for (size_t i = 0; f && i < 2 * p->n; i++)
         fprintf(f, "\n%s", p->path[i]);
     if (f && !fclose(f))
@@ -193,6 +221,32 @@ int portions_encode(struct portions *p, const struct run_config *to, uint64_t st
     return rc;
 }
 
+/* ---- whose they are ---- */
+
+/* Whether a folder has the name that portions_folder gives for a run of this id. Ranks share that
+ * of rank 0. */
+static int is_folder_of(const char *path, size_t n, const char *id)
+{
+    enum { ID = 32, RANK = 4, RANK_DIGITS = 4 };
+    const char *at = path + n - ID;
+
+    return n > ID + 1 && at[-1] == '-' && strlen(id) == ID && !memcmp(at, id, RANK) &&
+           (!memcmp(at + RANK, id + RANK, RANK_DIGITS) ||
+            !memcmp(at + RANK, "0000", RANK_DIGITS)) &&
+           !memcmp(at + RANK + RANK_DIGITS, id + RANK + RANK_DIGITS, ID - RANK - RANK_DIGITS);
+}
+
+int portions_named(const char *path, size_t k, const char *id)
+{
+    const char *slash = strrchr(path, '/');
+    char        pattern[128];
+
+    snprintf(pattern, sizeof pattern, "step-+([0-9])?(.rank+([0-9])).+([0-9a-f]).%s%zu",
+             k % 2 ? "parity" : "dev", k / 2);
+    return *path == '/' && slash && is_folder_of(path, (size_t)(slash - path), id) &&
+           !fnmatch(pattern, slash + 1, FNM_EXTMATCH);
+}
+
 /* ---- in a snapshot's run.db ---- */
 
 int portions_store(const struct portions *p, struct runlog *log, struct err *err)
@@ -229,14 +283,14 @@ static size_t lines_of(const char *text)
     return n;
 }
 
-static int load_lines(struct portions *p, char *text, struct err *err)
+static int load_lines(struct portions *p, const char *id, char *text, struct err *err)
 {
     char *rest = text, *line, *path;
     int   rc = 0;
 
     for (size_t i = 0; (line = strsep(&rest, "\n")) && !rc; i++) {
         p->bytes[i] = strtoull(line, &path, 10);
-        if (path == line || *path++ != ' ' || *path != '/')
+        if (path == line || *path++ != ' ' || !portions_named(path, i, id))
             rc = err_set(err, -EBADMSG, "the setting snapshot.portions is damaged");
         else if (!(p->path[i] = file_path(err, "%s", path)))
             rc = -ENOMEM;
@@ -246,7 +300,7 @@ static int load_lines(struct portions *p, char *text, struct err *err)
 
 int portions_load(struct portions *p, struct runlog *log, struct err *err)
 {
-    char    *text, *parity = NULL;
+    char    *text, *parity = NULL, id[sizeof ((struct session *)0)->id] = "";
     uint32_t crc;
     size_t   bears;
 
@@ -260,7 +314,8 @@ int portions_load(struct portions *p, struct runlog *log, struct err *err)
                 !bears || bears > PARITY_MOST || parity_can(n / 2, bears, NULL)))
         rc = err_set(err, -EBADMSG, "the settings of the snapshot's parity are damaged");
     rc = rc ? rc : room(p, n / 2, err);
-    rc = rc ? rc : load_lines(p, text, err);
+    rc = rc ? rc : runlog_get(log, "id", id, sizeof id, err);
+    rc = rc ? rc : load_lines(p, id, text, err);
     free(text);
     free(parity);
     if (rc) {
@@ -275,8 +330,11 @@ int portions_load(struct portions *p, struct runlog *log, struct err *err)
 static int is_there(const char *path, uint64_t bytes, uint64_t *held)
 {
     struct stat st;
-    int         is = !lstat(path, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    int         is = !lstat(path, &st);
 
+    if (!is) // where this user may not look, it counts as there, and who reads it says why
+        return file_is_denied(-errno);
+    is = S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
     if (is)
         *held += (uint64_t)st.st_blocks * 512;
     return is;
@@ -320,8 +378,8 @@ int portions_remove_file(const char *path)
     char       *folder = file_folder(path);
     int         rc = 0;
 
-    if (!lstat(path, &st) && S_ISREG(st.st_mode) && unlink(path))
-        rc = -errno;
+    if (!lstat(path, &st) && S_ISREG(st.st_mode))
+        rc = unlink(path) ? -errno : file_sync_parent(path, NULL);
     if (folder)
         rmdir(folder); // if it was the last file in it
     free(folder);

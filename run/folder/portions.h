@@ -11,7 +11,8 @@
  *     option.device, device.N    the portions, as of any run with --device
  *
  * While files are made, the run's run.db has the setting portions.begun: which folder RUN is (as
- * snapshot.of), the snapshot's folder under way, and the paths, one a line. */
+ * snapshot.of), the snapshot's folder under way, and the paths, one a line. In the first two a line
+ * break is "\n", and a backslash is two. */
 #pragma once
 
 #include "offload/upkeep/parity_files.h"
@@ -47,6 +48,8 @@ int  portions_store(const struct portions *p, struct runlog *log, struct err *er
 /* The snapshot has its name: they are its files. */
 int  portions_end(struct session *s, struct err *err);
 void portions_release(struct portions *p); // accepts the zero state
+/* Undo, in place, what the first two lines of portions.begun have for a line break. */
+void portions_line_path(char *line);
 
 /* Load them from a snapshot's log. p->n 0: it has none. -EBADMSG: the settings are damaged. */
 int    portions_load(struct portions *p, struct runlog *log, struct err *err);
@@ -55,9 +58,13 @@ size_t portions_lost(const struct portions *p, size_t *first);
 /* Bytes that they take on the drives. */
 uint64_t portions_held(const struct portions *p);
 
+/* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id.
+ * No other file is written or removed, whatever run.db says. */
+int portions_named(const char *path, size_t k, const char *id);
 /* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN. A copy of RUN has
  * copies of its snapshots, whose portions are the original's. */
 int portions_certain(const struct session *s, const char *of);
-/* Remove the files, and folders that are empty then. -errno: one is there still. */
+/* Remove the files, and folders that are empty then, for good: nothing names them afterwards, so a
+ * power cut must not bring them back. -errno: one is there still. */
 int portions_remove(const struct portions *p);
 int portions_remove_file(const char *path); // the same of one

@@ -14,6 +14,13 @@
 
 enum { FILES_PATH = 4096 + 128 };
 
+int snapshot_files_is_plain(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return *name && *name != '/' && !strstr(name, "..") && (!slash || !strchr(slash + 1, '/'));
+}
+
 int snapshot_files_begin(struct snapshot_files *f, const char *dir, struct err *err)
 {
     *f = (struct snapshot_files){ .dir = dir };

@@ -32,6 +32,7 @@
 #include "run/folder/snapshot_removal.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <sys/file.h>
@@ -62,7 +63,9 @@ struct snapshot_making {
     struct events     told;             // the copier's
     atomic_int        dropped;          // it is to end
     atomic_uint_fast64_t done, total;   // its progress in bytes; total 0: not known
+    struct snapshots  known;            // all that there are, while it is begun
     char              *earlier;         // a snapshot whose file of frozen blocks it shares, or NULL
+    int                linked;          // it does
 };
 
 /* ---- its files ---- */
@@ -84,6 +87,7 @@ static int copy_states(struct snapshot_making *m, struct err *err)
         stream_hold_end(m->beside.stream);
     m->bytes = t.bytes;
     m->shared = t.shared;
+    m->linked = t.linked;
     return rc;
 }
 
@@ -189,7 +193,7 @@ static int prove(struct snapshot_making *m, struct err *err)
     flock(m->folder.fd, LOCK_SH); // as a reader has it
     int rc = session_open(&made, m->to.dir, SESSION_READ, m->events, err);
 
-    rc = rc ? rc : snapshot_verify(&made, &m->beside, err);
+    rc = rc ? rc : snapshot_prove(&made, m->linked, &m->beside, err);
     session_close(&made);
     return rc == -EINTR || !rc ? rc : err_set(err, rc, "%.700s; the snapshot was not kept",
                                               err->text);
@@ -202,10 +206,9 @@ static int name_check(const struct snapshot_making *m, struct err *err)
     struct snapshot at;
     struct stat     st;
 
-    if (lstat(m->name, &st) && errno == ENOENT)
-        return 0;
-    if (!lstat(m->name, &st) && S_ISDIR(st.st_mode) && snapshots_look(&at, m->s, m->name) &&
-        at.ours)
+    if (lstat(m->name, &st))
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", m->name, strerror(errno));
+    if (S_ISDIR(st.st_mode) && snapshots_look(&at, m->s, m->name) && at.ours)
         return 0;
     return err_set(err, -EEXIST, "%s is not certainly a snapshot of this run (it may be that of a "
                    "copy of it), so it stays, and no new one takes its name: move it elsewhere, or "
@@ -305,10 +308,13 @@ static void end_portions(struct snapshot_making *m)
 /* Makes the folder and what is copied at once. */
 static int begin_in(struct snapshot_making *m, const char *dir, struct err *err)
 {
-    int rc = place(m, dir, err);
+    const struct snapshot *earlier;
+    int                    rc = place(m, dir, err);
 
-    if (!rc && m->s->run.mode == RUN_MEM)
-        rc = snapshots_newest_next_to(&m->earlier, m->s, m->name, err);
+    if (!rc && m->s->run.mode == RUN_MEM &&
+        (earlier = snapshots_newest_next_to(&m->known, m->name)) &&
+        !(m->earlier = strdup(earlier->path)))
+        rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
     rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
     if (rc)
         return rc;
@@ -338,6 +344,7 @@ static void clear(struct snapshot_making *m)
     m->to.log = NULL;
     free(m->earlier);
     m->earlier = NULL;
+    m->linked = 0;
     snapshot_files_end(&m->files);
     end_portions(m);
     file_new_abort(&m->folder);
@@ -404,16 +411,16 @@ void snapshot_drop(struct snapshot_making *m)
     atomic_store(&m->beside.hurry, 1);
     thread_release(&m->copier);
     clear(m);
+    snapshots_free(&m->known);
     free(m);
+    malloc_trim(0); // or the threads' arenas keep what the copier has freed
 }
 
 static int number(struct snapshot_making *m, struct err *err)
 {
-    struct snapshots list;
-    int              rc = snapshots_list(&list, m->s, err);
+    int rc = snapshots_list(&m->known, m->s, err);
 
-    m->n = 1 + (!rc && list.n ? list.at[list.n - 1].n : 0);
-    snapshots_free(&list);
+    m->n = 1 + (!rc && m->known.n ? m->known.at[m->known.n - 1].n : 0);
     snapshots_clean(m->s);
     return rc;
 }
@@ -437,8 +444,10 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
         rc = begin_in(m, dirs->n ? dirs->item[(m->n - 1 + m->tried) % dirs->n] : NULL, err);
         m->tried++;
         rc = rc ? rc : beside ? copier_start(m, beside, err) : copy_rest(m, err);
-        if (!rc)
+        if (!rc) {
+            snapshots_free(&m->known);
             return *out = m, 0;
+        }
         clear(m);
         snapshots_clean(s);
         if (rc == -EINTR || m->tried >= dirs->n)

@@ -90,10 +90,10 @@ static int each_folder(const struct session *s, const char *dir,
                        struct err *err)
 {
     struct file_walk w;
+    int              rc = file_walk_begin(&w, dir, NULL);
 
-    if (file_walk_begin(&w, dir, NULL))
-        return 0; // a drive that is away
-    int rc = 0;
+    if (rc) // or else a drive that is away
+        return file_is_denied(rc) ? each(ctx, dir, err) : 0;
     while (!rc && file_walk_next(&w))
         rc = is_of_run(s, w.name) ? each(ctx, w.path, err) : 0;
     file_walk_end(&w, rc, NULL);

@@ -21,7 +21,7 @@ void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struc
 int snapshot_places_is_step(const struct session *s, const char *name);
 /* Call each(ctx, DIR/NAME-ID, err) for each of the run's folders in all snapshot directories, until
  * it returns other than 0, which is returned. A directory that cannot be read is skipped: its drive
- * may be away. */
+ * may be away. One that this user may not read is passed itself. */
 int snapshot_places_each(const struct session *s,
                          int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
                          struct err *err);

@@ -42,13 +42,15 @@ static int is_unwritten(const struct own *own, const char *file, const struct st
     return !own->times;
 }
 
-/* Whether the file is of the list's kind and size, in a folder that is no link. */
-static int is_listed(const char *file, const char *folder, uint64_t bytes, struct stat *st)
+/* Whether the file is of the list's kind and size, in a folder that is no link and on which nothing
+ * is mounted. */
+static int is_listed(const struct own *own, const char *file, const char *folder, uint64_t bytes,
+                     struct stat *st)
 {
     struct stat at;
 
-    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && !lstat(file, st) &&
-           S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
+    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && file_same_mount(own->path, folder) &&
+           !lstat(file, st) && S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
 }
 
 static int look_file(void *ctx, const char *file, uint64_t bytes)
@@ -57,7 +59,8 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
     char       *folder = file_folder(file);
     struct stat st;
 
-    own->changed |= folder && is_listed(file, folder, bytes, &st) && !is_unwritten(own, file, &st);
+    own->changed |= folder && is_listed(own, file, folder, bytes, &st) &&
+                    !is_unwritten(own, file, &st);
     free(folder);
     return 0;
 }
@@ -70,7 +73,7 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     struct stat       st;
     int               rc = folder ? 0 : -ENOMEM;
 
-    if (folder && is_listed(file, folder, bytes, &st) &&
+    if (folder && is_listed(own, file, folder, bytes, &st) &&
         (own->whole || is_unwritten(own, file, &st)) && unlink(file))
         rc = -errno;
     if (folder && strcmp(folder, own->path))
@@ -93,8 +96,10 @@ static struct own own_of(const struct session *s, const char *path)
         own.times = settings_get(log, "snapshot.times");
         of = settings_get(log, "snapshot.of");
     }
-    if (of && portions_certain(s, of))
-        portions_load(&own.portions, log, NULL);
+    if (of && portions_certain(s, of) && portions_load(&own.portions, log, NULL)) {
+        free(own.files); // with them it would lose the list of the others
+        own.files = NULL;
+    }
     free(of);
     runlog_close(log);
     free(db);
@@ -157,7 +162,8 @@ static int lock_alone(const char *path)
 }
 
 /* Gives it a name under which nobody takes it for a snapshot. *at gets that name; the caller frees
- * it. */
+ * it. The new name is flushed, because a file system may keep the removal of files that follows,
+ * and lose the name at a power cut. */
 static int set_aside(char **at, const char *path, const char *name, struct err *err)
 {
     char            base[SESSION_PATH + sizeof aside];
@@ -168,16 +174,20 @@ static int set_aside(char **at, const char *path, const char *name, struct err *
     int rc = file_new_aside(&to, path, base, err);
     if (rc)
         return rc;
-    *at = file_path(err, "%s", to.temp);
+    rc = file_sync_parent(to.temp, err);
+    *at = rc ? NULL : file_path(err, "%s", to.temp);
     file_new_keep(&to);
-    return *at ? 0 : -ENOMEM;
+    return *at ? 0 : rc ? rc : -ENOMEM;
 }
 
 int snapshot_remove(const struct session *s, const char *path, struct err *err)
 {
-    char *at = NULL;
-    int   fd = lock_alone(path), rc;
+    const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
+    char       *at = NULL;
 
+    if (fixed)
+        return err_set(err, -EPERM, "%s %s; it is not removed", path, fixed);
+    int fd = lock_alone(path), rc;
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
     if (!(rc = set_aside(&at, path, path, err)))
@@ -294,14 +304,15 @@ static int is_a_snapshots(const char *folder, const char *path)
 }
 
 /* paths: the lines of portions.begun behind the first two. 0: nothing is left of them. */
-static int clean_files(const char *folder, char *paths)
+static int clean_files(const struct session *s, const char *folder, char *paths)
 {
     char *path;
-    int   rc = 0, first = 1, keep = 0;
+    int   rc = 0, keep = 0;
 
-    while (!rc && !keep && (path = strsep(&paths, "\n"))) {
-        keep = first && strchr(path, '/') ? is_a_snapshots(folder, path) : 0;
-        first = 0;
+    for (size_t k = 0; !rc && !keep && (path = strsep(&paths, "\n")); k++) {
+        if (!portions_named(path, k, s->id))
+            return 0; // siTrain did not write this
+        keep = k ? 0 : is_a_snapshots(folder, path);
         rc = keep < 0 ? -EIO : keep ? 0 : portions_remove_file(path);
     }
     return rc;
@@ -313,9 +324,13 @@ static void clean_begun(struct session *s)
     char *text = settings_get(s->log, "portions.begun"), *rest = text;
     char *of = strsep(&rest, "\n"), *folder = strsep(&rest, "\n");
 
+    if (of && folder) {
+        portions_line_path(of);
+        portions_line_path(folder);
+    }
     if (of && !portions_certain(s, of)) // copied with the run's run.db: they are the original's
         portions_end(s, NULL);
-    else if (folder && !is_under_way(folder) && !clean_files(folder, rest))
+    else if (folder && !is_under_way(folder) && !clean_files(s, folder, rest))
         portions_end(s, NULL);
     free(text);
 }
@@ -326,6 +341,32 @@ void snapshots_clean(struct session *s)
     clean_begun(s);
 }
 
+/* Whether the k-th of the list is the i-th, or a copy of it: a folder may be seen by two paths, and
+ * have another inode by each of them (FUSE). They count once, and go together. */
+static int are_twins(const struct snapshots *list, size_t i, size_t k)
+{
+    return list->at[i].n == list->at[k].n && list->at[i].ours && list->at[k].ours;
+}
+
+static int is_first(const struct snapshots *list, size_t i)
+{
+    size_t k = 0;
+
+    while (k < i && !are_twins(list, i, k))
+        k++;
+    return k == i && list->at[i].ours;
+}
+
+/* 1 if it, or a twin of it, is whole. */
+static size_t any_whole(const struct snapshots *list, size_t i)
+{
+    size_t any = 0;
+
+    for (size_t k = i; k < list->n; k++)
+        any |= are_twins(list, i, k) && list->at[k].whole;
+    return any;
+}
+
 /* Removes the oldest, of those in the run's history or of all others, while too many are whole. */
 static int remove_some(struct session *s, const struct snapshots *list, int others, size_t *whole,
                        struct err *err)
@@ -334,13 +375,15 @@ static int remove_some(struct session *s, const struct snapshots *list, int othe
     int        rc = 0;
 
     for (size_t i = 0; i < list->n && *whole > s->o.snapshots && !rc; i++) {
-        const struct snapshot *at = &list->at[i];
-
-        if (!at->ours || snapshot_is_now(at, s) == others)
+        if (!is_first(list, i) || snapshot_is_now(&list->at[i], s) == others)
             continue;
-        *whole -= (size_t)at->whole;
-        if (snapshot_remove(s, at->path, &why))
-            rc = session_notice(s, why.text, err);
+        *whole -= any_whole(list, i);
+        for (size_t k = i; k < list->n && !rc; k++) {
+            int stays = are_twins(list, i, k) ? snapshot_remove(s, list->at[k].path, &why) : 0;
+
+            if (stays && (k == i || (stays != -ENOENT && file_may_be(list->at[k].path))))
+                rc = session_notice(s, why.text, err);
+        }
     }
     return rc;
 }
@@ -352,7 +395,7 @@ int snapshots_rotate(struct session *s, struct err *err)
     int              rc = snapshots_list(&list, s, err);
 
     for (size_t i = 0; i < list.n; i++)
-        whole += list.at[i].whole && list.at[i].ours;
+        whole += is_first(&list, i) ? any_whole(&list, i) : 0;
     rc = rc ? rc : remove_some(s, &list, 1, &whole, err);
     rc = rc ? rc : remove_some(s, &list, 0, &whole, err);
     snapshots_free(&list);

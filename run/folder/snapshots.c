@@ -8,6 +8,7 @@
 #include "run/folder/exports.h"
 #include "run/folder/portions.h"
 #include "run/folder/settings.h"
+#include "run/folder/snapshot_files.h"
 #include "run/folder/snapshot_places.h"
 
 #include <math.h>
@@ -67,7 +68,11 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
     struct snapshot *at = ctx;
     struct stat      st;
 
-    at->whole &= !lstat(file, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    if (lstat(file, &st)) {
+        at->whole &= file_is_denied(-errno);
+        return 0;
+    }
+    at->whole &= S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
     if (at->whole)
         at->bytes += (uint64_t)st.st_blocks * 512;
     return 0;
@@ -113,25 +118,18 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     return whose != NOT_OURS;
 }
 
-int snapshots_newest_next_to(char **out, struct session *s, const char *path, struct err *err)
+const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path)
 {
-    struct snapshots list;
-    char            *folder = file_folder(path);
-    size_t           n = folder ? strlen(folder) : 0, i;
-    int              rc = folder ? snapshots_list(&list, s, err) : -ENOMEM;
+    const char *base = strrchr(path, '/');
+    size_t      n = base ? (size_t)(base - path) : 0;
 
-    *out = NULL;
-    for (i = rc ? 0 : list.n; i > 0 && !*out && !rc; i--) {
-        const struct snapshot *at = &list.at[i - 1];
+    for (size_t i = list->n; i-- > 0;) {
+        const struct snapshot *at = &list->at[i];
 
-        if (at->whole && at->ours && !strncmp(at->path, folder, n) && at->path[n] == '/' &&
-            !(*out = strdup(at->path)))
-            rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
+        if (at->whole && at->ours && !strncmp(at->path, path, n) && at->path[n] == '/')
+            return at;
     }
-    if (folder)
-        snapshots_free(&list);
-    free(folder);
-    return rc;
+    return NULL;
 }
 
 int snapshots_each_file(const char *path, const char *files,
@@ -140,11 +138,13 @@ int snapshots_each_file(const char *path, const char *files,
     char *copy = strdup(files), *rest = copy, *line;
     int   rc = copy ? 0 : -ENOMEM;
 
+    if (!*files) // with --snapshot-on devices and no tokenizer there is run.db alone
+        rest = NULL;
     while (!rc && (line = strsep(&rest, "\n"))) {
         char    *name, *file;
         uint64_t bytes = strtoull(line, &name, 10);
 
-        if (*name++ != ' ' || *name == '/' || strstr(name, ".."))
+        if (*name++ != ' ' || !snapshot_files_is_plain(name))
             rc = -EBADMSG; // not as snapshot_make.c writes it
         file = rc ? NULL : file_path(NULL, "%s/%s", path, name);
         rc = rc ? rc : file ? each(ctx, file, bytes) : -ENOMEM;
@@ -182,11 +182,25 @@ static int is_known(const struct snapshots *list, const char *path)
     return 0;
 }
 
+/* Notes a folder that may hold snapshots, and that this user may not read. */
+static void note_denied(struct snapshots *list, const char *path, int rc)
+{
+    if (file_is_denied(rc) && !*list->denied)
+        snprintf(list->denied, sizeof list->denied, "%.4096s: %s", path, strerror(-rc));
+}
+
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
 {
     struct snapshot at, *grown;
 
-    if (!snapshots_look(&at, s, path) || is_known(list, at.path))
+    if (!snapshots_look(&at, s, path)) {
+        char *db = file_path(NULL, "%s/run.db", path);
+
+        note_denied(list, path, db && access(db, R_OK) ? -errno : 0);
+        free(db);
+        return 0;
+    }
+    if (is_known(list, at.path))
         return 0;
     if (!(grown = realloc(list->at, (list->n + 1) * sizeof *grown)))
         return err_set(err, -ENOMEM, "out of memory for %zu snapshots", list->n + 1);
@@ -203,8 +217,10 @@ static int list_folder(void *ctx, const char *folder, struct err *err)
     struct file_walk w;
     int              rc = 0;
 
-    if (file_walk_begin(&w, folder, NULL))
+    if ((rc = file_walk_begin(&w, folder, NULL))) {
+        note_denied(l->list, folder, rc);
         return 0;
+    }
     while (!rc && file_walk_next(&w))
         if (snapshot_places_is_step(l->s, w.name))
             rc = add(l->list, l->s, w.path, err);
@@ -304,9 +320,12 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 
     if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
-        rc = err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
-                        *steps ? ": there are snapshots after the steps " : "; it has none at all",
-                        steps);
+        rc = *list.denied
+                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that this user "
+                           "may read: %s", s->dir, step, list.denied)
+                 : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
+                              *steps ? ": there are snapshots after the steps "
+                                     : "; it has none at all", steps);
     }
     if (at)
         *out = *at;
@@ -429,7 +448,7 @@ static int same_tokenizer(const struct session *s, struct err *err)
 int snapshot_check(struct session *snapshot, struct err *err)
 {
     struct exported best;
-    int             rc = snapshot_verify(snapshot, NULL, err);
+    int             rc = snapshot_verify(snapshot, err);
 
     rc = rc ? rc : same_tokenizer(snapshot, err);
     if (!rc && exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
@@ -439,11 +458,13 @@ int snapshot_check(struct session *snapshot, struct err *err)
     return rc;
 }
 
-int snapshot_verify(struct session *snapshot, struct beside *beside, struct err *err)
+int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
+                   struct err *err)
 {
     struct verdict      found = { 0 };
     struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
-    struct verify       v = { .say = note, .ctx = &found, .watch = &w, .beside = beside };
+    struct verify       v = { .say = note, .ctx = &found, .watch = &w,
+                              .frozen_known = frozen_known, .beside = beside };
     struct runlog_check db;
     struct portions     p = { 0 };
     int                 rc = beside ? portions_load(&p, snapshot->log, err) : 0;
@@ -465,4 +486,26 @@ int snapshot_verify(struct session *snapshot, struct beside *beside, struct err 
     if (found.damaged)
         return err_set(err, -EBADMSG, "%s", found.first.text);
     return v.half_done ? err_set(err, -EBADMSG, "%s is in the middle of a step", snapshot->dir) : 0;
+}
+
+int snapshot_verify(struct session *snapshot, struct err *err)
+{
+    return snapshot_prove(snapshot, 0, NULL, err);
+}
+
+int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
+{
+    struct session      s;
+    struct verdict      found = { 0 };
+    struct runlog_check db;
+    int                 rc = session_open(&s, path, SESSION_READ, events, err);
+
+    if (!rc && states)
+        rc = snapshot_verify(&s, err);
+    else if (!rc)
+        rc = runlog_check(s.log, 0, note_damage, &found, &db, err);
+    if (!rc && found.damaged)
+        rc = err_set(err, -EBADMSG, "%s", found.first.text);
+    session_close(&s);
+    return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }

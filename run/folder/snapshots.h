@@ -14,7 +14,7 @@
  *                     would not do: clocks are set, and a run goes back
  *     snapshot.of     the folder RUN: its file_identity, a space, its path
  *     snapshot.taken  the time (UTC)
- *     snapshot.files  its files except run.db: bytes, a space, the name; one per line
+ *     snapshot.files  its files except run.db: bytes, a space, the name; one per line. "": none
  *     snapshot.times  when each was last written, in nanoseconds since 1970, in the same form.
  *                     Older snapshots have no times, and their files are known by size
  *
@@ -36,8 +36,10 @@ struct snapshot {
     char     path[SESSION_PATH];
     uint64_t step;      // steps that are done
     uint64_t n;         // a later one has a larger number
-    int      whole;     // all files are there with their sizes. snapshot_verify reads them
+    int      whole;     // all files are there with their sizes, or may be where this user may not
+                        // look. snapshot_verify reads them
     int      files;     // those in its folder are
+    int      denied;    // who looked at its contents may not read them
     size_t   parity;    // drives of its devices that may be lost; 0: it lies in its folder alone
     size_t   lost;      // devices whose files are not there, or cut: of these, lost_first is one
     size_t   lost_first;
@@ -48,7 +50,12 @@ struct snapshot {
     char     taken[32]; // the time (UTC)
 };
 
-struct snapshots { struct snapshot *at; size_t n; }; // by rising snapshot.n
+struct snapshots {
+    struct snapshot *at; // (n) by rising snapshot.n
+    size_t           n;
+    char             denied[SESSION_PATH + 64]; // of folders that this user may not read, which may
+                                                // hold others, the first, and why; "": none
+};
 
 /* Look at the folder `path`, which has a snapshot's name. True if it is a snapshot of the run. */
 int  snapshots_look(struct snapshot *out, const struct session *s, const char *path);
@@ -80,15 +87,22 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
 
 /* A snapshot is opened as a run, by session_open with SESSION_READ; until session_close nobody
  * removes it. This reads all states of an open snapshot, its run.db and its best model, and
- * compares them with their checksums. beside: the pace next to a training, or NULL. -EBADMSG:
- * damaged. */
-int snapshot_verify(struct session *snapshot, struct beside *beside, struct err *err);
-/* The same, and compares the tokenizer and the best model with those that its run.db names. A run
- * goes back without them. */
+ * compares them with their checksums. -EBADMSG: damaged. */
+int snapshot_verify(struct session *snapshot, struct err *err);
+/* The same of a new snapshot. frozen_known: its file of frozen blocks was just compared. beside:
+ * the pace next to a training, or NULL. */
+int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
+                   struct err *err);
+/* The same as snapshot_verify, and compares the tokenizer and the best model with those that its
+ * run.db names. A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
-/* The newest complete snapshot of the run in the same folder as `path`, malloced; NULL: none. */
-int snapshots_newest_next_to(char **out, struct session *s, const char *path, struct err *err);
+/* Whether the snapshot at this path is whole: 1; 0 with a sentence; or -errno if that was not found
+ * out. states 0: only its run.db is read. */
+int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err);
+
+/* The newest complete one that is certainly the run's, in the same folder as `path`; NULL: none. */
+const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path);
 
 /* Go over a snapshot's files, as snapshot.files has them (`files`): call each(ctx, path, bytes),
  * until it returns other than 0, which is returned. -EBADMSG: this is no such list. */

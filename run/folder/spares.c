@@ -3,6 +3,7 @@
 #include "run/folder/spares.h"
 
 #include "data/base/file.h"
+#include "model/file/hf_base.h"
 #include "offload/devices/devices.h"
 
 #include <fcntl.h>
@@ -50,6 +51,19 @@ size_t spares_room(const struct session *s, size_t i, uint64_t *bytes, int *own)
     for (size_t j = 0; j < s->run.n_devices && at; j++)
         sharers += j != i && room_find(s, j, &same, &other) && other == at;
     return found ? sharers : 0;
+}
+
+int spares_base_beside(const struct session *s)
+{
+    const struct base_files *files = s->base ? hf_base_files(s->base) : NULL;
+    uint64_t                 bytes;
+    dev_t                    at;
+
+    for (size_t i = 0; i < s->run.n_devices && files; i++)
+        for (size_t f = 0; f < files->n; f++)
+            if (room_find(s, i, &bytes, &at) && at == files->file[f].was.st_dev)
+                return 1;
+    return 0;
 }
 
 /* True if devices of `all` bytes in total leave a tenth of the free space everywhere. A drive of

@@ -15,5 +15,8 @@ int spares_choose(struct session *s, int here, struct err *err);
  * creating the device will report the reason. */
 size_t spares_room(const struct session *s, size_t i, uint64_t *bytes, int *own);
 
+/* True if a base in place lies on the file system of a device. */
+int spares_base_beside(const struct session *s);
+
 /* Total bytes on all devices if they had these spare slots instead of s->run.spares. */
 int spares_bytes(uint64_t *out, const struct session *s, enum run_spares spares, struct err *err);

@@ -151,7 +151,7 @@ static int is_other(const struct hf *whole, const struct peft *adapter, const st
 }
 
 int best_folder(struct hf **out, struct peft **adapter, const struct params_source *base,
-                const struct best *b, const struct session *s, struct err *err)
+                const struct best *b, const struct session *s, int verified, struct err *err)
 {
     const struct peft_base on = { *base, s->config.n_labels, 1 };
     struct hf             *whole = NULL;
@@ -165,8 +165,9 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
         rc = err_set(err, -ENOENT, file_may_be(path) ? "%s has no %s" : "%s is not there any more",
                      path, adapted ? "adapter_config.json" : "config.json");
     else
-        rc = adapted ? peft_open(&part, &s->config, &on, path, &w, err)
-                     : hf_open(&whole, path, &w, err);
+        rc = adapted    ? peft_open(&part, &s->config, &on, path, &w, err)
+             : verified ? hf_open_known(&whole, path, err)
+                        : hf_open(&whole, path, &w, err);
     work_end(s->events);
     if (!rc && is_other(whole, part, b, s)) {
         hf_close(whole);

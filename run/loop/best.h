@@ -38,10 +38,11 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
 
 /* Open RUN/best and check that it is complete and that it is the folder that run.db records. A run
  * with adapters gives *adapter, on the parameters `base` by the run's blocks; any other *out.
- * Requires b->any. If a check fails, the sentence says what to do. */
+ * Requires b->any. If a check fails, the sentence says what to do. verified: the caller has already
+ * compared the bytes of a whole model with their checksums, so they are not read again. */
 struct peft;
 int best_folder(struct hf **out, struct peft **adapter, const struct params_source *base,
-                const struct best *b, const struct session *s, struct err *err);
+                const struct best *b, const struct session *s, int verified, struct err *err);
 
 /* Make the best model of a snapshot RUN/best again, if the run has another one. run.db then knows
  * it as the one that is about to be the best; best_take_record, in the caller's transaction,

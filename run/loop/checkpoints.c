@@ -261,9 +261,11 @@ static int rotate(struct session *s, uint64_t done, struct err *err)
         struct stat st;
 
         path_of(path, s, oldest);
-        rc = lstat(path, &st) ? 0 : remove_ours(s, oldest, err);
-        if (rc > 0) {
-            snprintf(text, sizeof text, "%s was changed since it was written, so it stays", path);
+        const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
+        rc = fixed || lstat(path, &st) ? 0 : remove_ours(s, oldest, err);
+        if (rc > 0 || fixed) {
+            snprintf(text, sizeof text, "%s %s, so it stays", path,
+                     fixed ? fixed : "was changed since it was written");
             rc = session_notice(s, text, err);
         }
         snprintf(key, sizeof key, KEY "%" PRIu64, oldest);
@@ -284,6 +286,9 @@ static int take_name(struct session *s, struct file_new *f, uint64_t done, struc
     uint32_t sum;
     int      rc = folder_sum(&sum, f->temp, err);
 
+    const char *fixed = file_fixed(f->path);
+    if (!rc && fixed)
+        rc = err_misuse(err, "%s %s", f->path, fixed);
     if (!rc && is_taken(f->path) && (rc = remove_ours(s, done, err)) > 0)
         rc = refuse(f->path, err);
     rc = rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32 "%s", done, sum, writing);

@@ -68,18 +68,6 @@ static int find_step(struct back *b, uint64_t step, struct err *err)
     return rc || found ? rc : say_others(b, snapshots_step(&b->at, b->s, step, err), err);
 }
 
-/* Whether all of a snapshot can be read as it was written: 1, 0 with a sentence, or -errno if that
- * was not found out. */
-static int is_whole(const struct back *b, const struct snapshot *at, struct err *err)
-{
-    struct session s;
-    int            rc = session_open(&s, at->path, SESSION_READ, b->s->events, err);
-
-    rc = rc ? rc : snapshot_verify(&s, NULL, err);
-    session_close(&s);
-    return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
-}
-
 /* How near a snapshot is to the present state. The one to which a killed process went is the first.
  * Next is the latest one of what the run has done, then the newest of any branch. */
 static int is_nearer(const struct back *b, const struct snapshot *x, const struct snapshot *y)
@@ -102,6 +90,11 @@ static int find_whole(struct back *b, struct err *err)
     size_t           passed = 0;
     int              rc = snapshots_list(&list, b->s, err);
 
+    if (!rc && *list.denied) {
+        snprintf(text, sizeof text, "a snapshot is passed over, since this user may not read it: "
+                 "%.900s", list.denied);
+        rc = session_notice(b->s, text, err);
+    }
     while (!rc && !b->verified) {
         struct snapshot *best = NULL;
 
@@ -116,7 +109,7 @@ static int find_whole(struct back *b, struct err *err)
             break;
         }
         b->at = *best;
-        int whole = is_whole(b, best, &why);
+        int whole = snapshot_is_whole(best->path, 1, b->s->events, &why);
         if (whole < 0)
             *err = why, rc = whole;
         b->verified = whole > 0;
@@ -140,8 +133,11 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     b->half_way = b->noted != NULL;
     if (rc)
         return rc;
-    if (b->s->ranks.comm)
-        return back_find(&b->at, &b->half_way, b->s, step, err);
+    if (b->s->ranks.comm) {
+        rc = back_find(&b->at, &b->half_way, b->s, step, err);
+        b->verified = !rc && !step;
+        return rc;
+    }
     return step ? find_step(b, *step, err) : find_whole(b, err);
 }
 
@@ -171,7 +167,7 @@ static int keep_present(struct back *b, struct err *err)
     int                    rc = snapshots_list(&list, b->s, err);
 
     if (!rc && (has = snapshots_present(&list, b->s, b->present)))
-        rc = is_whole(b, has, err);
+        rc = snapshot_is_whole(has->path, 1, b->s->events, err);
     snapshots_free(&list);
     if (rc >= 0 && b->s->ranks.comm)
         rc = all_have(b, rc, err);
@@ -284,7 +280,7 @@ static int go(struct back *b, struct err *err)
 {
     struct session     *s = b->s;
     struct snapshot_put put = { .fd = -1 };
-    int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, NULL, err);
+    int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, err);
 
     if (rc)
         return say_others(b, rc, err);

@@ -104,36 +104,57 @@ static int open_snapshot(struct mending *m, const struct events *events, struct 
     return rc;
 }
 
-/* Whether it was taken of this very RUN: run.db of a copied snapshot names the original's files. */
-static int is_certain(const struct mending *m)
+/* Whose files its run.db names: *of, malloced, the folder of a run; *mends: that is this very RUN.
+ * The run.db of a copied snapshot names the original's files, which nobody else writes to. */
+static int whose_files(const struct mending *m, char **of, int *mends, struct err *err)
 {
-    char *of = settings_get(m->snapshot.log, "snapshot.of");
-    int   certain = of && portions_certain(m->s, of);
+    char       *is = NULL;
+    int         rc = settings_find(&is, m->snapshot.log, err, "snapshot.of");
+    const char *born = is ? strchr(is, ' ') : NULL, *path = born ? strchr(born + 1, ' ') : NULL;
 
-    free(of);
-    return certain;
+    *mends = is && portions_certain(m->s, is);
+    *of = rc ? NULL : strdup(path ? path + 1 : "elsewhere");
+    free(is);
+    return rc || *of ? rc : err_set(err, -ENOMEM, "out of memory for a snapshot");
+}
+
+/* What came of it. */
+static int say_mended(struct session *s, const struct snapshot *at, const struct parity_files *f,
+                      int mends, const char *of, struct err *err)
+{
+    char text[2 * SESSION_PATH + 512];
+
+    if (!mends && f->damaged)
+        snprintf(text, sizeof text, "the snapshot %s is damaged, and it is not mended, because its "
+                 "files on the devices are those of the run %s, of which %s is a copy: restore "
+                 "that run first; %.300s", at->path, of, s->dir, f->first.text);
+    else if (f->mended)
+        snprintf(text, sizeof text, "the snapshot %s is whole again, by its parity (%" PRIu64
+                 " parts)", at->path, f->mended);
+    else
+        return 0;
+    return session_notice(s, text, err);
 }
 
 static int make_whole(struct session *s, const struct snapshot *at, struct err *err)
 {
     struct mending      m = { .s = s, .at = at };
     struct parity_files f = { 0 };
-    char                text[SESSION_PATH + 128];
-    int                 rc = open_snapshot(&m, s->events, err);
-    int                 mends = !rc && is_certain(&m);
+    char               *of = NULL;
+    int                 mends = 0, rc = open_snapshot(&m, s->events, err);
 
+    rc = rc ? rc : whose_files(&m, &of, &mends, err);
+    f.look = !mends;
     for (size_t i = 0; mends && !rc && at->lost <= at->parity && i < m.p.n && i < s->o.device.n;
          i++)
         rc = place(&m, i, err);
-    rc = rc || !mends ? rc : mend(&m, &f, "restoring", err);
+    rc = rc ? rc : mend(&m, &f, mends ? "restoring" : "checking", err);
     session_close(&m.snapshot);
     rc = rc || !m.moved ? rc : record(&m, err);
     portions_release(&m.p);
-    if (rc || !f.mended)
-        return rc;
-    snprintf(text, sizeof text, "the snapshot %s is whole again, by its parity (%" PRIu64 " parts)",
-             at->path, f.mended);
-    return session_notice(s, text, err);
+    rc = rc ? rc : say_mended(s, at, &f, mends, of, err);
+    free(of);
+    return rc;
 }
 
 int made_whole_can(const struct snapshot *at, const struct events *events, struct err *why,

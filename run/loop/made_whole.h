@@ -5,7 +5,8 @@
 #include "run/folder/snapshots.h"
 
 /* Read all snapshots with parity, and make whole those that can be. The files of a device are made
- * where they were, or next to the device's file if that is elsewhere now. s is open as
+ * where they were, or next to the device's file if that is elsewhere now. In a copy of a run,
+ * snapshots name the original's files, which are only read: damage is a notice. s is open as
  * SESSION_RESTORE. What is beyond its parity is a notice. 0 or -errno: nothing can be written, or
  * the end was asked for. */
 int made_whole(struct session *s, struct err *err);

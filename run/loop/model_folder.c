@@ -100,7 +100,7 @@ static int open_best(struct model_folder *r, const struct best *b, const char *p
                      struct err *err)
 {
     char *name = settings_get(r->run.log, "best.name"), last[48] = "that is being trained";
-    int   rc = best_folder(&r->best, &r->kept, &r->source, b, &r->run, err);
+    int   rc = best_folder(&r->best, &r->kept, &r->source, b, &r->run, 0, err);
 
     int   other = r->in_training || r->step != b->step + 1; // than the last model
     if (!r->in_training)

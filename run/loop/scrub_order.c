@@ -11,7 +11,8 @@ struct scrub_portion *scrub_order_next(const struct scrub_portions *all)
     struct scrub_portion *next = NULL;
 
     for (size_t i = 0; i < all->n; i++)
-        if (all->at[i].there && (!next || read_ns(&all->at[i]) < read_ns(next)))
+        if (all->at[i].there && !all->at[i].denied &&
+            (!next || read_ns(&all->at[i]) < read_ns(next)))
             next = &all->at[i];
     return next;
 }

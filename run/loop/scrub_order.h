@@ -16,6 +16,7 @@ struct scrub_portion {
     int      bad;         // damage was found in this or the last whole pass
     int      there;       // false: it is gone
     int      gone;        // and that was noted
+    int      denied;      // this user may not read it: this process does not try again
     int      changed;     // run.db does not know it so
     int      over;        // a pass without damage has ended: damages of before are mended
 };
@@ -23,7 +24,8 @@ struct scrub_portion {
 struct scrub_portions { struct scrub_portion *at; size_t n; };
 
 /* The portion that nobody has read for the longest time: the one whose last whole pass ended first,
- * and of several the first. A snapshot was read when it was taken. NULL: none is there. */
+ * and of several the first. A snapshot was read when it was taken. NULL: none is there that this
+ * user may read. */
 struct scrub_portion *scrub_order_next(const struct scrub_portions *all);
 
 /* Find a portion by its name; NULL: there is none. */

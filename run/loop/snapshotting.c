@@ -6,6 +6,7 @@
 #include "run/folder/portions.h"
 #include "run/folder/snapshot_make.h"
 #include "run/folder/snapshot_removal.h"
+#include "run/ranks/carry.h"
 #include "run/ranks/keeping.h"
 
 /* Whether each rank's part lies with another rank. */
@@ -87,13 +88,14 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
                   struct err *why, struct err *err)
 {
     struct session *s = w->s;
-    uint64_t        failed = rc != 0, none = 0;
     struct err      unsaid;
-    int             joined = together_add(s->ranks.comm, &failed, &none, err), unkept = 0;
+    int             failed = rc, joined = 0, unkept = 0;
 
+    if (s->ranks.comm)
+        joined = carry_agree(s->ranks.comm, rc, &failed, why, err);
     if (!joined && !failed && made && is_kept(s)) {
         joined = keeping_send(s, made, &unkept, why, err);
-        failed = unkept != 0;
+        failed = unkept;
     }
     if (joined || !failed)
         return joined || !made ? joined : rotate(s, err);
@@ -107,12 +109,8 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
     if (!rc) {
         if (made)
             snapshot_remove(s, made->path, &unsaid);
-        if (unkept)
-            err_set(why, 0, "no snapshot after step %" PRIu64 ", since not all parts are on the "
-                    "next hosts: %.700s", w->step, why->text);
-        else
-            err_set(why, 0, "no snapshot after step %" PRIu64 ": another rank could not take it",
-                    w->step);
+        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %.700s", w->step,
+                unkept ? ", since not all parts are on the next hosts" : "", why->text);
     }
     *again = rc && w->tried < s->o.snapshot_dir.n;
     if (*again)
@@ -163,7 +161,7 @@ static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, st
     return settle(w, waited, &made, again, &why, err);
 }
 
-/* Begins one. With nothing left to train, it is taken at once. */
+/* Begins one. With nothing left to train (ends), it is taken at once. */
 static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, struct err *err)
 {
     struct err why = { 0 };
@@ -179,6 +177,23 @@ static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, st
     measure_wait(w, step, begun_ns);
     rc = settle(w, rc, NULL, again, &why, err);
     return rc || !ends || !w->making ? rc : go_on(w, step, 1, again, err);
+}
+
+/* The same when training ends: no later step tries the next directory, so this does. On a rank that
+ * has not failed, the same directory is used again. */
+static int begin_last(struct snapshotting *w, uint64_t step, struct err *err)
+{
+    uint64_t all, none = 0;
+    int      again, rc;
+
+    do {
+        again = 0;
+        rc = begin(w, step, 1, &again, err);
+        all = (uint64_t)again;
+        rc = rc ? rc : together_add(w->s->ranks.comm, &all, &none, err);
+        w->tried -= !again && w->tried > 0;
+    } while (!rc && all);
+    return rc;
 }
 
 int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_when when,
@@ -202,7 +217,7 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
     if (!all) // a process may have been killed before it removed the oldest
         return ends ? rotate(s, err) : 0;
     w->tried = again ? w->tried : 0;
-    return begin(w, step, ends, &again, err);
+    return ends ? begin_last(w, step, err) : begin(w, step, 0, &again, err);
 }
 
 int snapshotting_stop(struct snapshotting *w, struct err *err)

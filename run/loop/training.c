@@ -224,6 +224,7 @@ static int training_open(struct training *t, struct err *err)
     o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
     o.model.pool = t->plan.pool;
     o.model.spare = t->plan.spare;
+    o.model.packs_head = t->plan.packs_head;
     o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // otherwise nothing to choose
     rc = open_stream(t, notice, sizeof notice, err);
     rc = rc ? rc : best_clean(s, err); // now that the devices are this process's

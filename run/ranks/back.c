@@ -15,63 +15,199 @@ static const struct part_seen *mark_find(const struct parts_seen *seen, size_t r
     return NULL;
 }
 
-/* Leave only the parts of the snapshots that ranks which are half way name. */
-static int keep_marked(struct parts_seen *seen, int *half_way, const struct session *s,
-                       struct comm *comm, const uint64_t *step, const char *to, struct err *err)
+/* Where this rank is on its way to, as its run.db says. */
+struct mark { uint64_t marked, step, sum; };
+
+/* Of a rank that is half way. With a step, only the command that finishes is taken. */
+static int mark_read(struct mark *own, const struct parts_seen *seen, const struct session *s,
+                     size_t rank, const uint64_t *step, const char *to, struct err *err)
 {
-    struct { uint64_t marked, step, sum; } own = { 0 }, *all;
     const struct part_seen *at;
     char                    line[SESSION_LINE];
     uint64_t                n = 0;
-    size_t                  left = 0;
+    int                     read = sscanf(to, "%" SCNu64 " %" SCNu64, &own->step, &n) == 2;
 
-    if (to && (sscanf(to, "%" SCNu64 " %" SCNu64, &own.step, &n) != 2 ||
-               (step && own.step != *step)))
+    if (step && (!read || own->step != *step))
         return err_misuse(err, "%s is on its way back to the snapshot after step %" PRIu64 ", and "
                           "was stopped before it was there; go on with: %s --from %" PRIu64,
-                          s->dir, own.step, session_resume_line(line, s), own.step);
-    if (to && !(at = mark_find(seen, comm->rank, own.step, n)))
+                          s->dir, own->step, session_resume_line(line, s), own->step);
+    at = read ? mark_find(seen, rank, own->step, n) : NULL;
+    if (step && !at)
         return err_set(err, -ENOENT, "%s is on its way back to the snapshot %s, which is not there,"
-                       " or not whole: put it back, and type this command again", s->dir,
-                       strchr(to, '/') ? strchr(to, '/') : to);
-    own.marked = to != NULL;
-    own.sum = to ? at->sum : 0;
-    if (!(all = calloc(comm->size, sizeof *all)))
-        return err_set(err, -ENOMEM, "out of memory");
-    int rc = comm_share(comm, &own, sizeof own, all, err);
+                       " or not whole: put it back, and type this command again, or go to the "
+                       "newest whole one: %s", s->dir, strchr(to, '/') ? strchr(to, '/') : to,
+                       session_ranks_line(line, s, "restore"));
+    own->marked = 1;
+    own->sum = at ? at->sum : 0; // 0 is no part's
+    return 0;
+}
+
+/* Of the snapshots that ranks which are half way name: with a step, leave only their parts; without
+ * one, they are chosen first. All of a rank's states may be written over again. */
+static int prefer_marked(struct parts_seen *seen, int *half_way, const struct session *s,
+                         struct comm *comm, const uint64_t *step, const char *to, struct err *err)
+{
+    struct mark  own = { 0 }, *all = calloc(comm->size, sizeof *all);
+    int          rc = all ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+    rc = rc || !to ? rc : mark_read(&own, seen, s, comm->rank, step, to, err);
+    rc = rc ? rc : comm_share(comm, &own, sizeof own, all, err);
     *half_way = 0;
     for (size_t p = 0; p < comm->size && !rc; p++) {
+        size_t left = 0;
+
         *half_way |= (int)all[p].marked;
-        left = all[p].marked ? 0 : left;
-        for (size_t i = 0; i < seen->n && all[p].marked; i++)
-            if (seen->at[i].step == all[p].step && seen->at[i].sum == all[p].sum)
-                seen->at[left++] = seen->at[i];
+        for (size_t i = 0; i < seen->n && all[p].marked; i++) {
+            struct part_seen at = seen->at[i];
+            int              named = at.step == all[p].step && at.sum == all[p].sum;
+
+            at.now = named ? 2 : at.now;
+            if (named || !step)
+                seen->at[left++] = at;
+        }
         seen->n = all[p].marked ? left : seen->n;
     }
     free(all);
     return rc;
 }
 
-int back_choose(struct part_seen *out, int *half_way, struct parts_seen *seen,
-                const struct session *s, struct comm *comm, const uint64_t *step, const char *dir,
-                struct err *err)
+/* ---- the newest that is whole ---- */
+
+enum { TEXT = 512 };
+
+struct choice {
+    struct session      *s;      // NULL: this rank has no folder yet
+    struct comm         *comm;
+    const struct events *events;
+    const char          *dir;
+    struct parts_seen   *seen;
+    int                  states; // they are read; 0: run.db alone is
+};
+
+/* Read the parts of the snapshot that this rank holds. out: a sentence, and behind its TEXT bytes 1
+ * for each rank whose part is damaged. */
+static int parts_read(const struct choice *c, const struct part_seen *of, char *out,
+                      struct err *err)
+{
+    struct snapshot at;
+    struct err      why;
+
+    for (size_t p = 0; p < c->comm->size; p++) {
+        if (kept_holder(c->seen, of, p) != c->comm->rank)
+            continue;
+        int whole = kept_find(&at, c->s, of, p, &why);
+        whole = !whole ? snapshot_is_whole(at.path, c->states, c->events, &why)
+                       : whole == -ENOENT ? 0 : whole;
+        if (whole < 0)
+            return *err = why, whole;
+        if (!whole && !*out)
+            snprintf(out, TEXT, "the part of rank %zu of the snapshot after step %" PRIu64
+                     " is passed over: %.400s", p, of->step, why.text);
+        out[TEXT + p] = !whole;
+    }
+    return 0;
+}
+
+static int is_part(const struct part_seen *at, const struct part_seen *of, size_t owner)
+{
+    return at->owner == owner && kept_same(at, of);
+}
+
+/* Leave this part out of the list, whoever sees it in this place. */
+static void part_drop(struct parts_seen *seen, const struct part_seen *of, size_t owner,
+                      size_t holder)
+{
+    uint64_t file = 0;
+    size_t   left = 0;
+
+    for (size_t i = 0; i < seen->n; i++)
+        if (is_part(&seen->at[i], of, owner) && seen->at[i].holder == holder)
+            file = seen->at[i].file;
+    for (size_t i = 0; i < seen->n; i++)
+        if (!is_part(&seen->at[i], of, owner) ||
+            (seen->at[i].holder != holder && (!file || seen->at[i].file != file)))
+            seen->at[left++] = seen->at[i];
+    seen->n = left;
+}
+
+/* Has all ranks read a snapshot, and leave damaged parts of it out of the list. */
+static int parts_pass_over(const struct choice *c, struct part_seen of, int *damaged,
+                           struct err *err)
+{
+    size_t n = c->comm->size, bytes = TEXT + n;
+    char  *own = calloc(1, bytes), *all = calloc(n, bytes);
+    int    rc = own && all ? 0 : err_set(err, -ENOMEM, "out of memory for the parts of a snapshot");
+
+    *damaged = 0;
+    rc = rc ? rc : parts_read(c, &of, own, err);
+    rc = rc ? rc : comm_share(c->comm, own, bytes, all, err);
+    for (size_t holder = 0; holder < n && !rc; holder++) {
+        const char *says = all + holder * bytes;
+
+        for (size_t p = 0; p < n; p++)
+            if (says[TEXT + p])
+                part_drop(c->seen, &of, p, holder);
+        *damaged |= *says != 0;
+        if (*says && c->s)
+            rc = session_notice(c->s, says, err);
+        else if (*says)
+            events_notice(c->events, "%s", says);
+    }
+    free(own);
+    free(all);
+    return rc;
+}
+
+static int choose_whole(struct part_seen *out, const struct choice *c, struct err *err)
+{
+    int damaged = 1, passed = 0, rc = 0;
+
+    while (!rc && damaged) {
+        rc = kept_choose(out, c->seen, c->comm->size, NULL, c->dir, err);
+        if (rc && passed)
+            return err_set(err, -ENOENT, "%s has no other snapshot that is whole on all ranks, and "
+                           "what was lost is nowhere else", c->dir);
+        rc = rc ? rc : parts_pass_over(c, *out, &damaged, err);
+        passed = 1;
+    }
+    return rc;
+}
+
+/* ---- the calls ---- */
+
+static int marks(struct parts_seen *seen, int *half_way, const struct session *s,
+                 struct comm *comm, const uint64_t *step, struct err *err)
 {
     char *to = NULL;
     int   rc = s ? settings_find(&to, s->log, err, "going_back") : 0;
 
-    rc = rc ? rc : keep_marked(seen, half_way, s, comm, step, to, err);
+    rc = rc ? rc : prefer_marked(seen, half_way, s, comm, step, to, err);
     free(to);
-    return rc ? rc : kept_choose(out, seen, comm->size, step, dir, err);
+    return rc;
+}
+
+int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *s,
+                struct comm *comm, const struct events *events, const char *dir, struct err *err)
+{
+    struct choice c = { .s = s, .comm = comm, .events = events, .dir = dir, .seen = seen };
+    int           half_way, rc = marks(seen, &half_way, s, comm, NULL, err);
+
+    return rc ? rc : choose_whole(out, &c, err);
 }
 
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
               struct err *err)
 {
+    struct comm      *comm = s->ranks.comm;
     struct parts_seen seen;
     struct part_seen  at;
-    int               rc = kept_look(&seen, s, s->ranks.comm, err);
+    struct choice     c = { s, comm, s->events, s->dir, &seen, 1 };
+    int               rc = kept_look(&seen, s, comm, err);
 
-    rc = rc ? rc : back_choose(&at, half_way, &seen, s, s->ranks.comm, step, s->dir, err);
+    rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);
+    if (!rc)
+        rc = step ? kept_choose(&at, &seen, comm->size, step, s->dir, err)
+                  : choose_whole(&at, &c, err);
     rc = rc ? rc : keeping_fetch(out, s, &seen, &at, err);
     kept_free(&seen);
     return rc;

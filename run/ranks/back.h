@@ -7,16 +7,18 @@
 
 #include "run/ranks/kept.h"
 
-/* Find the snapshot, and get this rank's part of it here. step NULL: the newest that all have.
- * *half_way: any rank has the setting going_back. All ranks call it. */
+/* Find the snapshot, and get this rank's part of it here. step NULL: the newest that is whole on
+ * all ranks. Each rank reads the parts that it holds; a damaged one is passed over with a notice,
+ * and taken from another rank that keeps it, if one does. *half_way: any rank has the setting
+ * going_back. All ranks call it. */
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
               struct err *err);
 
-/* The first half of it: choose the snapshot, of the parts that were seen. Only those of a rank that
- * is half way are left in the list. s NULL: this rank has no folder yet. dir: for sentences. */
-int back_choose(struct part_seen *out, int *half_way, struct parts_seen *seen,
-                const struct session *s, struct comm *comm, const uint64_t *step, const char *dir,
-                struct err *err);
+/* The newest snapshot of the parts that were seen, of which each rank's run.db was read and is
+ * whole. Damaged ones are left out of the list. s NULL: this rank has no folder yet. dir: for
+ * sentences. All ranks call it. */
+int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *s,
+                struct comm *comm, const struct events *events, const char *dir, struct err *err);
 
 /* Wait until all ranks are here. One that fails ends the others. A single process does not wait. */
 int back_wait(const struct session *s, struct err *err);

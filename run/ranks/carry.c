@@ -6,6 +6,7 @@
 #include "run/ranks/carry.h"
 
 #include "data/base/file.h"
+#include "run/folder/snapshot_files.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -66,7 +67,8 @@ static int file_put(struct end *e, FILE *table, const char *line, struct err *er
     uint64_t bytes = strtoull(line, &name, 10), size;
     int      fd, rc;
 
-    if (*name++ != ' ' || !(path = file_path(err, "%s/%s", e->c->folder, name)))
+    if (*name++ != ' ' || !snapshot_files_is_plain(name) ||
+        !(path = file_path(err, "%s/%s", e->c->folder, name)))
         return err_set(err, -EBADMSG, "%s: its list of files cannot be read", e->c->folder);
     rc = file_open_read(path, &fd, &size, err);
     if (!rc && size != bytes)
@@ -119,21 +121,13 @@ static int file_end(struct end *e, struct err *err)
     return rc;
 }
 
-/* A name in a folder of siTrain's making: NAME or SUB/NAME. */
-static int is_plain(const char *name)
-{
-    const char *slash = strchr(name, '/');
-
-    return *name && *name != '/' && !strstr(name, "..") && (!slash || !strchr(slash + 1, '/'));
-}
-
 static int file_make(struct end *e, const char *name, uint64_t bytes, struct err *err)
 {
     const char *as = e->c->db_as && !strcmp(name, "run.db") ? e->c->db_as : name;
     char       *sub;
     int         rc = 0;
 
-    if (!is_plain(name))
+    if (!snapshot_files_is_plain(name))
         return err_set(err, -EBADMSG, "another rank sent a file with the name %s", name);
     if (!(e->path = file_path(err, "%s/%s", e->c->folder, as)) || !(sub = file_folder(e->path)))
         return err_set(err, -ENOMEM, "out of memory for the name of a file");
@@ -318,17 +312,20 @@ static int round_go(struct comm *comm, struct end *ends, size_t n, const uint64_
 
 int carry_agree(struct comm *comm, int rc, int *failed, struct err *why, struct err *err)
 {
-    int32_t own = rc, *all = calloc(comm->size, sizeof *all);
-    size_t  p = 0;
+    struct { int32_t rc; char text[400]; } own = { .rc = rc }, *all;
+    size_t p = 0;
 
+    all = calloc(comm->size, sizeof *all);
     *failed = rc;
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
+    if (rc)
+        snprintf(own.text, sizeof own.text, "%.399s", why->text);
     int joined = comm_share(comm, &own, sizeof own, all, err);
-    while (!joined && p < comm->size && !all[p])
+    while (!joined && p < comm->size && !all[p].rc)
         p++;
     if (!joined && !rc && p < comm->size)
-        *failed = err_set(why, -EIO, "rank %zu has failed", p);
+        *failed = err_set(why, -EIO, "rank %zu: %s", p, all[p].text);
     free(all);
     return joined;
 }

@@ -21,6 +21,7 @@ struct carried {
 int carry(struct comm *comm, const struct carried *list, size_t n, const struct watch *watch,
           int *failed, struct err *why, struct err *err);
 
-/* Whether any rank has failed with rc. All ranks call it. *failed: rc, or -EIO if only others have,
- * and why says which. Returns -errno if they do not reach each other. */
+/* Whether any rank has failed with rc, and why says with what. All ranks call it. *failed: rc, or
+ * -EIO if only others have, and why says which and with what. Returns -errno if they do not reach
+ * each other. */
 int carry_agree(struct comm *comm, int rc, int *failed, struct err *why, struct err *err);

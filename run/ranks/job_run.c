@@ -73,20 +73,32 @@ static int same_job(const char *a, const char *b)
     return !memcmp(a, b, 4) && !strcmp(a + 8, b + 8);
 }
 
+enum { ID_BYTES = sizeof ((struct session *)0)->id };
+
+/* Gives the id that rank 0's session has. All ranks call it. */
+static int first_id(char id[ID_BYTES], const struct session *s, struct comm *comm, struct err *err)
+{
+    char (*all)[ID_BYTES] = calloc(comm->size, sizeof *all);
+    int  rc = all ? comm_share(comm, s->id, ID_BYTES, all, err)
+                  : err_set(err, -ENOMEM, "out of memory");
+
+    if (!rc)
+        memcpy(id, all[0], ID_BYTES);
+    free(all);
+    return rc;
+}
+
 int job_run_id(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
+    char         id[ID_BYTES];
     int          rc = machine_hex(s->id, sizeof s->id - 1, err);
 
     if (rc || !comm)
         return rc;
-    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
-    rc = comm_share(comm, s->id, sizeof s->id, all, err);
+    rc = first_id(id, s, comm, err);
     if (!rc)
-        job_run_id_of(s->id, all[0], comm->rank);
-    free(all);
+        job_run_id_of(s->id, id, comm->rank);
     return rc;
 }
 
@@ -143,17 +155,14 @@ int job_run_fits(const struct session *s, const struct comm *comm, struct err *e
 
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
-    int rc = job_run_fits(s, comm, err);
+    char id[ID_BYTES];
+    int  rc = job_run_fits(s, comm, err);
 
     if (rc || !comm)
         return rc;
-    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
-    rc = comm_share(comm, s->id, sizeof s->id, all, err);
-    if (!rc && !same_job(all[0], s->id))
+    rc = first_id(id, s, comm, err);
+    if (!rc && !same_job(id, s->id))
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
-    free(all);
     s->ranks.comm = comm;
     return rc ? rc : session_config(s, err);
 }

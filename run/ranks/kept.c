@@ -2,6 +2,8 @@
 #include "run/ranks/kept.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "data/base/hash.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
@@ -63,6 +65,19 @@ static uint64_t sum_of(const struct snapshot *at)
     return (uint64_t)1 << 32 | sum;
 }
 
+/* Of a copy, run.db is another file and was written at another time. */
+static uint64_t file_of(const struct snapshot *at)
+{
+    char        db[SESSION_PATH + 16];
+    struct stat st;
+
+    snprintf(db, sizeof db, "%s/run.db", at->path);
+    if (stat(db, &st))
+        return 0;
+    uint64_t is[] = { (uint64_t)st.st_ino, file_ns(&st.st_mtim) };
+    return hash_bytes(is, sizeof is);
+}
+
 /* ---- all parts ---- */
 
 static int append(struct parts_seen *out, const struct part_seen *more, size_t n, struct err *err)
@@ -88,13 +103,17 @@ int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, st
 
         rc = snapshots_list(&list, &its, err);
         for (const struct snapshot *at = list.at; !rc && at < list.at + list.n; at++) {
-            struct part_seen part = { rank, one->ranks.rank, at->step, 0, at->n, 0 };
+            struct part_seen part = { .owner = rank, .holder = one->ranks.rank, .step = at->step,
+                                      .n = at->n, .file = file_of(at) };
 
             if (!at->whole || !(part.sum = sum_of(at)))
                 continue;
             part.now = (uint64_t)snapshot_is_now(at, &its);
             rc = append(out, &part, 1, err);
         }
+        if (!rc && *list.denied)
+            events_notice(one->events, "a snapshot is passed over, since this user may not read "
+                          "it: %s", list.denied);
         snapshots_free(&list);
     }
     return rc;
@@ -137,7 +156,7 @@ void kept_free(struct parts_seen *seen)
 
 /* ---- which is chosen ---- */
 
-static int same(const struct part_seen *a, const struct part_seen *b)
+int kept_same(const struct part_seen *a, const struct part_seen *b)
 {
     return a->step == b->step && a->sum == b->sum;
 }
@@ -147,7 +166,7 @@ size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, si
     size_t first = (size_t)-1;
 
     for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
-        if (at->owner != owner || !same(at, of))
+        if (at->owner != owner || !kept_same(at, of))
             continue;
         if (at->holder == owner)
             return owner;

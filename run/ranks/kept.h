@@ -10,8 +10,9 @@
 #include "comm/comm.h"
 #include "run/folder/snapshots.h"
 
-/* A whole part. holder: who sees it; now: it is of what its rank has done. */
-struct part_seen { uint64_t owner, holder, step, sum, n, now; };
+/* A complete part. holder: who sees it; file: two holders see the same one in the same place; now:
+ * it is of what its rank has done; 2: a rank is on its way to it. */
+struct part_seen { uint64_t owner, holder, step, sum, file, n, now; };
 struct parts_seen { struct part_seen *at; size_t n; };
 
 /* The session of another rank of s's run, by which s's process finds that rank's parts in its own
@@ -27,6 +28,8 @@ int  kept_look(struct parts_seen *out, const struct session *s, struct comm *com
 int  kept_add(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err);
 void kept_free(struct parts_seen *seen);
 
+/* Two parts are of one snapshot. */
+int  kept_same(const struct part_seen *a, const struct part_seen *b);
 /* Whether this rank has no part of the snapshot. */
 int  kept_lacks(const struct parts_seen *seen, uint64_t step, uint64_t sum, size_t rank);
 

@@ -96,7 +96,7 @@ static int check_part(const struct session *by, const struct part_seen *part,
         return rc;
     memcpy(read[(*n)++], at.path, SESSION_PATH);
     rc = session_open(&s, at.path, SESSION_READ, by->events, err);
-    rc = rc ? rc : snapshot_verify(&s, NULL, err);
+    rc = rc ? rc : snapshot_verify(&s, err);
     session_close(&s);
     return rc;
 }

@@ -262,12 +262,12 @@ static int fill(struct again *a, struct err *err)
 }
 
 /* Make the folders that are lost. s: this rank's run, open, or NULL. */
-static int make_lost(const struct session *s, const char *dir, struct comm *comm,
+static int make_lost(struct session *s, const char *dir, struct comm *comm,
                      const struct events *events, size_t *made, struct err *err)
 {
     struct again a = { .s = s, .dir = dir, .comm = comm, .events = events,
                        .place = CREATION_NONE, .to = { .events = events } };
-    int          half_way, rc = tell(&a, err);
+    int          rc = tell(&a, err);
 
     *made = 0;
     for (size_t p = 0; p < comm->size && !rc; p++)
@@ -275,7 +275,7 @@ static int make_lost(const struct session *s, const char *dir, struct comm *comm
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
         rc = rc ? rc : kept_look(&a.seen, s, comm, err);
-        rc = rc ? rc : back_choose(&a.at, &half_way, &a.seen, s, comm, NULL, dir, err);
+        rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)
             rc = creation_name(&a.place, err);

@@ -69,6 +69,14 @@ PY
 python3 "$tmp/check.py" "$tmp/all.json" >"$tmp/out" 2>"$tmp/err"
 result $? "the figures in the JSON follow from each other"
 
+# ---- what a prediction needs ----
+
+wide="--n-layer 2 --n-head 16 --n-embd 1024 --vocab 300 --batch 2 --seq 512"
+# shellcheck disable=SC2086
+works "a probe of a wide model" bench --save "$tmp/wide.conf" --probe $wide --dir "$tmp/d"
+[ "$(awk '$1 == "layer" { print $4 }' "$tmp/out" | sort -u | wc -l)" = 2 ]
+result $? "it measures two lengths of a chunk, from which a whole one is extrapolated"
+
 # ---- parts of it ----
 
 mkdir "$tmp/empty"

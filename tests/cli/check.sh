@@ -213,6 +213,26 @@ if $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/n
     denied whole data.bin
     denied whole tokenizer/tokenizer.json
     denied fine image1
+    cp -a "$tmp/theirs/whole" "$tmp/theirs/kept"
+    $as "$tmp/siTrain" pretrain --resume "$tmp/theirs/whole" --steps 11 --schedule-steps 11 --snapshot-every 1 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "a run of somebody's, with snapshots"
+    newest=$(ls -d "$tmp"/theirs/whole/snapshots/*/step-* | tail -n 1)
+    for what in dev1/states dev1 .; do # a file, a folder in it, the snapshot itself
+        mode=$(stat -c %a "$newest/$what")
+        chmod 000 "$newest/$what"
+        for command in "check --scrub" "snapshots --check" "restore"; do
+            [ "$command" != restore ] || rm "$tmp/theirs/whole/dev0/states"
+            $as "$tmp/siTrain" ${command% *} "$tmp/theirs/whole" $(echo "$command" | grep -o -e '--.*') >"$tmp/out" 2>"$tmp/err" </dev/null
+            [ $? = "$([ "$command" = restore ]; echo $?)" ] && grep -q "${newest##*/}.*: Permission denied" "$tmp/err" &&
+                ! grep -q "damaged\|not whole\|missing" "$tmp/out" "$tmp/err"
+            result $? "no permission for $what of a snapshot: $command says so"
+        done
+        chmod "$mode" "$newest/$what"
+        $as "$tmp/siTrain" pretrain --resume "$tmp/theirs/whole" --from "${newest##*/step-}" --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+        result $? "  and it is there still"
+    done
+    rm -r "$tmp/theirs/whole"
+    mv "$tmp/theirs/kept" "$tmp/theirs/whole"
     denied fine train.ex
     chmod 000 "$tmp/theirs/whole/run.db"
     $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null

@@ -106,4 +106,20 @@ same "checkpoint-4 checkpoint-5" "$(there "$tmp/job")" "rank 0 has the folders"
 result "$([ "$(there "$tmp/job.rank1")" = "checkpoint-*" ]; echo $?)" "rank 1 has none"
 run export "$tmp/job" "$tmp/job-hf"
 result "$(diff -r "$tmp/job-hf" "$tmp/job/checkpoint-5" >"$tmp/out"; echo $?)" "which are whole models"
+
+# what cannot be removed keeps its name: a folder that its user has write-protected, of root's with an attribute
+protect() { if [ "$(id -u)" = 0 ]; then chattr +i "$@"; else chmod a-w "$@"; fi 2>"$tmp/null"; }
+release() { if [ "$(id -u)" = 0 ]; then chattr -i "$@"; else chmod u+w "$@"; fi; }
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --mode su+o --steps 2 --export-every 1 --export-limit 1 --snapshot-every 1 --snapshots 1
+snapshot=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+if protect "$tmp/run/checkpoint-2" "$snapshot"; then
+    works "protected folders: the run goes on" pretrain --resume "$tmp/run" --steps 3 --quiet
+    same "1 1" "$(grep -c "checkpoint-2 is .*, so it stays" "$tmp/err") $(grep -c "step-00000002 is .*; it is not removed" "$tmp/err")" "they are named"
+    release "$tmp/run/checkpoint-2" "$snapshot"
+    same "checkpoint-2 checkpoint-3" "$(there "$tmp/run")" "the model stays under its name"
+    same "step-00000002 step-00000003" "$(cd "${snapshot%/*}" && echo *)" "and the snapshot"
+else
+    skip "protected folders" "no attributes can be set here"
+fi
 done_testing

@@ -31,6 +31,21 @@ for sql in "CREATE TABLE z (a, b AS (a + 1))" "CREATE /* */ VIRTUAL TABLE z USIN
     sqlite3 "$tmp/theirs/run.db" ".dbconfig defensive off" "$sql" >"$tmp/said" 2>&1
     refuses 1 "it has virtual tables or computed columns, which no siTrain run has" report "$tmp/theirs"
 done
+# nor does anything of theirs answer for a view, or take the place of a table that the run gets later; other names are theirs
+for sql in "CREATE TABLE scrubs (a)" "CREATE VIEW Scrubs AS SELECT 1" "CREATE INDEX damages ON steps (loss)" "CREATE TABLE left_steps (step)" \
+    "DROP VIEW overlap; CREATE TABLE Overlap (step, phase, seconds)" "DROP TABLE snapshots; CREATE TABLE snapshots (n, step, path)"; do
+    rm -rf "$tmp/theirs"
+    cp -a "$tmp/own" "$tmp/theirs"
+    sqlite3 "$tmp/theirs/run.db" "$sql"
+    was=$(sums "$tmp/theirs")
+    refuses 2 "has a name that siTrain gives, and is not of siTrain: rename or drop it" report "$tmp/theirs"
+    refuses 2 "has a name that siTrain gives" pretrain --resume "$tmp/theirs" --steps 2 --scrub-bw 1M
+    same "$was" "$(sums "$tmp/theirs")" "and nothing was changed: $sql"
+done
+rm -rf "$tmp/theirs"
+cp -a "$tmp/own" "$tmp/theirs"
+sqlite3 "$tmp/theirs/run.db" "CREATE TABLE scrubs_of_mine (a); CREATE VIEW mine AS SELECT 1"
+works "a run with tables of somebody's, of other names" pretrain --resume "$tmp/theirs" --steps 2 --scrub-bw 1M --quiet
 
 # hold RUN SQL: someone's sqlite3 says that to the run's database, and stays
 hold() {

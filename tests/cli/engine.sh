@@ -69,6 +69,15 @@ for n in 1 3; do
 done
 cmp "$tmp/out1/model.safetensors" "$tmp/out3/model.safetensors"
 result $? "the same parameters"
+
+# A head of two chunks, of which one is a part of a tile: mem packs its words where they are read from tiles, su+o does not.
+for mode in mem su+o; do
+    works "bf16 in $mode" pretrain --run "$tmp/head $mode" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 2 --n-embd 32 \
+        --seq 60 --batch 9 --mode $mode --csd-mem 192K --durability none --steps 2 --blas sitrain
+    works "  its model" export "$tmp/head $mode" "$tmp/out $mode"
+done
+cmp "$tmp/out mem/model.safetensors" "$tmp/out su+o/model.safetensors"
+result $? "the same parameters"
 works "it goes on" pretrain --resume "$tmp/own1" --steps 4
 result "$(! grep -q 'products ran on' "$tmp/err" && grep -q 'sitrain 1 ' "$tmp/err"; echo $?)" "with the engine that it began with"
 

@@ -160,6 +160,13 @@ refuses 1 "lora_B.weight: 1 of its 256 values are infinite or not a number" expo
 run check "$tmp/nan"
 result "$([ "$got" = 1 ] && grep -q "lora_B.weight: 1 of its 256 values" "$tmp/err"; echo $?)" "check says it, too"
 plain_adapter "$tmp/beyond" 4 3e38
+cp -r "$tmp/large" "$tmp/settings"
+for bound in '"r": 20=3000000000=2147483647' '"lora_alpha": 8=1e10=1e9'; do # above the largest: the sentence names it
+    key=${bound%%=*} rest=${bound#*=}
+    sed "s/$key/${key%: *}: ${rest%=*}/" "$tmp/large/adapter_config.json" >"$tmp/settings/adapter_config.json"
+    refuses 2 "${key%: *} must be" export "$tmp/settings" "$tmp/none"
+    result "$(grep -q " to ${rest#*=}$" "$tmp/err"; echo $?)" "  from a least value to ${rest#*=}"
+done
 cp -r "$tmp/large" "$tmp/fewer"
 sed -i 's/"c_fc"/"attn.c_proj", "fc"/' "$tmp/fewer/adapter_config.json"
 refuses 2 '"target_modules" does not name transformer.h.0.mlp.c_fc, of which adapter_model.safetensors has an adapter: peft would leave that out' \
@@ -271,6 +278,25 @@ for sort in "chat su+o" "dpo base"; do
     works "  --task $1" finetune --run "$tmp/four-$1" --task "$1" --train-file $fixtures/$([ "$1" = dpo ] && echo dpo || echo chat_steps)/rows.jsonl --mode "$2" $chat --base-dtype nf4
 done
 same "0.6931471805599453" "$(sqlite3 "$tmp/four-dpo/run.db" "SELECT printf('%.16g', loss) FROM steps WHERE step = 0")" "  whose reference is this base"
+
+# adapters that are none of LoRA, or of another library: the message ends with what makes a model of them
+cp -r "$tmp/adapter" "$tmp/theirs"
+other() { # SED TEXT: adapter_config.json with this change is refused so
+    sed "$1" "$tmp/adapter/adapter_config.json" >"$tmp/theirs/adapter_config.json"
+    refuses 2 "$2" eval "$tmp/theirs/" --data "$text"
+}
+merges() { result "$(grep -qF "$1" "$tmp/err"; echo $?)" "  with the command that merges it"; }
+other 's/"use_dora": false/"use_dora": true/' '"use_dora" is set, which this version does not compute: python3 -c "from transformers'
+merges "d = '$tmp/theirs'; b = '$tmp/hf'; m = M.from_pretrained(b); [k.save_pretrained(d + '-merged') for k in (P.from_pretrained(m, d).merge_and_unload(), T.from_pretrained(d))]"
+other 's/"LORA"/"LOHA"/' 'but this version knows adapters of the type "LORA" only: python3 -c'
+other 's/"LORA"/"PROMPT_TUNING"/' "cannot be merged into its matrices: begin with the model without it"
+other 's/"peft_type".*/"fine_tune_type": "lora", "model": "m",/' 'is an adapter of MLX (adapter_config.json has "fine_tune_type")'
+merges "python3 -m mlx_lm fuse --dequantize --model 'm' --adapter-path '$tmp/theirs' --save-path '$tmp/theirs-merged'"
+other 's/"peft_type".*//' 'has no "peft_type": this is an adapter of another library than PEFT'
+sed 's/"use_dora": false/"use_dora": true/' "$tmp/sorter-adapter/adapter_config.json" >"$tmp/theirs/adapter_config.json"
+cp "$tmp/sorter-adapter/adapter_model.safetensors" "$tmp/theirs"
+refuses 2 "AutoModelForSequenceClassification as M" eval "$tmp/theirs" --eval-file "$tmp/rows.csv"
+result "$(grep -qF "M.from_pretrained(b, num_labels=2)" "$tmp/err"; echo $?)" "  a classifier's with its classes"
 
 # refusals
 new="pretrain --run $tmp/none $lora"

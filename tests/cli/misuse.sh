@@ -78,6 +78,11 @@ ln -s "$tmp/dangling" "$tmp/link"
 refuses 1 "No such file" pretrain --run "$tmp/link" $small --data "$tmp/text.bin"
 refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --device "$tmp/a
 b"
+mkdir -p "$tmp/a
+b"
+refuses_pretrain 2 "--snapshot-dir none: nothing here has this name, and an existing folder is expected" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir none
+refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir "$tmp/a
+b"
 
 OMP_NUM_THREADS=100000 run plan
 result "$([ "$got" = 2 ] && grep -qx "siTrain: OMP_NUM_THREADS asks for 100000 threads: expected 4096 at most" "$tmp/err"; echo $?)" "OMP_NUM_THREADS beyond all threads"

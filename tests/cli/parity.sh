@@ -5,8 +5,6 @@
 find_shim
 smallest
 train="$data $shape --lr 1e-2 --mode su+o --compress 20% --error-feedback"
-ask() { sqlite3 "$1/run.db" "$2"; }
-steps_of() { ask "$1" "SELECT step + 1, printf('%.17g %.17g', loss, grad_norm) FROM steps ORDER BY step"; }
 # devices N: $devices, folders for the run's devices in $tmp/d0, $tmp/d1, ...
 devices() {
     devices=
@@ -112,21 +110,13 @@ result "$([ -z "$(find "$tmp/d0" "$tmp/d1" -mindepth 1)" ] && [ "$(ask "$tmp/run
 # a new place, and a kill at any moment of a restore
 begin 3 1
 if [ -n "$shim" ]; then
-    bad= n=0
-    for at in $(seq -f pwrite:/new/:%g 1 5 40) $(seq -f pwrite:/run.db-wal:%g 2 9 60) rename:/new/:1; do
+    lose_d1() {
         put_back
         rm -rf "$tmp/d1" "$tmp/new"
         mkdir "$tmp/new"
-        LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run" --device "1=$tmp/new" >"$tmp/out" 2>"$tmp/err" </dev/null
-        [ $? = 137 ] && n=$((n + 1))
-        [ "$(steps_of "$tmp/run" | wc -l)" = 4 ] || run restore "$tmp/run" --device "1=$tmp/new"
-        [ "$got" = 0 ] || bad="$bad same-$at"
-        run pretrain --resume "$tmp/run" --steps 9 --quiet
-        [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad $at"
-        run snapshots "$tmp/run" --check
-        [ "$got" = 0 ] || bad="$bad snapshots-$at"
-    done
-    result "$([ -z "$bad" ] && [ $n -gt 5 ]; echo $?)" "killed $n times, the same command finishes$bad"
+    }
+    killed_restores lose_d1 "$tmp/new" $(seq -f pwrite:/new/:%g 1 8 40) $(seq -f pwrite:/run.db-wal:%g 2 9 60) rename:/new/:1
+    result "$([ -z "$bad" ] && [ $kills -gt 5 ]; echo $?)" "killed $kills times, the same command finishes$bad"
 
     # a drive that cannot read a block of a snapshot, and has damaged states of the run
     begin 3 1
@@ -164,6 +154,21 @@ else
     skip "kills" "no shim here"
 fi
 
+# a line break in the run's path: what a killed process had begun is removed all the same
+if [ -n "$shim" ]; then
+    odd="$tmp/a
+b\\n"
+    mkdir "$odd"
+    rm -rf "$tmp"/d?
+    devices 2
+    run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices
+    result "$got" "a run whose path has a line break"
+    LD_PRELOAD="$shim" SHIM_AT="pwrite:/d1/run-:2:kill" "$bin" pretrain --resume "$odd/run" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    same 137 $? "killed within a run whose path has a line break"
+    works "it goes on" pretrain --resume "$odd/run" --steps 3 --quiet
+    same "2 2" "$(ls "$tmp"/d0/run-*/ | wc -l) $(ls "$tmp"/d1/run-*/ | wc -l)" "and nothing is left"
+fi
+
 # rotation removes the files on the drives, and a copy of the run none of its original's
 begin 3 1
 run pretrain --resume "$tmp/run" --steps 9 --snapshot-every 1 --snapshots 2 --quiet
@@ -171,9 +176,86 @@ same "4 4 4" "$(for d in 0 1 2; do ls "$tmp"/d$d/run-*/ | wc -l; done | tr '\n' 
 cp -a "$tmp/run" "$tmp/copy"
 mkdir "$tmp/n0" "$tmp/n1" "$tmp/n2"
 for d in 0 1 2; do cp "$tmp/d$d"/sitrain-* "$tmp/n$d/"; done
+run pretrain --resume "$tmp/copy" --steps 9 --device "$tmp/n0" --device "$tmp/n1" --device "$tmp/n2" --quiet
+part=$(ls "$tmp"/d1/run-*/step-00000009.*.dev1)
+cp -p "$part" "$tmp/part"
+hurt flipped "$part"
+sum=$(sha256sum <"$part")
+rm "$tmp"/n1/*
+run restore "$tmp/copy" --device "1=$tmp/n1"
+result "$([ "$got" = 0 ] && grep -q "step-00000009 is damaged, and it is not mended, .* those of the run $tmp/run, of which $tmp/copy is a copy" "$tmp/err" && [ "$(steps_of "$tmp/copy" | wc -l)" = 8 ]; echo $?)" \
+    "a copy does not go back to a damaged snapshot on its original's drives"
+same "$sum" "$(sha256sum <"$part")" "and does not write to it"
+cp -p "$tmp/part" "$part"
 run pretrain --resume "$tmp/copy" --steps 13 --device "$tmp/n0" --device "$tmp/n1" --device "$tmp/n2" --quiet
 same "0" "$got" "a copy goes on, on other drives"
 works "and has not removed the original's" snapshots "$tmp/run" --check
+
+# run.db names a file of somebody's: it is neither removed nor written to
+mkdir "$tmp/theirs"
+set_to() { python3 tests/cli/setting.py "$@"; }
+theirs() { # NAME: it is as it was
+    same "precious" "$(cat "$tmp/theirs/file")" "somebody's file stays: $1"
+    echo precious >"$tmp/theirs/file"
+}
+echo precious >"$tmp/theirs/file"
+begin 3 1
+newest=$(ls -d "$tmp"/run/snapshots/run-*/step-00000004)
+set_to "$tmp/run" portions.begun "$(ask "$tmp/run" "SELECT value FROM runs WHERE key = 'place'")
+${newest%/*}/step-00000099.new-00
+$tmp/theirs/file"
+works "a run on" pretrain --resume "$tmp/run" --steps 8 --snapshot-every 8 --snapshots 9 --quiet
+theirs "portions.begun"
+portions=$(ask "$newest" "SELECT value FROM runs WHERE key = 'snapshot.portions'")
+set_to "$newest" snapshot.portions "$(echo "$portions" | sed "1s,.*,9 $tmp/theirs/file,")"
+works "one that removes old snapshots" pretrain --resume "$tmp/run" --steps 9 --snapshots 1 --quiet
+theirs "snapshot.portions, removed"
+begin 3 1
+newest=$(ls -d "$tmp"/run/snapshots/run-*/step-00000004)
+portions=$(ask "$newest" "SELECT value FROM runs WHERE key = 'snapshot.portions'")
+set_to "$newest" snapshot.portions "$(echo "$portions" | sed "1s, .*, $tmp/theirs/file,")"
+rm "$tmp"/d1/sitrain-*
+works "restore takes the snapshot before it" restore "$tmp/run"
+theirs "snapshot.portions, restored"
+
+# a portion with a second name, as in a copy by cp -al: it is not mended, since the copy would change
+begin 3 1
+portion=$(ls "$tmp"/d0/run-*/step-00000004.*.dev0)
+dd if=/dev/zero of="$portion" bs=4096 seek=2 count=4 conv=notrunc 2>"$tmp/null"
+rm -rf "$tmp/copies"
+mkdir "$tmp/copies"
+cp -al "${portion%/*}" "$tmp/copies"
+was=$(sums "$tmp/copies")
+rm "$tmp"/d1/sitrain-*
+works "restore takes another snapshot" restore "$tmp/run"
+same "1 $was" "$(grep -c "has other names too (hard links), where what is written to it would be seen" "$tmp/err") $(sums "$tmp/copies")" \
+    "a damaged portion with a second name is named, and not written to"
+rm -rf "$tmp/copies"
+
+# without a tokenizer, a snapshot's folder has run.db alone
+rm -rf "$tmp/run" "$tmp"/d?
+devices 2
+run pretrain --run "$tmp/run" --data "$tmp/text.bin" $shape $devices --steps 1 --snapshot-every 1 --snapshot-on devices --snapshots 1
+whole=$(exported "$tmp/run")
+rm -r "$tmp/d1"
+mkdir "$tmp/d1"
+works "a snapshot without a tokenizer is restored" restore "$tmp/run" --device "1=$tmp/d1"
+same "$whole" "$(exported "$tmp/run")" "to the same bits"
+
+# drives whose file system cannot allocate a file's blocks
+mkdir "$tmp/ext2"
+truncate -s 16M "$tmp/image"
+if mkfs.ext2 -q "$tmp/image" 2>"$tmp/null" && mount -o loop "$tmp/image" "$tmp/ext2" 2>"$tmp/null"; then
+    mkdir "$tmp/ext2/a" "$tmp/ext2/b"
+    rm -rf "$tmp/run"
+    run pretrain --run "$tmp/run" $train --device "$tmp/ext2/a" --device "$tmp/ext2/b" --steps 2 --snapshot-every 2 --snapshot-on devices
+    works "ext2: snapshots with parity" snapshots "$tmp/run" --check --quiet
+    rm -r "$tmp"/ext2/a/*
+    works "ext2: a lost device is made again" restore "$tmp/run"
+    umount -l "$tmp/ext2"
+else
+    skip "a file system that allocates no blocks" "no ext2 can be made and mounted here"
+fi
 
 # refused, with what to do
 refuses 2 "--parity 2 needs at least 3 devices, and this run has 2: give --parity 1" \

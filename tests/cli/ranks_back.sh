@@ -47,7 +47,10 @@ same "$before" "$(state)" "before any rank has changed"
 # ---- killed on the way back
 if [ -n "$shim" ]; then
     clear_all
-    job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshots 20
+    job 2 env LD_PRELOAD="$shim" SHIM_AT="pread:/step-00000001.rank1:1:fail" "$bin" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1 --snapshots 20
+    result "$([ "$got" = 0 ] && grep -q "no snapshot after step 1: rank 1: " "$tmp/err" && ! ls "$tmp"/run/snapshots/run-*/step-00000001* 2>"$tmp/null"; echo $?)" \
+        "one rank cannot take its part: a notice, no rank has the snapshot, and training goes on"
+    same "0 2 3 4" "$("$bin" snapshots "$tmp/run" | awk 'NR > 1 && $1 ~ /^[0-9]+$/ { printf "%s%s", n++ ? " " : "", $1 }')" "the others are there"
     job 2 "$bin" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5 --snapshot-every 0
     keep_all
     job 2 "$bin" pretrain --resume "$tmp/run" --from 2 --lr 1e-3 --steps 4 --quiet

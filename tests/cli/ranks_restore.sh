@@ -27,12 +27,20 @@ for lose in run.rank1 run; do
     mkdir "$tmp/lost"
     mv "$tmp/$lose" "$tmp/lost/"
     refused_by 2 "$lose is lost: refused with the command" "$lose is not there, or not a run.*siTrain restore $tmp/run" pretrain --resume "$tmp/run"
-    mkdir "$tmp/$lose"
-    echo mine >"$tmp/$lose/notes"
-    refused_by 2 "a folder that is not empty is refused" "holds notes" restore "$tmp/run"
-    same "mine notes" "$(cat "$tmp/$lose/notes") $(ls "$tmp/$lose")" "and stays"
-    rm -r "${tmp:?}/$lose"
+    at=4
+    if [ $lose = run.rank1 ]; then
+        mkdir "$tmp/$lose"
+        echo mine >"$tmp/$lose/notes"
+        refused_by 2 "a folder that is not empty is refused" "holds notes" restore "$tmp/run"
+        same "mine notes" "$(cat "$tmp/$lose/notes") $(ls "$tmp/$lose")" "and stays"
+        rm -r "${tmp:?}/$lose"
+    else
+        turn_all "$(echo "$tmp"/dir/run-*/step-00000004.rank1/dev0/states)"
+        at=0
+    fi
     works_by 2 "$lose is made again" restore "$tmp/run"
+    same "$at $at" "$(steps_of "$tmp/run" | wc -l) $(steps_of "$tmp/run.rank1" | wc -l)" "$lose: all ranks are after step $at"
+    same "$((1 - at / 4))" "$(grep -c "the part of rank 1 of the snapshot after step 4 is passed over: .*damaged" "$tmp/err")" "$lose: a snapshot of which one rank's part is damaged is passed over"
     works_by 2 "$lose goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
     same "$whole" "$(state)" "$lose: to the same bits"
     works "$lose: all is whole" check "$tmp/run"
@@ -53,7 +61,9 @@ keep_all
 for lose in run.rank2 run.rank1 run; do
     put_back
     rm -r "${tmp:?}/$lose"
+    [ $lose != run ] || turn_all "$(echo "$tmp"/run.rank1/snapshots/run-*/step-00000004.rank1/dev0/states)"
     works_by 3 "hosts: $lose is made again" restore "$tmp/run"
+    same "4" "$(steps_of "$tmp/run.rank1" | wc -l)" "hosts: $lose: all are after step 4, also if a rank's own part is damaged"
     works_by 3 "hosts: $lose goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
     same "$whole" "$(state)" "hosts: $lose: to the same bits"
     works "hosts: $lose: all is whole" check "$tmp/run"

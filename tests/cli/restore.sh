@@ -114,17 +114,9 @@ same "$whole" "$(exported "$tmp/run") $(steps_of "$tmp/run")" "and goes on to th
 rm -rf "$tmp/again"
 
 if [ -n "$shim" ]; then
-    bad= n=0
-    for at in $(seq -f pwrite:/run/run.db-wal:%g 2 6 60) pwrite:/c/:1 rename:/c/:1; do
-        lose "$tmp/b"
-        LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run" --device "1=$tmp/c" >"$tmp/out" 2>"$tmp/err" </dev/null
-        [ $? = 137 ] && n=$((n + 1))
-        [ "$(steps_of "$tmp/run" | wc -l)" = 4 ] || run restore "$tmp/run" --device "1=$tmp/c"
-        [ "$got" = 0 ] || bad="$bad same-$at"
-        run pretrain --resume "$tmp/run" --steps 9 --quiet
-        [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad $at"
-    done
-    result "$([ -z "$bad" ] && [ $n -gt 5 ]; echo $?)" "killed $n times, the same command finishes$bad"
+    lose_b() { lose "$tmp/b"; }
+    killed_restores lose_b "$tmp/c" $(seq -f pwrite:/run/run.db-wal:%g 2 6 60) pwrite:/c/:1 rename:/c/:1
+    result "$([ -z "$bad" ] && [ $kills -gt 5 ]; echo $?)" "killed $kills times, the same command finishes$bad"
 else
     skip "kills" "no shim here"
 fi

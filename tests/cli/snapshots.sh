@@ -156,6 +156,16 @@ mv "$tmp/b" "$tmp/gone"
 works "without any the training goes on" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
 same "in the way" "$(cat "$tmp"/a/run-*)" "and what was in the way is there"
 mv "$tmp/gone" "$tmp/b"
+if [ -n "$shim" ]; then
+    mkdir "$tmp/c" "$tmp/d"
+    held rename:/step-00000001:1 pretrain --run "$tmp/last" $shape --steps 1 --snapshot-every 2 --snapshot-dir "$tmp/c" --snapshot-dir "$tmp/d"
+    at=$(echo "$tmp"/[cd]/*/step-00000001.new-*)
+    mkdir "${at%.new-*}" # somebody's
+    rm "$tmp/held"
+    wait $pid
+    same "0 1 1" "$? $(grep -c "the next --snapshot-dir is tried" "$tmp/err") $(ls -d "$tmp"/[cd]/*/step-00000001/run.db | wc -l)" "at the end, one that cannot get its name is taken in the next directory"
+    rm -r "$tmp/c" "$tmp/d"
+fi
 mkdir "$tmp/full"
 if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     works "a full directory" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/b"
@@ -228,18 +238,94 @@ else
 fi
 
 # ---- where files share blocks
-if command -v mkfs.xfs >"$tmp/null" && truncate -s 400M "$tmp/image" && mkfs.xfs -q -m reflink=1 "$tmp/image" 2>"$tmp/null" && mkdir -p "$tmp/xfs" && mount -o loop "$tmp/image" "$tmp/xfs" 2>"$tmp/null"; then
-    for mode in su+o mem; do
-        works "xfs, $mode: a run with snapshots" pretrain --run "$tmp/xfs/run" $shape --mode $mode --steps 4 --schedule-steps 9 --snapshot-every 2
-        same "$(alone 2 --mode $mode)" "$(of_step "$tmp/xfs/run" 2)" "xfs, $mode: they are the run at that step"
-        run report "$tmp/xfs/run" --json
-        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "xfs, $mode: all of them share their blocks with the run"
-        rm -rf "$tmp/xfs/run"
+# shares KIND MKFS...: devices and snapshots on a file system of that kind, the run elsewhere
+shares() {
+    kind=$1
+    shift
+    rm -rf "$tmp/image" "$tmp/run"
+    mkdir -p "$tmp/disk"
+    truncate -s 400M "$tmp/image"
+    if ! "$@" "$tmp/image" >"$tmp/null" 2>&1 || ! mount -o loop "$tmp/image" "$tmp/disk" 2>"$tmp/null"; then
+        skip "$kind: files that share blocks" "none can be made and mounted here"
+        return
+    fi
+    mkdir "$tmp/disk/a" "$tmp/disk/b" "$tmp/disk/snapshots"
+    for mode in mem su+o; do
+        case $mode in mem) at=$tmp/disk/run places= ;; *) at=$tmp/run places="--device $tmp/disk/a --device $tmp/disk/b --snapshot-dir $tmp/disk/snapshots" ;; esac
+        works "$kind, $mode: a run with snapshots" pretrain --run "$at" $shape --mode $mode $places --steps 6 --schedule-steps 9 --snapshot-every 2 --snapshots 9
+        same "$(alone 2 --mode $mode) $(alone 6 --mode $mode)" "$(of_step "$at" 2) $(exported "$at")" "$kind, $mode: they are the run at that step, and the run has the same bits as alone"
+        run report "$at" --json
+        result "$(python3 -c 'import json, sys; s = json.load(sys.stdin)["snapshots"]; sys.exit(not 0 < s["bytes"] == s["shared_bytes"])' <"$tmp/out"; echo $?)" "$kind, $mode: all of them share their blocks with the run"
+        works "$kind, $mode: and are whole" snapshots "$at" --check --quiet
     done
-    umount "$tmp/xfs"
+    umount "$tmp/disk"
+}
+shares xfs mkfs.xfs -q -m reflink=1
+shares btrfs mkfs.btrfs -q
+
+# ---- a folder whose name is no UTF-8
+rm -rf "$tmp/run"
+odd="$tmp/$(printf 'caf\351')"
+mkdir "$odd"
+run pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-dir "$odd"
+works "it has snapshots" snapshots "$tmp/run" --check
+same "0 1" "$(of "$tmp/run" step)" "and --json lists them"
+
+# ---- a list that leads through a link to somebody's file
+rm -rf "$tmp/run"
+mkdir -p "$tmp/theirs/sub"
+echo hello >"$tmp/theirs/sub/file"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+ln -s "$tmp/theirs" "$first/link"
+for key in files times; do
+    python3 tests/cli/setting.py "$first" snapshot.$key "$(sqlite3 "$first/run.db" "SELECT value FROM runs WHERE key = 'snapshot.$key'")
+$([ $key = files ] && echo 6 || stat -c %Y000000000 "$tmp/theirs/sub/file") link/sub/file"
+done
+touch -d "@$(stat -c %Y "$tmp/theirs/sub/file")" "$tmp/theirs/sub/file"
+works "a run whose oldest snapshot lists somebody's file" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
+same "hello" "$(cat "$tmp/theirs/sub/file")" "the file stays"
+
+# ---- somebody's folder is mounted in a snapshot
+rm -rf "$tmp/run" "$tmp/theirs"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
+cp -a "$first/dev0" "$tmp/theirs"
+if mount --bind "$tmp/theirs" "$first/dev0" 2>"$tmp/null"; then
+    works "a run whose oldest snapshot has a mounted folder" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
+    umount "$first/dev0" 2>"$tmp/null" || umount "$tmp"/run/snapshots/run-*/step-00000002.gone.new-*/dev0
+    result "$([ -f "$tmp/theirs/states" ]; echo $?)" "what is mounted stays"
 else
-    skip "files that share blocks" "no XFS can be made and mounted here"
+    skip "a folder mounted in a snapshot" "nothing may be mounted here"
 fi
+
+# ---- a folder of snapshots that is given by two paths, and a copy of one: they count once
+rm -rf "$tmp/run" "$tmp/twice"
+mkdir "$tmp/twice" "$tmp/twice/a" "$tmp/twice/b"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1 --snapshots 2 --snapshot-dir "$tmp/twice/a"
+cp -a "$tmp/twice/a/." "$tmp/twice/b/"
+run pretrain --resume "$tmp/run" --steps 3 --snapshot-every 2 --snapshots 3 --snapshot-dir "$tmp/twice/a" --snapshot-dir "$tmp/twice/b" --quiet
+same "1 1 2 2 3" "$(of "$tmp/run" step)" "copies of snapshots count once"
+run pretrain --resume "$tmp/run" --steps 4 --snapshot-every 2 --quiet
+same "2 2 3 4" "$(of "$tmp/run" step)" "and go together"
+if command -v bindfs >"$tmp/null" && mkdir "$tmp/seen" && bindfs "$tmp/twice/a" "$tmp/seen" 2>"$tmp/null"; then
+    run pretrain --resume "$tmp/run" --steps 5 --snapshot-every 1 --snapshots 1 --snapshot-dir "$tmp/twice/a" --snapshot-dir "$tmp/seen" --quiet
+    run pretrain --resume "$tmp/run" --steps 6 --quiet
+    result "$([ "$got" = 0 ] && [ ! -s "$tmp/err" ] && [ "$(of "$tmp/run" step)" = "6 6" ] && [ -n "$(ls -d "$tmp"/twice/a/*/step-00000006)" ]; echo $?)" "FUSE: a folder by two paths keeps the newest snapshot"
+    umount "$tmp/seen"
+else
+    skip "a folder by two paths" "no bindfs here"
+fi
+
+# ---- a snapshot that cannot be opened: the others are listed, and it is named
+rm -rf "$tmp/run"
+run pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 1
+first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000001)
+python3 tests/cli/setting.py "$first" option.devices 0
+run snapshots "$tmp/run" --check
+same "1 2 1" "$got $(grep -c " whole " "$tmp/out") $(grep -c "step-00000001: --devices 0" "$tmp/err")" "a snapshot with a bad option is named, and the others are listed"
+run check --scrub "$tmp/run"
+same "1 1" "$got $(grep -c "step-00000001: --devices 0" "$tmp/err")" "check --scrub names it, too"
 
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"

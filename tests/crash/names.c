@@ -1,4 +1,4 @@
-/* names.c: see names.h. A folder is a prefix of the paths in it. */
+/* names.c: see names.h. */
 #include "tests/crash/names.h"
 
 #include "tests/crash/bytes.h"
@@ -33,99 +33,131 @@ void names_parent(char out[PATH_BYTES], const char *path)
 {
     const char *slash = strrchr(path, '/');
 
-    assert(slash);
+    assert(slash && strlen(path) < PATH_BYTES);
     snprintf(out, PATH_BYTES, "%.*s", (int)(slash - path), path);
 }
 
-static int is_in(const char *path, const char *dir)
+static int is_at(const struct name *e, const struct name_at *at)
 {
-    size_t n = strlen(dir);
-
-    return !strncmp(path, dir, n) && path[n] == '/';
+    return e->at.dir == at->dir && strcmp(e->at.name, at->name) == 0;
 }
 
-static const char *change_path(const struct name_change *c)
+static int list_index(const struct name_list *l, const struct name_at *at)
 {
-    return c->to[0] ? c->to : c->from;
-}
-
-static int is_change_in(const struct name_change *c, const char *dir)
-{
-    char parent[PATH_BYTES];
-
-    names_parent(parent, change_path(c));
-    return !strcmp(parent, dir);
-}
-
-static int list_index(const struct name_list *l, const char *path)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (strcmp(l->at[i].path, path) == 0)
+    for (size_t i = 0; at->name[0] && i < l->n; i++)
+        if (is_at(&l->at[i], at))
             return (int)i;
     return -1;
 }
 
+/* Where a path's last name is; its folder has to be there. 0: it is not. */
+static int resolve(struct name_at *out, const struct name_list *l, const char *path)
+{
+    *out = (struct name_at){ .dir = NO_FILE };
+    while (*path == '/') {
+        size_t n = strcspn(++path, "/");
+        int    i = out->name[0] ? list_index(l, out) : 0;
+
+        if (n == 0) // a slash at the end
+            break;
+        if (i < 0)
+            return 0;
+        assert(n < NAME_BYTES);
+        out->dir = out->name[0] ? l->at[i].file : NO_FILE;
+        snprintf(out->name, NAME_BYTES, "%.*s", (int)n, path);
+        path += n;
+    }
+    return out->name[0] != '\0';
+}
+
 int names_find(const struct names *n, const char *path)
 {
-    int i = list_index(&n->now, path);
+    struct name_at at;
+    int            i = resolve(&at, &n->now, path) ? list_index(&n->now, &at) : -1;
 
-    return i < 0 ? -1 : n->now.at[i].file;
+    return i < 0 ? NO_FILE : n->now.at[i].file;
+}
+
+static const struct name *name_of(const struct name_list *l, int file)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->at[i].file == file)
+            return &l->at[i];
+    return NULL;
+}
+
+/* The path of a name, whose folders are all there. */
+static const char *path_of(const struct name_list *l, const struct name *e)
+{
+    static char path[PATH_BYTES];
+    size_t      at = sizeof path - 1;
+
+    path[at] = '\0';
+    for (; e; e = e->at.dir == NO_FILE ? NULL : name_of(l, e->at.dir)) {
+        size_t n = strlen(e->at.name);
+
+        assert(at > n);
+        at -= n + 1;
+        path[at] = '/';
+        memcpy(path + at + 1, e->at.name, n);
+    }
+    return path + at;
 }
 
 const char *names_of(const struct names *n, int file)
 {
+    const struct name *e = name_of(&n->now, file);
+
+    return e ? path_of(&n->now, e) : NULL;
+}
+
+size_t names_count(const struct names *n, int file)
+{
+    size_t count = 0;
+
     for (size_t i = 0; i < n->now.n; i++)
-        if (n->now.at[i].file == file)
-            return n->now.at[i].path;
-    return NULL;
+        count += n->now.at[i].file == file;
+    return count;
 }
 
 const char *names_next(const struct names *n, const char *dir, size_t *at)
 {
-    char parent[PATH_BYTES];
+    int folder = names_find(n, dir);
 
     while (*at < n->now.n) {
-        const char *path = n->now.at[(*at)++].path;
+        const struct name *e = &n->now.at[(*at)++];
 
-        names_parent(parent, path);
-        if (!strcmp(parent, dir))
-            return path;
+        if (folder != NO_FILE && e->at.dir == folder)
+            return path_of(&n->now, e);
     }
     return NULL;
 }
 
-/* What is in the folder `from` is in `to` from here on. */
-static void move_inner(struct name_list *l, const char *from, const char *to)
+int names_may_have(const struct names *n, int file)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        char path[2 * PATH_BYTES];
-
-        if (!is_in(l->at[i].path, from))
-            continue;
-        snprintf(path, sizeof path, "%s%s", to, l->at[i].path + strlen(from));
-        assert(strlen(path) < PATH_BYTES);
-        memcpy(l->at[i].path, path, strlen(path) + 1);
-    }
+    if (name_of(&n->now, file) || name_of(&n->durable, file))
+        return 1;
+    for (size_t i = 0; i < n->n_changes; i++)
+        if (n->changes[i].file == file)
+            return 1;
+    return 0;
 }
 
 static void list_apply(struct name_list *l, const struct name_change *c)
 {
-    int i = c->from[0] ? list_index(l, c->from) : -1, other = list_index(l, c->to);
+    int i = list_index(l, &c->from), other = list_index(l, &c->to);
 
-    if (c->from[0] && c->to[0] && !c->exchanges)
-        move_inner(l, c->from, c->to);
     if (i >= 0 && c->exchanges && other >= 0)
         l->at[i].file = l->at[other].file;
     else if (i >= 0)
         l->at[i] = l->at[--l->n];
-    if (!c->to[0])
+    if (!c->to.name[0])
         return;
-    i = list_index(l, c->to);
+    i = list_index(l, &c->to);
     if (i < 0) {
         l->at = must_alloc(l->at, (l->n + 1) * sizeof *l->at);
         i = (int)l->n++;
-        l->at[i] = (struct name){ .file = 0 };
-        snprintf(l->at[i].path, PATH_BYTES, "%s", c->to);
+        l->at[i] = (struct name){ .at = c->to };
     }
     l->at[i].file = c->file;
 }
@@ -133,27 +165,27 @@ static void list_apply(struct name_list *l, const struct name_change *c)
 void names_change(struct names *n, const char *from, const char *to, int file, int exchanges)
 {
     struct name_change c = { .file = file, .exchanges = exchanges };
+    int                known = (!from[0] || resolve(&c.from, &n->now, from)) &&
+                (!to[0] || resolve(&c.to, &n->now, to));
 
-    assert(strlen(from) < PATH_BYTES && strlen(to) < PATH_BYTES);
-    snprintf(c.from, PATH_BYTES, "%s", from);
-    snprintf(c.to, PATH_BYTES, "%s", to);
-    for (size_t i = 0; from[0] && to[0] && i < n->n_changes; i++)
-        if (is_in(change_path(&n->changes[i]), from)) {
-            fprintf(stderr, "%s moves to %s before %s is durable\n", from, to,
-                    change_path(&n->changes[i]));
-            abort();
-        }
+    assert(known);
     n->changes = must_alloc(n->changes, (n->n_changes + 1) * sizeof c);
     n->changes[n->n_changes++] = c;
     list_apply(&n->now, &c);
 }
 
-void names_sync(struct names *n, const char *dir)
+/* The folder whose sync makes it durable. */
+static int change_dir(const struct name_change *c)
+{
+    return c->to.name[0] ? c->to.dir : c->from.dir;
+}
+
+void names_sync(struct names *n, int dir)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < n->n_changes; i++) {
-        if (is_change_in(&n->changes[i], dir))
+        if (change_dir(&n->changes[i]) == dir)
             list_apply(&n->durable, &n->changes[i]);
         else
             n->changes[left++] = n->changes[i];
@@ -161,46 +193,43 @@ void names_sync(struct names *n, const char *dir)
     n->n_changes = left;
 }
 
-/* Is its folder there, and all that this is in? A first folder is in none. */
-static int is_reached(const struct name_list *l, const char *path)
+/* Is its folder there? A first one is in none. 1: something was dropped. */
+static int drop_unreached(struct name_list *l)
 {
-    char dir[PATH_BYTES];
+    int dropped = 0;
 
-    names_parent(dir, path);
-    return !dir[0] || (list_index(l, dir) >= 0 && is_reached(l, dir));
-}
-
-static void drop_unreached(struct name_list *l)
-{
     for (size_t i = 0; i < l->n;)
-        if (is_reached(l, l->at[i].path))
+        if (l->at[i].at.dir == NO_FILE || name_of(l, l->at[i].at.dir)) {
             i++;
-        else
+        } else {
             l->at[i] = l->at[--l->n];
+            dropped = 1;
+        }
+    return dropped;
 }
 
 void names_land(struct names *n, size_t (*first)(void *ctx, size_t n), void *ctx)
 {
     for (size_t i = 0; i < n->n_changes; i++) {
-        char   dir[PATH_BYTES];
+        int    dir = change_dir(&n->changes[i]);
         size_t those = 0;
 
-        names_parent(dir, change_path(&n->changes[i]));
         for (size_t k = 0; k < i && those == 0; k++)
-            those = (size_t)is_change_in(&n->changes[k], dir); // its turn was before
+            those = change_dir(&n->changes[k]) == dir; // its turn was before
         if (those > 0)
             continue;
         for (size_t k = i; k < n->n_changes; k++)
-            those += (size_t)is_change_in(&n->changes[k], dir);
+            those += change_dir(&n->changes[k]) == dir;
         size_t kept = first(ctx, those);
         for (size_t k = i; k < n->n_changes && kept > 0; k++)
-            if (is_change_in(&n->changes[k], dir)) {
+            if (change_dir(&n->changes[k]) == dir) {
                 list_apply(&n->durable, &n->changes[k]);
                 kept--;
             }
     }
     n->n_changes = 0;
-    drop_unreached(&n->durable);
+    while (drop_unreached(&n->durable))
+        ;
     free(n->now.at);
     n->now = list_copy(&n->durable);
 }

@@ -20,7 +20,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS = 1024 };
+enum { DESCRIPTORS = 1024, SHARED = 1, ALONE = 2 };
 
 static struct {
     int used, file, locked;
@@ -30,7 +30,6 @@ int     __real_open(const char *path, int flags, ...);
 int     __real_close(int fd);
 ssize_t __real_pread(int fd, void *buf, size_t n, off_t off);
 ssize_t __real_pwrite(int fd, const void *buf, size_t n, off_t off);
-int     __real_fsync(int fd);
 int     __real_fdatasync(int fd);
 int     __real_sync_file_range(int fd, off_t off, off_t n, unsigned flags);
 int     __real_ftruncate(int fd, off_t size);
@@ -81,6 +80,8 @@ static int file_of(int fd)
 {
     return fd >= 0 && fd < DESCRIPTORS && descriptors[fd].used ? descriptors[fd].file : -1;
 }
+
+int posix_file(int fd) { return file_of(fd); }
 
 /* A result as POSIX gives it. */
 static int give(int rc)
@@ -134,6 +135,8 @@ int __wrap_open(const char *path, int flags, ...)
         file = storage_create(path, 0);
     if (file < 0)
         return give(file);
+    if ((flags & O_DIRECTORY) && !storage_is_dir(file))
+        return give(-ENOTDIR);
     assert(!(flags & O_TRUNC));
     fd = memfd_create("sim", MFD_CLOEXEC);
     assert(fd >= 0 && fd < DESCRIPTORS);
@@ -170,23 +173,27 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
     return rc ? give(rc) : (ssize_t)n;
 }
 
-int __wrap_fsync(int fd)
+int __wrap_fdatasync(int fd)
 {
     int      file = file_of(fd);
     uint64_t started;
 
     if (file < 0)
-        return __real_fsync(fd);
+        return __real_fdatasync(fd);
     if (storage_is_dir(file))
-        return give(storage_sync_folder(storage_path(file)));
+        return give(storage_sync_names(file));
     started = storage_flush_start();
     threads_yield();
     return give(storage_flush_end(file, started));
 }
 
-int __wrap_fdatasync(int fd)
+int __wrap_fsync(int fd)
 {
-    return file_of(fd) < 0 ? __real_fdatasync(fd) : __wrap_fsync(fd);
+    int rc = __wrap_fdatasync(fd);
+
+    if (!rc && file_of(fd) >= 0)
+        storage_sync_time(file_of(fd));
+    return rc;
 }
 
 /* Starts writing back; promises nothing. */
@@ -218,10 +225,12 @@ int __wrap_flock(int fd, int how)
 
     if (file < 0)
         return __real_flock(fd, how);
+    int want = how & LOCK_UN ? 0 : how & LOCK_SH ? SHARED : ALONE;
     for (int i = 0; i < DESCRIPTORS; i++)
-        if (i != fd && descriptors[i].locked && descriptors[i].file == file)
+        if (i != fd && descriptors[i].file == file && descriptors[i].locked + want > 2 * SHARED &&
+            descriptors[i].locked && want)
             return give(-EWOULDBLOCK);
-    descriptors[fd].locked = !(how & LOCK_UN);
+    descriptors[fd].locked = want;
     return 0;
 }
 
@@ -231,10 +240,13 @@ static int fill_stat(int file, struct stat *st)
         return give(file);
     memset(st, 0, sizeof *st);
     st->st_mode = (storage_is_dir(file) ? S_IFDIR : S_IFREG) | 0700;
-    st->st_nlink = strcmp(storage_path(file), "(removed)") != 0;
+    st->st_nlink = storage_links(file);
     st->st_uid = geteuid();
     st->st_ino = (ino_t)file + 1;
     st->st_size = (off_t)storage_size(file);
+    st->st_blocks = (st->st_size + 511) / 512;
+    st->st_mtim.tv_sec = (time_t)(storage_written(file) / 1000000000u);
+    st->st_mtim.tv_nsec = (long)(storage_written(file) % 1000000000u);
     return 0;
 }
 

@@ -1,4 +1,11 @@
-/* posix.h: what the simulated files of posix.c say about themselves. */
+/* posix.h: what simulated files (posix.c) are for those who test with them. */
 #pragma once
 
-unsigned posix_open_files(void); // descriptors of simulated files that are open
+/* Descriptors of simulated files that are open. */
+unsigned posix_open_files(void);
+
+/* From here on the file system shares blocks between files (FICLONE, FICLONERANGE), or does not. */
+void posix_share(int shares);
+
+/* The simulated file behind a descriptor, or -1. */
+int posix_file(int fd);

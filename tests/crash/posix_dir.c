@@ -1,5 +1,7 @@
 /* posix_dir.c: as posix.c, the calls that read folders and ask whose a file is; and getrandom,
  * whose numbers are the seed's. A file's time of birth is its number. */
+#include "tests/crash/bytes.h"
+#include "tests/crash/names.h"
 #include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
@@ -18,9 +20,9 @@ enum { FOLDERS = 16 };
 
 /* The folders that are being read; a DIR * of ours points to one of them. */
 static struct folder {
-    int           used;
-    char          path[96];
-    size_t        at;
+    int           used, file;
+    char        **names; // when it was opened, or rewound
+    size_t        n, at;
     struct dirent entry;
 } folders[FOLDERS];
 
@@ -59,6 +61,28 @@ static struct folder *folder_of(DIR *d)
     return NULL;
 }
 
+static void folder_forget(struct folder *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->names[i]);
+    free(f->names);
+    f->names = NULL;
+    f->n = f->at = 0;
+}
+
+static void folder_read(struct folder *f)
+{
+    char        dir[PATH_BYTES];
+    const char *path;
+
+    snprintf(dir, sizeof dir, "%s", storage_path(f->file));
+    folder_forget(f);
+    for (size_t at = 0; (path = storage_next(dir, &at));) {
+        f->names = must_alloc(f->names, (f->n + 1) * sizeof *f->names);
+        f->names[f->n++] = must_copy(strrchr(path, '/') + 1, strlen(strrchr(path, '/')));
+    }
+}
+
 DIR *__wrap_opendir(const char *path)
 {
     struct folder *f = folders;
@@ -75,10 +99,8 @@ DIR *__wrap_opendir(const char *path)
     while (f->used)
         if (++f == folders + FOLDERS)
             abort();
-    *f = (struct folder){ .used = 1 };
-    snprintf(f->path, sizeof f->path, "%s", path);
-    if (f->path[strlen(f->path) - 1] == '/')
-        f->path[strlen(f->path) - 1] = '\0';
+    *f = (struct folder){ .used = 1, .file = file };
+    folder_read(f);
     return (DIR *)f;
 }
 
@@ -88,10 +110,11 @@ struct dirent *__wrap_readdir(DIR *d)
 
     if (!f)
         return __real_readdir(d);
-    const char *path = storage_next(f->path, &f->at);
-    if (!path)
+    if (power_is_cut())
+        errno = EIO;
+    if (power_is_cut() || f->at == f->n)
         return NULL;
-    snprintf(f->entry.d_name, sizeof f->entry.d_name, "%s", strrchr(path, '/') + 1);
+    snprintf(f->entry.d_name, sizeof f->entry.d_name, "%s", f->names[f->at++]);
     return &f->entry;
 }
 
@@ -100,7 +123,7 @@ void __wrap_rewinddir(DIR *d)
     struct folder *f = folder_of(d);
 
     if (f)
-        f->at = 0;
+        folder_read(f);
     else
         __real_rewinddir(d);
 }
@@ -111,6 +134,7 @@ int __wrap_closedir(DIR *d)
 
     if (!f)
         return __real_closedir(d);
+    folder_forget(f);
     f->used = 0;
     return 0;
 }

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES = 512 };
+enum { FILES = 4096 };
+#define FIRST_TIME 1000000000000000000u // of a file, in nanoseconds: in the year 2001
 
 /* A change of a file that is not durable. `end`: when it was complete; 0: it is on its way. */
 struct change {
@@ -29,6 +30,7 @@ struct file {
     struct bytes   now, durable;
     struct change *changes;
     size_t         n_changes, room;
+    uint64_t       written, written_durable; // when; on the medium
 };
 
 struct storage {
@@ -217,7 +219,17 @@ static void file_land(struct file *f, struct dice *d)
     free(f->now.at);
     f->durable = b;
     f->now = bytes_copy(&b);
+    f->written = f->written_durable = roll(d, 2) ? f->written : f->written_durable;
     changes_free(f);
+}
+
+/* A file that has no name any more, nor a process. */
+static void file_forget(struct file *f)
+{
+    changes_free(f);
+    free(f->now.at);
+    free(f->durable.at);
+    f->now = f->durable = (struct bytes){ 0 };
 }
 
 void storage_power_on(uint64_t seed)
@@ -229,12 +241,17 @@ void storage_power_on(uint64_t seed)
     names_land(&machine.names, roll_first, &d);
     for (int i = 0; i < machine.n_files; i++) {
         loose += (unsigned)machine.files[i]->n_changes;
-        file_land(machine.files[i], &d);
+        if (names_may_have(&machine.names, i))
+            file_land(machine.files[i], &d);
+        else
+            file_forget(machine.files[i]);
     }
     power_arm(UINT64_MAX);
 }
 
 /* ---- names ---- */
+
+static void touch(struct file *f) { f->written = FIRST_TIME + ++ticks * 1000; }
 
 int storage_find(const char *path)
 {
@@ -261,7 +278,8 @@ static int parent_check(const char *path)
     char dir[PATH_BYTES];
 
     names_parent(dir, path);
-    return dir[0] && storage_find(dir) < 0 ? storage_find(dir) : 0;
+    int rc = dir[0] ? storage_find(dir) : 0;
+    return rc < 0 ? rc : dir[0] && !machine.files[rc]->is_dir ? -ENOTDIR : 0;
 }
 
 int storage_create(const char *path, int dir)
@@ -278,6 +296,7 @@ int storage_create(const char *path, int dir)
     assert(machine.n_files < FILES);
     f = must_alloc(NULL, sizeof *f);
     *f = (struct file){ .is_dir = dir };
+    touch(f);
     machine.files[machine.n_files] = f;
     names_change(&machine.names, "", path, machine.n_files, 0);
     return machine.n_files++;
@@ -285,13 +304,33 @@ int storage_create(const char *path, int dir)
 
 int storage_rename(const char *from, const char *to, int exchanges)
 {
-    int rc = storage_find(from), other = exchanges ? storage_find(to) : parent_check(to);
+    int    rc = storage_find(from), other = exchanges ? storage_find(to) : parent_check(to);
+    size_t at = 0;
 
     if (rc < 0 || other < 0)
         return rc < 0 ? rc : other;
+    other = names_find(&machine.names, to);
+    if (!exchanges && other >= 0 && machine.files[rc]->is_dir != machine.files[other]->is_dir)
+        return machine.files[rc]->is_dir ? -ENOTDIR : -EISDIR;
+    if (!exchanges && names_next(&machine.names, to, &at))
+        return -ENOTEMPTY;
     if (power_point())
         return -EIO;
     names_change(&machine.names, from, to, rc, exchanges);
+    return 0;
+}
+
+int storage_link(const char *from, const char *to)
+{
+    int rc = storage_find(from), other = storage_find(to);
+
+    if (rc < 0 || other != -ENOENT)
+        return rc < 0 ? rc : other < 0 ? other : -EEXIST;
+    if ((other = parent_check(to)))
+        return other;
+    if (power_point())
+        return -EIO;
+    names_change(&machine.names, "", to, rc, 0);
     return 0;
 }
 
@@ -317,6 +356,13 @@ int storage_remove_folder(const char *path)
 }
 
 int storage_sync_folder(const char *dir)
+{
+    int rc = dir[0] ? storage_find(dir) : NO_FILE;
+
+    return rc < 0 && dir[0] ? rc : storage_sync_names(rc);
+}
+
+int storage_sync_names(int dir)
 {
     if (power_point())
         return -EIO;
@@ -348,6 +394,10 @@ int storage_is_dir(int file)
     return file_at(file)->is_dir;
 }
 
+size_t storage_links(int file) { return names_count(&machine.names, file); }
+
+uint64_t storage_written(int file) { return file_at(file)->written; }
+
 uint64_t storage_size(int file)
 {
     return file_at(file)->now.n;
@@ -364,6 +414,7 @@ int storage_resize(int file, uint64_t size)
     c->n = size;
     c->end = ++ticks;
     bytes_resize(&f->now, size);
+    touch(f);
     return 0;
 }
 
@@ -420,6 +471,7 @@ void storage_write_end(int file, uint64_t id)
     }
     bytes_put(&f->now, f->changes[i].data, f->changes[i].n, f->changes[i].off);
     f->changes[i].end = ++ticks;
+    touch(f);
 }
 
 uint64_t storage_flush_start(void)
@@ -463,5 +515,15 @@ int storage_write(int file, const void *buf, size_t n, uint64_t off)
 
 int storage_sync(int file)
 {
-    return storage_flush_end(file, storage_flush_start());
+    int rc = storage_flush_end(file, storage_flush_start());
+
+    if (!rc)
+        storage_sync_time(file);
+    return rc;
+}
+
+void storage_sync_time(int file)
+{
+    if (!lying)
+        file_at(file)->written_durable = file_at(file)->written;
 }

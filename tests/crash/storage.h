@@ -31,20 +31,27 @@ unsigned storage_loose(void);
 int         storage_find(const char *path);            // the file, or -ENOENT
 int         storage_create(const char *path, int dir); // the file, or -EEXIST
 int         storage_rename(const char *from, const char *to, int exchanges);
+int         storage_link(const char *from, const char *to);
 int         storage_unlink(const char *path);
 int         storage_remove_folder(const char *path); // -ENOTEMPTY
 int         storage_sync_folder(const char *dir);
-const char *storage_path(int file); // a name of it
+int         storage_sync_names(int dir); // the same of a folder, whatever its name is
+const char *storage_path(int file);      // a name of it
 /* The next path in a folder from the *at-th name of the machine on; NULL: there is none. */
 const char *storage_next(const char *dir, size_t *at);
 
 /* ---- files */
 int      storage_is_dir(int file);
+size_t   storage_links(int file);   // how many names it has
+uint64_t storage_written(int file); // when it was last written, in nanoseconds
 uint64_t storage_size(int file);
 int      storage_resize(int file, uint64_t size);
 size_t   storage_read(int file, void *buf, size_t n, uint64_t off); // what there is of it
 int      storage_write(int file, const void *buf, size_t n, uint64_t off);
 int      storage_sync(int file);
+/* The time at which it was written is durable, too: fsync does that, fdatasync and flushes of a
+ * disk need not. After a cut the time is the latest one or the durable one. */
+void     storage_sync_time(int file);
 
 /* The same for a disk: a write is loose from its start, seen by reads and covered by later flushes
  * from its end. It keeps buf. Programming errors of the one who writes stop the test: a buffer

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGIONS = 16, PATH_BYTES = 96, DATABASES = 16 };
+enum { REGIONS = 16, PATH_BYTES = 320, DATABASES = 16 };
 
 /* What those who have a database open share: by the file, not by its name. */
 struct shared {

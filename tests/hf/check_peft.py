@@ -5,7 +5,7 @@ Tiny models of random parameters are made by transformers, for each family a lan
   out    siTrain trains adapters; `peft` loads the exported folder on the base, and its logits are those of the merged export, and of what peft merges;
   in     an adapter that peft made goes in by --init, trains with a rate of 0, and comes out with the same bytes in every tensor;
   on     with a rate it goes on as peft does: the losses of each step, and the adapter after them;
-  lines  those of Python in docs/lora.md do what it says, as they stand there.
+  lines  the one of Python in docs/lora.md does what it says, as it stands there.
 """
 import json
 import os
@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig, GPT2Config, LlamaConfig, Qwen2Config, Qwen3Config
 from transformers.utils import logging
 
-from checks import ROOT, done, in_python, python_of, result, sitrain
+from checks import ROOT, done, in_python, result, sitrain
 
 TOLERANCE = 1e-5  # of logits, relative to the largest
 WORDS, SEQ, BATCH, STEPS, RATE = 40, 12, 2, 4, 1e-2
@@ -113,10 +113,6 @@ def check(name, tmp):
     sitrain("export", run, merged)
     rows = torch.tensor(ids[:60].astype(numpy.int64)).view(5, 12)
     check_out(f"{name}: out", kind, base, adapter, merged, rows)
-
-    in_python(python_of("lora.md", "What is taken, and what is refused").replace('"merged"', '"by-peft"'), tmp)
-    worst = apart(logits(again(kind, os.path.join(tmp, "by-peft")), rows), logits(again(kind, merged), rows))
-    result(worst <= TOLERANCE, f"{name}: lines", f"logits differ by {worst:.3g}")
 
     model = random_adapter(kind, base, LoraConfig(task_type="CAUSAL_LM", r=3, lora_alpha=5, target_modules=theirs, use_rslora=True), made)
     sitrain("pretrain", "--run", run + "0", "--init", made, "--base", base, *train, "--steps", 1, "--lr", 0, "--mode", "mem")

@@ -1,0 +1,212 @@
+/* peft_other.c: adapters that siTrain does not train. The message names what an adapter has, by its
+ * key in adapter_config.json, and ends with the command that merges it into its model, if there is
+ * one. */
+#include "model/file/peft.h"
+
+#include "data/base/machine.h"
+#include "data/text/tokenizer.h"
+
+#include <stdarg.h>
+
+enum { SETTINGS_MAX = 1 << 20, LINE_BYTES = 720 };
+
+int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
+{
+    int rc = hf_path(path, dir, PEFT_CONFIG, err);
+
+    *out = NULL;
+    return rc ? rc : json_read_object(out, path, SETTINGS_MAX, err);
+}
+
+/* ---- the command that merges an adapter ---- */
+
+static int ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* Returns the rows of the first matrix in the folder's file whose name has one of these ends; 0:
+ * the file has none. */
+static size_t rows_of(const char *dir, const char *const *ends, size_t n_ends)
+{
+    struct safetensors *st = NULL;
+    struct err          err;
+    size_t              rows = 0;
+
+    if (hf_has(dir, PEFT_MODEL) && !safetensors_open_file(&st, dir, PEFT_MODEL, &err))
+        for (size_t i = 0; i < st->n && !rows; i++)
+            for (size_t e = 0; e < n_ends; e++)
+                if (st->tensors[i].n_dims == 2 && ends_with(st->tensors[i].name, ends[e]))
+                    rows = st->tensors[i].dims[0];
+    safetensors_close(st);
+    return rows;
+}
+
+/* Writes the command of peft, which makes the model as the adapter needs it: with its classes, and
+ * with its rows of embeddings, which peft stores if tokens were added. */
+static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *settings)
+{
+    static const char *const heads[] = { ".score.weight", ".classifier.weight",
+                                         ".classifier.out_proj.weight" };
+    static const char *const words[] = { ".embed_tokens.weight", ".wte.weight",
+                                         ".word_embeddings.weight" };
+    char        to[MACHINE_PYTHON_PATH], base[MACHINE_PYTHON_PATH], more[2][64] = { "", "" };
+    const char *of = json_str(settings, "base_model_name_or_path");
+    size_t      classes = rows_of(dir, heads, sizeof heads / sizeof *heads),
+                rows = rows_of(dir, words, sizeof words / sizeof *words);
+
+    machine_python_path(to, dir);
+    machine_python_path(base, *of ? of : "MODEL");
+    if (classes)
+        snprintf(more[0], sizeof more[0], ", num_labels=%zu", classes);
+    if (rows)
+        snprintf(more[1], sizeof more[1], "m.resize_token_embeddings(%zu); ", rows);
+    snprintf(out, LINE_BYTES, "python3 -c \"from transformers import AutoTokenizer as T, "
+             "AutoModelFor%s as M; from peft import PeftModel as P; d = '%s'; b = '%s'; "
+             "m = M.from_pretrained(b%s); %s[k.save_pretrained(d + '-merged') for k in "
+             "(P.from_pretrained(m, d).merge_and_unload(), T.from_pretrained(%s))]\" makes the "
+             "folder %s-merged, to begin with (pip install torch transformers peft)",
+             classes ? "SequenceClassification" : "CausalLM", to, base, more[0], more[1],
+             tokenizer_is_there(dir) ? "d" : "b", to);
+}
+
+int peft_misuse(struct err *err, const char *dir, const char *fmt, ...)
+{
+    char       path[HF_PATH_BYTES], line[LINE_BYTES], what[360];
+    json_t    *settings = NULL;
+    struct err unread;
+    va_list    ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    peft_settings(&settings, path, dir, &unread); // no settings, no name
+    merge_line(line, dir, settings);
+    json_decref(settings);
+    return err_misuse(err, "%s: %s", what, line);
+}
+
+/* ---- adapters of other libraries ---- */
+
+/* mlx_lm has no key for the kind of file: these two are its own. */
+static int is_mlx(const json_t *settings)
+{
+    return json_object_get(settings, "fine_tune_type") ||
+           json_object_get(settings, "lora_parameters");
+}
+
+static int refuse_mlx(const char *dir, const json_t *settings, struct err *err)
+{
+    char        word[MACHINE_PYTHON_PATH], model[MACHINE_PYTHON_PATH];
+    const char *of = json_str(settings, "model");
+
+    machine_python_path(word, dir);
+    machine_python_path(model, *of ? of : "MODEL");
+    return err_misuse(err, "%.200s is an adapter of MLX (" PEFT_CONFIG " has \"%s\"), but adapters "
+                      "of PEFT are read here: python3 -m mlx_lm fuse --dequantize --model '%s' "
+                      "--adapter-path '%s' --save-path '%s-merged' makes the folder %s-merged, to "
+                      "begin with (pip install mlx-lm, on Linux with 'mlx[cpu]')", dir,
+                      json_object_get(settings, "fine_tune_type") ? "fine_tune_type"
+                                                                  : "lora_parameters",
+                      model, word, word, word);
+}
+
+int peft_refuse_foreign(const char *dir, struct err *err)
+{
+    char    path[HF_PATH_BYTES];
+    json_t *settings;
+    int     rc = peft_settings(&settings, path, dir, err);
+
+    if (!rc && !json_object_get(settings, "peft_type"))
+        rc = is_mlx(settings)
+                 ? refuse_mlx(dir, settings, err)
+                 : err_misuse(err, "%s has no \"peft_type\": this is an adapter of another library "
+                              "than PEFT. Merge it into its model there, and begin with the merged "
+                              "folder", path);
+    json_decref(settings);
+    return rc;
+}
+
+/* ---- PEFT's adapters that are none of LoRA, or more than LoRA ---- */
+
+/* Whether a value switches something on: it is not null, false, 0, "", [] or {}. */
+static int is_on(const json_t *v)
+{
+    switch (v ? json_typeof(v) : JSON_NULL) {
+    case JSON_OBJECT:  return json_object_size(v) > 0;
+    case JSON_ARRAY:   return json_array_size(v) > 0;
+    case JSON_STRING:  return json_string_length(v) > 0;
+    case JSON_INTEGER: return json_integer_value(v) != 0;
+    case JSON_REAL:    return json_real_value(v) != 0.0;
+    default:           return json_is_true(v);
+    }
+}
+
+/* Refuses other types than LoRA. Some change what goes into a model: no matrices express them. */
+static int type_refuse(const struct hf_keys *k, const char *dir, struct err *err)
+{
+    static const char *const inputs[] = { "PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING",
+                                          "PREFIX_TUNING", "ADAPTION_PROMPT", "CPT", "CARTRIDGE" };
+    const char *type = json_str(k->config, "peft_type");
+
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (!strcmp(type, inputs[i]))
+            return err_misuse(err, "%s: \"peft_type\" is \"%s\", which adds to a model's inputs, "
+                              "so that it cannot be merged into its matrices: begin with the model "
+                              "without it", k->path, type);
+    return strcmp(type, "LORA")
+               ? peft_misuse(err, dir, "%.200s: \"peft_type\" is \"%.60s\", but this version knows "
+                             "adapters of the type \"LORA\" only", k->path, type)
+               : 0;
+}
+
+int peft_settings_refuse(const struct hf_keys *k, const char *dir, struct err *err)
+{
+    static const char *const off[] = {
+        "use_dora", "use_qalora", "lora_bias", "rank_pattern", "alpha_pattern",
+        "layers_to_transform", "layer_replication", "trainable_token_indices", "target_parameters",
+        "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config",
+        "velora_config", "monteclora_config"
+    };
+    static const char *const starts[] = { "gaussian", "eva", "orthogonal" };
+    const char   *bias = json_str(k->config, "bias");
+    const json_t *init = json_object_get(k->config, "init_lora_weights");
+    int           known = !json_is_string(init), rc = type_refuse(k, dir, err);
+
+    if (rc)
+        return rc;
+    if (*bias && strcmp(bias, "none"))
+        return peft_misuse(err, dir, "%.200s: \"bias\" is \"%.60s\", but adapters are trained with "
+                           "\"none\" here", k->path, bias);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (is_on(json_object_get(k->config, off[i])))
+            return peft_misuse(err, dir, "%.200s: \"%s\" is set, which this version does not "
+                               "compute", k->path, off[i]);
+    for (size_t i = 0; i < sizeof starts / sizeof *starts && !known; i++)
+        known = !strcmp(json_string_value(init), starts[i]);
+    return known ? 0
+                 : peft_misuse(err, dir, "%.200s: \"init_lora_weights\" is \"%.60s\", which "
+                               "changes the base, too", k->path, json_string_value(init));
+}
+
+int peft_saved_refuse(const struct model_config *g, const struct hf_keys *k, const char *dir,
+                      struct err *err)
+{
+    static const char *const heads[] = { "score", "classifier", "pooler" };
+    const json_t            *saved = json_object_get(k->config, "modules_to_save");
+
+    for (size_t i = 0; i < json_array_size(saved); i++) {
+        const char *name = json_string_value(json_array_get(saved, i));
+        int         known = 0;
+
+        for (size_t h = 0; h < sizeof heads / sizeof *heads && name; h++)
+            known |= arch_classifies(g) && !strcmp(name, heads[h]);
+        if (!known)
+            return peft_misuse(err, dir, "%.200s: \"modules_to_save\" has \"%.60s\", but of the "
+                               "base only the head of a classifier is trained whole here", k->path,
+                               name ? name : "?");
+    }
+    return 0;
+}
