@@ -11,6 +11,7 @@
 #include "plan/forecast.h"
 #include "plan/mem_choice.h"
 #include "plan/prediction.h"
+#include "plan/snapshots_plan.h"
 #include "plan/wear.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/pairs_opts.h"
@@ -67,7 +68,8 @@ static const struct opt_row rows[] = {
     { "network-latency", OPT_DOUBLE, AT(network_latency), "0", .arg = "US",
       .help = "Network latency, in microseconds" },
     { "traffic", OPT_FLAG, AT(traffic),
-      .help = "Print the bytes per step that cross each link and that are written, by class" },
+      .help = "Print the bytes per step that cross each link and that are written, by class; with "
+              "--snapshot-every, also those of a snapshot" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "File for the prediction as JSON (-: stdout, instead of the plan). Only such a "
               "file is replaced." },
@@ -113,10 +115,24 @@ static void print_model(const struct session *s)
                "of every block\n", s->ranks.size, o->grad_accum / s->ranks.size);
 }
 
-static void print_traffic(const struct session *s)
+static void print_meter(const struct link_meter *m, double M, const char *note, uint64_t *all)
 {
+    uint64_t n;
+
+    for (int l = 0; l < LINK_KINDS; l++)
+        for (int k = 0; k < LINK_CLASSES; k++)
+            for (int d = 0; d < LINK_DIRS; d++, *all |= n)
+                if ((n = m->bytes[l][k][d]))
+                    printf("  %-8s %-10s %-5s %15" PRIu64 " bytes  %7.3f M%s\n", link_kind_names[l],
+                           link_class_names[k], link_dir_names[d], n, (double)n / M,
+                           k == CLASS_ACTIVATION ? note : "");
+}
+
+static int print_traffic(const struct session *s, struct err *err)
+{
+    struct snapshots_plan p;
     struct link_meter m;
-    uint64_t          all = 0, n;
+    uint64_t          all = 0;
     double            M = 2.0 * (double)arch_total(&s->config);
     const char *note = train_activations[s->o.activations].adapts ? ", as predicted"
                        : training_varies(s) ? ", at most" : ""; // rows of varying length
@@ -124,15 +140,15 @@ static void print_traffic(const struct session *s)
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together%s (computed)\n",
            s->ranks.size > 1 ? ", of the first rank" : "");
-    for (int l = 0; l < LINK_KINDS; l++)
-        for (int k = 0; k < LINK_CLASSES; k++)
-            for (int d = 0; d < LINK_DIRS; d++, all |= n)
-                if ((n = m.bytes[l][k][d]))
-                    printf("  %-8s %-10s %-5s %15" PRIu64 " bytes  %7.3f M%s\n", link_kind_names[l],
-                           link_class_names[k], link_dir_names[d], n, (double)n / M,
-                           k == CLASS_ACTIVATION ? note : "");
+    print_meter(&m, M, note, &all);
     if (!all)
         printf("  none: everything stays in RAM\n");
+    int rc = snapshots_plan(&p, s, err);
+    if (!rc && p.every) {
+        printf("Of each snapshot, one in %" PRIu64 " steps\n", p.every);
+        print_meter(&p.moved, M, note, &all);
+    }
+    return rc;
 }
 
 /* Prints what a step writes, class by class. */
@@ -140,10 +156,13 @@ static int print_written(const struct session *s, struct err *err)
 {
     struct wear w;
     char        text[32];
+    struct snapshots_plan p;
     int         rc = wear_computed(&w, &s->run, err);
 
+    rc = rc ? rc : snapshots_plan(&p, s, err);
     if (rc)
         return rc;
+    snapshots_plan_wear(&w, &p, s);
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
         if (w.device[k] > 0)
@@ -351,8 +370,8 @@ static int print_plan(const struct session *s, const struct plan_opts *o, const 
     rc = found ? time_say(found, s, o, err) : 0;
     if (rc || !o->traffic)
         return rc;
-    print_traffic(s);
-    return print_written(s, err);
+    rc = print_traffic(s, err);
+    return rc ? rc : print_written(s, err);
 }
 
 static void print_memory(const struct budget *b)

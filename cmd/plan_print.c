@@ -4,9 +4,8 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "offload/estimate/traffic.h"
-#include "offload/upkeep/parity_files.h"
-#include "offload/upkeep/snapshot.h"
 #include "plan/mem_choice.h"
+#include "plan/snapshots_plan.h"
 #include "plan/training_plan.h"
 #include "plan/wear.h"
 #include "run/folder/spares.h"
@@ -129,12 +128,15 @@ static int written_line(const struct session *s, const json_t *found, struct err
 {
     double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
     double      step = json_num(json_object_get(found, "step"), "seconds");
-    struct wear w;
-    char        text[SIZE];
-    int         rc = wear_computed(&w, &s->run, err);
+    struct snapshots_plan p;
+    struct wear           w;
+    char                  text[SIZE];
+    int                   rc = wear_computed(&w, &s->run, err);
 
+    rc = rc ? rc : snapshots_plan(&p, s, err);
     if (rc)
         return rc;
+    snapshots_plan_wear(&w, &p, s);
     printf("Written: %s a step%s", opt_size_text(text, sizeof text, w.total),
            s->run.mode == RUN_MEM     ? " to the drive of RUN"
            : s->run.n_devices > 1     ? " to each device"
@@ -149,48 +151,43 @@ static int written_line(const struct session *s, const json_t *found, struct err
     return 0;
 }
 
-/* Prints the room of snapshots, and what they write. One more than are kept is there while it is
- * taken. */
+/* Prints the room of snapshots, what they write, and how much longer steps take. One more than are
+ * kept is there while it is taken. */
 static int snapshots_line(const struct session *s, const json_t *found, struct err *err)
 {
     const struct train_opts *o = &s->o;
-    double                   step = json_num(json_object_get(found, "step"), "seconds"), each;
-    char                     size[SIZE], all[SIZE];
-    uint64_t                 bytes, parity = 0;
-    int                      on_devices = o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
+    double  step = json_num(json_object_get(found, "step"), "seconds"),
+            longer = json_num(json_object_get(found, "snapshots"), "longer");
+    int     on_devices = o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
+    char    size[SIZE], all[SIZE];
+    struct snapshots_plan p;
+    int     rc = snapshots_plan(&p, s, err);
 
-    if (!o->snapshot_every)
-        return 0;
-    int rc = snapshot_bytes(&s->run, &bytes, err);
-    if (!rc && on_devices)
-        rc = parity_files_bytes(&s->run, o->parity, &parity, err);
-    if (rc)
+    if (rc || !p.every)
         return rc;
-    if (o->snapshot_on == TRAIN_SNAPSHOTS_HOSTS) // another rank's part lies here, too
-        bytes *= 2;
-    each = (double)(parity + bytes) + (o->keep_best ? 4.0 * (double)arch_total(&s->config) : 0);
     printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s",
-           opt_size_text(size, sizeof size, each), o->snapshots + 1,
+           opt_size_text(size, sizeof size, p.each), o->snapshots + 1,
            on_devices          ? "the folders of all devices"
            : o->snapshot_dir.n ? "--snapshot-dir"
                                : "RUN/snapshots",
-           opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1)));
+           opt_size_text(all, sizeof all, p.each * (double)(o->snapshots + 1)));
     if (on_devices)
         printf("\n  %s of each is parity: %s for a drive of each device",
-               opt_size_text(size, sizeof size, (double)parity),
-               opt_size_text(all, sizeof all, each * (double)(o->snapshots + 1) /
+               opt_size_text(size, sizeof size, p.parity),
+               opt_size_text(all, sizeof all, p.each * (double)(o->snapshots + 1) /
                                                   (double)s->run.n_devices));
-    double copying = o->snapshot_bw ? each / (double)o->snapshot_bw : 0;
+    double seconds = snapshots_plan_seconds(&p, s);
     if (o->snapshot_bw)
-        printf("\n  copied in %.3g s at --snapshot-bw%s", copying,
-               step > 0 && copying > step * (double)o->snapshot_every
+        printf("\n  taken in %.3g s at --snapshot-bw%s", seconds,
+               step > 0 && seconds > step * (double)p.every
                    ? ", which is more than the steps between two take: training will wait" : "");
     else
         printf("\n  copied while the drives have time to spare; training goes on");
+    if (longer > 0)
+        printf("\n  with them, a step takes %.3f times as long on average", longer);
     if (step > 0)
         printf("\n  %s written a day, unless the file system shares blocks",
-               opt_size_text(size, sizeof size,
-                             wear_day(each / (double)o->snapshot_every, step)));
+               opt_size_text(size, sizeof size, wear_day(p.each / (double)p.every, step)));
     putchar('\n');
     return 0;
 }

@@ -11,7 +11,7 @@
 const char *const link_kind_names[LINK_KINDS] = {"host", "internal", "network", "files"};
 const char *const link_dir_names[LINK_DIRS] = {"read", "write"};
 const char *const link_class_names[LINK_CLASSES] = {"states", "gradient", "wire", "activation",
-                                                    "residual", "base"};
+                                                    "residual", "base", "snapshot", "parity"};
 
 enum { CELLS = sizeof(struct link_meter) / sizeof(uint64_t) }; // a meter consists of numbers
 

@@ -11,11 +11,12 @@ enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_NETWORK, LINK_FILES, LINK_KINDS
 // as memory sees it: read = from storage, or from another rank, into memory
 enum link_dir   { LINK_READ, LINK_WRITE, LINK_DIRS };
 enum link_class { CLASS_STATES, CLASS_GRADIENT, CLASS_WIRE, CLASS_ACTIVATION, CLASS_RESIDUAL,
-                  CLASS_BASE, LINK_CLASSES };
+                  CLASS_BASE, CLASS_SNAPSHOT, CLASS_PARITY, LINK_CLASSES };
 
 extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal", "network", "files"
 extern const char *const link_dir_names[LINK_DIRS];     // "read", "write"
-// "states", "gradient", "wire", "activation", "residual", "base" (frozen blocks in their own files)
+// "states", "gradient", "wire", "activation", "residual", "base" (frozen blocks in their own
+// files), "snapshot" (states that are copied to a snapshot, and read back), "parity" (of it)
 extern const char *const link_class_names[LINK_CLASSES];
 
 /* Bytes that were moved: payload, and padding for alignment. */

@@ -4,6 +4,7 @@
 
 #include "model/lora/packed.h"
 #include "plan/forecast_acts.h"
+#include "plan/snapshots_plan.h"
 #include "run/folder/spares.h"
 
 #include <math.h>
@@ -153,6 +154,45 @@ static void mode_set(struct session *s, const struct session *from, int mode, do
     s->o.speculate = from->o.speculate && mode != RUN_SU && mode != RUN_MEM;
 }
 
+/* Predicts the mean step of a run that takes snapshots. */
+static int beside_snapshots(struct forecast *f, const struct step_work *w, const struct session *s,
+                            const struct forecast_step_so_far *so_far, struct step_share share,
+                            struct err *err)
+{
+    struct snapshots_plan p;
+    struct step_beside    b = { .evenly = s->o.snapshot_bw > 0, .speculates = s->o.speculate };
+    int                   rc = snapshots_plan(&p, s, err);
+
+    if (rc || !p.every)
+        return rc;
+    struct step_bytes bytes = snapshots_plan_bytes(&p, s);
+    rc = step_work_other(&b.extra, &s->run, so_far->t, so_far->rates, &bytes, err);
+    if (rc)
+        return rc;
+    b.every = (double)p.every;
+    // behind its time, a snapshot is copied at full speed, and training waits
+    b.evenly &= snapshots_plan_seconds(&p, s) <= b.every * f->own.step;
+    b.extra = step_move_times(&b.extra, 1 / b.every);
+    f->beside = step_time_beside(w, share, &b);
+    return 0;
+}
+
+/* The same in RAM. The drive of RUN copies images while it writes none. */
+static int beside_snapshots_mem(struct forecast *f, const struct session *s,
+                                const struct machine_file *m, struct err *err)
+{
+    struct snapshots_plan p;
+    int                   rc = snapshots_plan(&p, s, err);
+
+    if (rc || !p.every || !m->n_drives)
+        return rc;
+    const uint64_t *moved = p.moved.bytes[LINK_FILES][CLASS_SNAPSHOT];
+    double seconds = step_drive_seconds(&m->drive[0], (double)moved[LINK_READ],
+                                        (double)moved[LINK_WRITE]) / (double)p.every;
+    f->beside = fmax(f->own.step, f->image + seconds);
+    return 0;
+}
+
 /* Predicts a run in RAM: the update follows the step, and an image is written every so many
  * steps. */
 static int forecast_mem(struct forecast *f, struct step_work *w, struct session *s,
@@ -173,7 +213,7 @@ static int forecast_mem(struct forecast *f, struct step_work *w, struct session 
     f->own = (struct step_time){ .forward = f->F, .backward = f->B,
                                  .step = f->F + f->B + f->host_update + f->image };
     f->by_seconds = f->own.step - f->image;
-    return 0;
+    return beside_snapshots_mem(f, s, m, err);
 }
 
 /* Gives each device its part of a drive, and each --act-device a drive. */
@@ -235,6 +275,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
         f->wire = step_move(&wire, share.all);
         f->network = fmax(wire.in + w->gradient.in, wire.out + w->gradient.out);
         pace(f, w, &rates, n);
+        rc = beside_snapshots(f, w, s, &so_far, share, err);
     }
     topology_close(t);
     free(drives);

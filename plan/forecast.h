@@ -15,6 +15,7 @@ struct forecast {
     double update, gradient, wire; // transfers, each alone: T_opt, T_grad, T_swap of the paper
     double network;               // transfers between ranks: gathers and exchanges
     double host_update, image;    // mode mem: the update, and a step's part of the images
+    double beside;                // the mean step with --snapshot-every; 0: without
     enum forecast_by {            // what sets the pace; by_seconds: in how much of the step
         FORECAST_COMPUTING, FORECAST_DRIVES, FORECAST_UP, FORECAST_DOWN,
         FORECAST_NETWORK, FORECAST_FILES, FORECAST_UPDATES

@@ -4,6 +4,7 @@
  * predicts every mode. Each answer comes from forecast.h, for a changed session. */
 #include "plan/prediction.h"
 
+#include "plan/snapshots_plan.h"
 #include "plan/training_plan.h"
 #include "plan/wear.h"
 #include "run/folder/train_opts.h"
@@ -230,16 +231,60 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
 static json_t *drives_of(const struct session *s, size_t sharers, double step, struct err *err)
 {
     double      endurance = (double)s->o.endurance;
-    struct wear w;
+    struct snapshots_plan p;
+    struct wear           w;
 
-    if (wear_computed(&w, &s->run, err))
+    if (wear_computed(&w, &s->run, err) || snapshots_plan(&p, s, err))
         return NULL;
+    snapshots_plan_wear(&w, &p, s);
     double bytes = w.total * (double)(s->o.mode == RUN_MEM ? 1 : sharers);
     json_t *out = json_pack("{s:f, s:f}", "bytes_per_step", bytes, "bytes_per_day",
                             wear_day(bytes, step));
     if (endurance > 0) {
         json_object_set_new(out, "endurance", json_real(endurance));
         json_object_set_new(out, "years", json_real(wear_years(bytes, step, endurance)));
+    }
+    return out;
+}
+
+/* ---- snapshots ---- */
+
+static json_t *moved_of(const struct link_meter *m)
+{
+    static const enum link_class classes[] = { CLASS_SNAPSHOT, CLASS_PARITY };
+    json_t                      *rows = json_array();
+
+    for (int l = 0; l < LINK_KINDS; l++)
+        for (size_t c = 0; c < sizeof classes / sizeof *classes; c++)
+            for (int d = 0; d < LINK_DIRS; d++)
+                if (m->bytes[l][classes[c]][d])
+                    json_array_append_new(
+                        rows, json_pack("{s:s, s:s, s:s, s:I}", "link", link_kind_names[l], "class",
+                                        link_class_names[classes[c]], "direction",
+                                        link_dir_names[d], "bytes",
+                                        (json_int_t)m->bytes[l][classes[c]][d]));
+    return rows;
+}
+
+/* What snapshots cost: space, bytes of one, and the mean step with them. */
+static json_t *snapshots_of(const struct session *s, const struct forecast *f, struct err *err)
+{
+    struct snapshots_plan p;
+
+    if (snapshots_plan(&p, s, err))
+        return NULL;
+    if (!p.every)
+        return json_null();
+    json_t *out = json_pack("{s:I, s:f, s:f, s:f, s:o, s:f}", "every", (json_int_t)p.every,
+                            "bytes", p.each, "parity_bytes", p.parity, "room",
+                            p.each * (double)(s->o.snapshots + 1), "moved", moved_of(&p.moved),
+                            "bytes_per_day",
+                            wear_day(p.each / (double)p.every, fmax(f->own.step, f->beside)));
+    if (s->o.snapshot_bw)
+        json_object_set_new(out, "seconds", json_real(snapshots_plan_seconds(&p, s)));
+    if (f->beside > 0) {
+        json_object_set_new(out, "step_seconds", json_real(f->beside));
+        json_object_set_new(out, "longer", json_real(f->beside / f->own.step));
     }
     return out;
 }
@@ -293,13 +338,16 @@ int prediction_add_step(json_t *found, const struct session *s, const struct for
     if (!rc) {
         json_t *drives = drives_of(&planned, m->sharers, f.own.step, err);
 
-        rc = drives ? 0 : -EINVAL;
+        json_t *copied = drives ? snapshots_of(&planned, &f, err) : NULL;
+
+        rc = drives && copied ? 0 : -EINVAL;
         json_object_set_new(found, "step", step_of(s, &f));
         json_object_set_new(found, "activations", activations_of(s, &f));
         json_object_set_new(found, "more", more_of(s, m, &plan, f.own.step));
         json_object_set_new(found, "largest", largest_of(s, disk));
         json_object_set_new(found, "mem", mem_of(s, m, mem, f.own.step));
         json_object_set_new(found, "drives", drives ? drives : json_null());
+        json_object_set_new(found, "snapshots", copied ? copied : json_null());
     }
     session_close(&planned);
     return rc;

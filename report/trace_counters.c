@@ -1,6 +1,7 @@
 /* trace_counters.c: writes how many bytes moved when, and how each step ended. A request moves its
  * bytes evenly from its start to its end. A phase's traffic over a link is divided among its
- * requests by their bytes, or by their time if they have none, like the parts of an update. So the
+ * requests by their bytes, or by their time if they have none, like the parts of an update. What is
+ * moved next to steps, for snapshots and in the background, is spread over the step. So the
  * area under a counter's line, over a step, is the number in the table of traffic. */
 #include "report/trace.h"
 
@@ -62,7 +63,13 @@ int trace_counters(struct trace_out *o, const struct trace *t, struct runlog *lo
         " coalesce(1.0 * s.bytes / nullif(sum(s.bytes) OVER o, 0),"
         " 1.0 * max(done - start, 1) / sum(max(done - start, 1)) OVER o) AS part"
         " FROM moved AS m JOIN shown AS s USING (step, device, phase)"
-        " WINDOW o AS (PARTITION BY step, phase, link, device, direction)),"
+        " WINDOW o AS (PARTITION BY step, phase, link, device, direction) UNION ALL"
+        " SELECT link, -1, direction, min(start), max(done, start + 1), b, 1.0 FROM"
+        " (SELECT step, link, direction, sum(bytes) AS b FROM traffic"
+        " WHERE step BETWEEN %llu AND %llu AND phase IN ('snapshot', 'scrub')"
+        " AND link IN ('host', 'files') AND direction IN ('read', 'write')"
+        " GROUP BY step, link, direction) JOIN shown USING (step) WHERE phase = 'step'"
+        " GROUP BY step, link, direction),"
         " changes AS (SELECT at, link, direction, start AS time, part * bytes / (done - start) AS"
         " rate, 1 AS begun FROM requests WHERE part * bytes > 0 UNION ALL"
         " SELECT at, link, direction, done, -part * bytes / (done - start), -1 FROM requests"
@@ -71,7 +78,7 @@ int trace_counters(struct trace_out *o, const struct trace *t, struct runlog *lo
         " SELECT DISTINCT at, link, direction, time,"
         " iif(sum(begun) OVER o, max(sum(rate) OVER o, 0), 0) FROM changes"
         " WINDOW o AS (PARTITION BY at, link, direction ORDER BY time RANGE UNBOUNDED PRECEDING)"
-        " ORDER BY at, link, direction, time", a, b);
+        " ORDER BY at, link, direction, time", a, b, a, b);
 
     // a step ends with its thread's last span; these go on after it
     return rc ? rc : runlog_ask(log, step_row, o, err,

@@ -118,7 +118,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
@@ -239,7 +239,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
@@ -426,7 +426,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
@@ -456,7 +456,7 @@ _siTrain() {
             '--ranks=[Number of hosts like this one that train together (mpirun -n), 1 to 65535. Memory, traffic and storage are given for rank 0.]:N: ' \
             '--network-bw=[Network bandwidth of each rank in each direction, bytes/s, as siTrain bench network measures it (default\: 0, unlimited)]:SIZE: ' \
             '--network-latency=[Network latency, in microseconds]:US: ' \
-            '--traffic[Print the bytes per step that cross each link and that are written, by class]' \
+            '--traffic[Print the bytes per step that cross each link and that are written, by class; with --snapshot-every, also those of a snapshot]' \
             '--json=[File for the prediction as JSON (-\: stdout, instead of the plan). Only such a file is replaced.]:FILE:_files' \
             '*--data=[Training data, or folder of --task. The plan does not depend on it, but plan refuses data that pretrain refuses by their beginning.]:FILE|DIR:_files' \
             '--mix=[Weights of several --data or --train-file. The plan does not depend on them.]:WEIGHT,..:_files' \
@@ -569,7 +569,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
@@ -729,7 +729,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second at which a snapshot is copied during training (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \

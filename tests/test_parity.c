@@ -8,6 +8,7 @@
 
 #include "offload/upkeep/parity_files.h"
 #include "offload/upkeep/snapshot.h"
+#include "offload/upkeep/snapshot_traffic.h"
 #include "offload/upkeep/verify.h"
 #include "tests/files.h"
 #include "tests/toy_run.h"
@@ -146,11 +147,36 @@ static int noted(void *ctx, const char *name, struct err *err)
     return 0;
 }
 
+static void say(void *ctx, int damage, const char *sentence)
+{
+    (void)sentence;
+    *(int *)ctx += damage;
+}
+
+/* pace: counts what is read, or NULL. */
+static void is_whole(struct made *m, struct beside *pace)
+{
+    int           n = 0;
+    struct verify v = { .say = say, .ctx = &n, .beside = pace, .link = LINK_HOST };
+
+    if (pace)
+        pace->cls = CLASS_SNAPSHOT;
+    must(&m->t, verify_run(&v, &m->to, &m->t.err));
+    assert_int_equal(n, 0);
+    m->files.damaged = 0;
+    if (pace)
+        pace->cls = CLASS_PARITY;
+    must(&m->t, parity_check(&m->files, &m->t.err));
+    assert_int_equal(m->files.damaged, 0);
+}
+
 static void make(struct made *m, size_t devices, size_t parity, int feedback)
 {
     struct run_config cfg = toy_config(NULL, RUN_SUO, sizes, BLOCKS);
     struct toy       *t = &m->t;
     char              db[PATH + 16];
+    struct beside     pace = { .cls = CLASS_SNAPSHOT };
+    struct link_meter moved = { 0 }, want;
 
     cfg.wire_dt = DT_BF16;
     cfg.compress = feedback ? 0.1 : 0;
@@ -176,39 +202,27 @@ static void make(struct made *m, size_t devices, size_t parity, int feedback)
         m->portions[d] = m->portion[d];
         m->paths[d] = m->parity[d];
     }
-    struct snapshot_take take = { .run = &t->cfg, .to = &m->to, .log = t->cfg.log, .made = noted };
+    struct snapshot_take take = { .run = &t->cfg, .to = &m->to, .log = t->cfg.log, .made = noted,
+                                  .beside = &pace };
     must(t, snapshot_take(&take, &t->err));
     snprintf(db, sizeof db, "%.4000s/run.db", m->dir);
     must(t, runlog_copy(t->cfg.log, db, &t->err));
     must(t, runlog_open(&m->to.log, db, 0, 0, &t->err));
     m->files = (struct parity_files){ .snapshot = &m->to, .paths = m->paths, .parity = parity,
-                                      .step = 3 };
+                                      .beside = &pace, .step = 3 };
+    pace.cls = CLASS_PARITY;
     must(t, parity_make(&m->files, &t->err));
-    assert_true(m->files.read > 0 && m->files.written > 0);
+    is_whole(m, &pace);
+    m->files.beside = NULL;
+    beside_take(&pace, &moved);
+    must(t, snapshot_traffic(&want, &t->cfg, parity, &t->err));
+    assert_memory_equal(&moved, &want, sizeof want); // to the byte
 }
 
 static void unmake(struct made *m)
 {
     runlog_close(m->to.log);
     toy_remove(&m->t);
-}
-
-static void say(void *ctx, int damage, const char *sentence)
-{
-    (void)sentence;
-    *(int *)ctx += damage;
-}
-
-static void is_whole(struct made *m)
-{
-    int           n = 0;
-    struct verify v = { .say = say, .ctx = &n };
-
-    must(&m->t, verify_run(&v, &m->to, &m->t.err));
-    assert_int_equal(n, 0);
-    m->files.damaged = 0;
-    must(&m->t, parity_check(&m->files, &m->t.err));
-    assert_int_equal(m->files.damaged, 0);
 }
 
 static int mend(struct made *m)
@@ -263,7 +277,7 @@ static void test_files(void **state)
         size_t n = runs[r].devices;
 
         make(&m, n, runs[r].parity, runs[r].feedback);
-        is_whole(&m);
+        is_whole(&m, NULL);
         assert_int_equal(mend(&m), 0);
         assert_int_equal(m.files.damaged, 0);
         for (size_t a = 0; a < n; a++)
@@ -275,7 +289,7 @@ static void test_files(void **state)
                     damage_drive(&m, b, (how + 1) % HOWS);
                 assert_int_equal(mend(&m), 0);
                 assert_true(m.files.damaged > 0 && m.files.mended > 0);
-                is_whole(&m);
+                is_whole(&m, NULL);
             }
         unmake(&m);
     }

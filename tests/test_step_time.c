@@ -67,6 +67,12 @@ static void test_step(void **state)
     near(t.backward, 9 + 0.2 * 0.3);
     near(step_time_speculating(&w, (struct step_share){ 0.1, 0.2 }).step, 5 + 9 + 0.06 + 0.4);
     near(step_time_speculating(&work, (struct step_share){ 1, 1 }).step, 0.2 + 12 + 1 + 0.5 + 2);
+    // more is moved beside it: drives with time to spare lengthen nothing but the one step in ten
+    // that waits for its updates; drives that are busy all the time have all of it to do
+    struct step_beside more = { .extra = { .drive = 10 }, .every = 10 };
+    near(step_time_beside(&w, (struct step_share){ 0.1, 0.2 }, &more),
+         14.61 + (5 + 9.06 + 1.2 - 14.61) / 10);
+    near(step_time_beside(&work, (struct step_share){ 1, 1 }, &more), 15.8 + 10);
     // the host's own arithmetic does not become less with devices
     w = work;
     w.update.host = 6;

@@ -153,7 +153,8 @@ struct runlog_traffic {
     const char       *cls, *dir;
     uint64_t          bytes, padding_bytes;
 };
-/* Stores the spans and traffic of one step, in place of earlier ones. Whole spans are kept for
+/* Stores the spans and traffic of one step, in place of earlier ones (but what snapshots moved is
+ * added to what is there: it is not moved again when a step is). Whole spans are kept for
  * the first and last 100 steps and every 1,000th step.
  *
  * The spans of other steps are summed up per phase: one row for the host (device -1), and one

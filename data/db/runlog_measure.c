@@ -99,7 +99,8 @@ static int spans_put(struct runlog *log, uint64_t step, const struct runlog_span
 static int traffic_put(struct runlog *log, uint64_t step, const struct runlog_traffic *t, size_t n,
                        struct err *err)
 {
-    int rc = db_run(&log->db, "DELETE FROM traffic WHERE step = ?", measuring, err, "u", step);
+    int rc = db_run(&log->db, "DELETE FROM traffic WHERE step = ? AND phase <> 'snapshot'",
+                    measuring, err, "u", step);
 
     for (size_t i = 0; i < n && !rc; i++, t++)
         rc = db_run(&log->db, "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)", measuring, err,

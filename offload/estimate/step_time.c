@@ -109,3 +109,52 @@ struct step_time_serial step_time_serial(const struct step_serial *w, double sha
     t.step = t.forward + t.backward + t.update;
     return t;
 }
+
+/* ---- something else beside it ---- */
+
+static double whole(const struct step_work *w, struct step_share share, int speculates)
+{
+    return (speculates ? step_time_speculating(w, share) : step_time(w, share)).step;
+}
+
+/* With a part of the extra moves next to the updates, and the rest next to backward. */
+static double split(const struct step_work *w, struct step_share share,
+                    const struct step_beside *b, double part)
+{
+    struct step_work with = *w;
+    struct step_move ahead = step_move_times(&b->extra, part),
+                     behind = step_move_times(&b->extra, 1 - part);
+
+    with.update = step_move_sum(&w->update, &ahead);
+    with.wire_backward = step_move_sum(&w->wire_backward, &behind);
+    return whole(&with, share, b->speculates);
+}
+
+/* A step that begins when its updates are complete. */
+static double drained(const struct step_work *w, struct step_share share, int speculates)
+{
+    struct step_work rest = *w;
+
+    rest.update = rest.first = rest.second = rest.load = rest.tail = (struct step_move){ 0 };
+    rest.A = 0;
+    return step_move(&w->update, share.all) + whole(&rest, share, speculates);
+}
+
+double step_time_beside(const struct step_work *w, struct step_share share,
+                        const struct step_beside *b)
+{
+    enum { TIMES = 60 };
+    double alone = whole(w, share, b->speculates), low = 0, high = 1;
+
+    for (int i = 0; i < TIMES && !b->evenly; i++) { // the time is convex in the part
+        double third = (high - low) / 3;
+
+        if (split(w, share, b, low + third) < split(w, share, b, high - third))
+            high -= third;
+        else
+            low += third;
+    }
+    double part = b->evenly ? step_time(w, share).forward / step_time(w, share).step : low;
+    double with = fmax(split(w, share, b, part), alone);
+    return with + fmax(drained(w, share, b->speculates) - alone, 0) / b->every;
+}

@@ -96,3 +96,15 @@ struct step_time_serial step_time_serial(const struct step_serial *w, double sha
 /* A step with --speculate, in which only block 0 waits for the norm: max(F + A + B + write_0 +
  * first, h + all moves). out.forward has the time beyond B. */
 struct step_time step_time_speculating(const struct step_work *w, struct step_share share);
+
+/* Next to steps, something else is moved (a snapshot): `extra` in each step. Between two steps of
+ * so many, `every`, everything is waited for, so that an update has no forward beside it. */
+struct step_beside {
+    struct step_move extra;
+    double           every;
+    int              evenly;     // at any moment; 0: when the drives have nothing else to do
+    int              speculates; // --speculate
+};
+/* The mean seconds of such a step. */
+double step_time_beside(const struct step_work *w, struct step_share share,
+                        const struct step_beside *b);

@@ -412,6 +412,24 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
     return 0;
 }
 
+int step_work_other(struct step_move *out, const struct run_config *cfg, const struct topology *t,
+                    const struct step_rates *rates, const struct step_bytes *bytes,
+                    struct err *err)
+{
+    struct machine m;
+    int            rc = machine_open(&m, cfg, t, rates, err);
+
+    if (rc)
+        return rc;
+    m.padding = 1;
+    *out = move_of(&m, &(struct bytes){ bytes->read, bytes->write, 0, 0 });
+    m.t = NULL;
+    out->drive += drive_seconds(&m, &(struct bytes){ bytes->read_beneath, bytes->write_beneath,
+                                                     0, 0 });
+    free(m.busy);
+    return 0;
+}
+
 /* ---- phases one after the other ---- */
 
 int step_work_serial(struct step_serial *out, const struct run_config *cfg,

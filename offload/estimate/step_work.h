@@ -50,5 +50,11 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
  * parameters sent up in fp32. */
 int step_work_serial(struct step_serial *out, const struct run_config *cfg,
                      const struct topology *t, const struct step_rates *rates, struct err *err);
+/* The move of other bytes between the host and the drives of all devices, and between the host and
+ * the measured drives beneath them alone. */
+struct step_bytes { double read, write, read_beneath, write_beneath; };
+int step_work_other(struct step_move *out, const struct run_config *cfg, const struct topology *t,
+                    const struct step_rates *rates, const struct step_bytes *bytes,
+                    struct err *err);
 /* The share of the busiest device, by the way blocks are cut. */
 int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err);

@@ -38,12 +38,15 @@ enum stream_held holding_look(struct holding *h, size_t sub)
                                                                      : STREAM_HELD_IDLE;
 }
 
-uint64_t holding_read(struct holding *h, size_t sub, uint64_t bytes)
+uint64_t holding_move(struct holding *h, size_t sub, enum link_dir dir, uint64_t bytes)
 {
     const struct link_ends *e = ends_of(h, sub);
     uint64_t                now = clock_ns();
 
-    return e ? link_take(e->drive, NULL, bytes, now) : now;
+    struct link            *drive = e ? e->drive : NULL;
+
+    return dir == LINK_READ ? link_take(drive, NULL, bytes, now)
+                            : link_take(NULL, drive, bytes, now);
 }
 
 void holding_let_go(struct holding *h, size_t sub)

@@ -17,6 +17,6 @@ void holding_begin(struct holding *h);
 /* Any thread. */
 int              holding_next(struct holding *h, size_t *sub);
 enum stream_held holding_look(struct holding *h, size_t sub);
-uint64_t         holding_read(struct holding *h, size_t sub, uint64_t bytes);
+uint64_t         holding_move(struct holding *h, size_t sub, enum link_dir dir, uint64_t bytes);
 void             holding_let_go(struct holding *h, size_t sub);
 void             holding_end(struct holding *h);

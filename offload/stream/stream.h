@@ -81,7 +81,7 @@ struct stream_ops {
     void (*hold)(struct stream *s);
     int  (*held_next)(struct stream *s, size_t *unit);
     enum stream_held (*held_look)(struct stream *s, size_t unit);
-    uint64_t (*held_read)(struct stream *s, size_t unit, uint64_t bytes);
+    uint64_t (*held_move)(struct stream *s, size_t unit, enum link_dir dir, uint64_t bytes);
     void (*let_go)(struct stream *s, size_t unit);
     void (*hold_end)(struct stream *s);
     size_t (*area)(struct stream *s, size_t i, struct area *out);
@@ -231,10 +231,11 @@ static inline int stream_masters_end(struct stream *s, struct err *err)
  * One other thread copies:
  *     held_next  gives the unit to copy next: the one that is waited for, then those that are in
  *                the way, then all others as updates come to them. 0: there are no more.
- *     held_look  says whether its drive is free for a read. Never waits.
- *     held_read  takes the time of a read of so many bytes from the modelled links, and returns the
- *                clock_ns time at which it may be over.
+ *     held_look  says whether its drive is free for a transfer. Never waits.
+ *     held_move  takes the time of a transfer of so many bytes, from its drive or to it, from the
+ *                modelled links, and returns the clock_ns time at which it may be over.
  *     let_go     the unit is copied.
+ * held_look and held_move are allowed after that, too, until the stream is closed.
  *
  * stream_hold_end lets all go, by any thread when no other one copies. */
 static inline void stream_hold(struct stream *s) { s->ops->hold(s); }
@@ -249,9 +250,10 @@ static inline enum stream_held stream_held_look(struct stream *s, size_t unit)
     return s->ops->held_look(s, unit);
 }
 
-static inline uint64_t stream_held_read(struct stream *s, size_t unit, uint64_t bytes)
+static inline uint64_t stream_held_move(struct stream *s, size_t unit, enum link_dir dir,
+                                        uint64_t bytes)
 {
-    return s->ops->held_read(s, unit, bytes);
+    return s->ops->held_move(s, unit, dir, bytes);
 }
 
 static inline void stream_let_go(struct stream *s, size_t unit) { s->ops->let_go(s, unit); }

@@ -241,9 +241,9 @@ static enum stream_held csd_held_look(struct stream *s, size_t unit)
     return holding_look(&of(s)->holding, unit);
 }
 
-static uint64_t csd_held_read(struct stream *s, size_t unit, uint64_t bytes)
+static uint64_t csd_held_move(struct stream *s, size_t unit, enum link_dir dir, uint64_t bytes)
 {
-    return holding_read(&of(s)->holding, unit, bytes);
+    return holding_move(&of(s)->holding, unit, dir, bytes);
 }
 
 static void csd_let_go(struct stream *s, size_t unit) { holding_let_go(&of(s)->holding, unit); }
@@ -328,7 +328,7 @@ static const struct stream_ops csd_ops_ = {
     .hold = csd_hold,
     .held_next = csd_held_next,
     .held_look = csd_held_look,
-    .held_read = csd_held_read,
+    .held_move = csd_held_move,
     .let_go = csd_let_go,
     .hold_end = csd_hold_end,
     .area = csd_area,

@@ -358,9 +358,9 @@ static enum stream_held mem_held_look(struct stream *s, size_t unit)
     return held_image_wanted(&of(s)->held) ? STREAM_HELD_WANTED : STREAM_HELD_IDLE;
 }
 
-static uint64_t mem_held_read(struct stream *s, size_t unit, uint64_t bytes)
+static uint64_t mem_held_move(struct stream *s, size_t unit, enum link_dir dir, uint64_t bytes)
 {
-    (void)s, (void)unit, (void)bytes;
+    (void)s, (void)unit, (void)dir, (void)bytes;
     return clock_ns();
 }
 
@@ -420,7 +420,7 @@ static const struct stream_ops stream_mem_ops = {
     .hold = mem_hold,
     .held_next = mem_held_next,
     .held_look = mem_held_look,
-    .held_read = mem_held_read,
+    .held_move = mem_held_move,
     .let_go = mem_let_go,
     .hold_end = mem_hold_end,
     .area = mem_area,

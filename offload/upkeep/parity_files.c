@@ -54,6 +54,11 @@ static int ranges_find(struct parity_files *p, struct err *err)
     return rc;
 }
 
+static size_t sums_bytes(const struct parity_shape *s)
+{
+    return round_up(s->stripes * s->devices * sizeof(uint32_t) + 1, PARITY_SECTOR);
+}
+
 static uint64_t longest(const struct parity_files *p)
 {
     uint64_t most = 0;
@@ -64,14 +69,14 @@ static uint64_t longest(const struct parity_files *p)
     return most;
 }
 
-int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t *bytes,
+int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t bytes[LINK_DIRS],
                        struct err *err)
 {
     struct store st;
     uint64_t     held[PARITY_DEVICES] = { 0 }, most = 0;
     int          rc = parity_can(run->n_devices, parity, err);
 
-    *bytes = 0;
+    bytes[LINK_READ] = bytes[LINK_WRITE] = 0;
     rc = rc ? rc : store_init(&st, run, err);
     if (rc)
         return rc;
@@ -81,8 +86,10 @@ int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t *by
         most = *at > most ? *at : most;
     }
     struct parity_shape s = parity_shape(run->n_devices, parity, most);
+    uint64_t sums = sums_bytes(&s);
     for (size_t d = 0; d < run->n_devices; d++)
-        *bytes += parity_bytes(&s, d) + PARITY_SECTOR + 4 * s.stripes * s.devices;
+        bytes[LINK_WRITE] += parity_bytes(&s, d) + PARITY_SECTOR + sums;
+    bytes[LINK_READ] = bytes[LINK_WRITE] + sums; // those of one file are looked at first
     store_release(&st);
     return 0;
 }
@@ -109,6 +116,8 @@ int parity_begin(struct parity_files *p, struct err *err)
         p->file[d].fd = p->file[d].parity_fd = -1;
     for (size_t d = 0; d < n && !rc; d++)
         p->file[d].portion = p->snapshot->device_paths[d];
+    for (size_t d = 0; d < n && !rc; d++)
+        p->file[d].unit = beside_unit(&p->store, d);
     rc = rc ? rc : ranges_find(p, err);
     if (rc)
         return rc;
@@ -170,6 +179,28 @@ int parity_flush(struct parity_files *p, struct err *err)
     return 0;
 }
 
+/* ---- transfers ---- */
+
+/* Bytes of a portion, or of the parity file next to it. */
+struct part { size_t device; int parity; void *buf; size_t bytes; uint64_t off; };
+
+static int part_move(struct parity_files *p, const struct part *at, enum link_dir dir,
+                     struct err *err)
+{
+    const struct parity_file *f = &p->file[at->device];
+    const struct beside_move  m = { f->unit, at->bytes, LINK_HOST, dir };
+    const char *path = at->parity ? p->paths[at->device] : f->portion;
+    int         fd = at->parity ? f->parity_fd : f->fd;
+    uint64_t    over_ns;
+    int         rc = beside_begin(p->beside, &m, &over_ns, NULL, err);
+
+    if (!rc)
+        rc = dir == LINK_READ ? file_pread(fd, at->buf, at->bytes, at->off, path, err)
+                              : file_pwrite(fd, at->buf, at->bytes, at->off, path, err);
+    beside_end(p->beside, over_ns);
+    return rc;
+}
+
 /* ---- headers and sums ---- */
 
 uint32_t *parity_sum_at(const struct parity_files *p, uint64_t stripe, size_t d)
@@ -179,7 +210,7 @@ uint32_t *parity_sum_at(const struct parity_files *p, uint64_t stripe, size_t d)
 
 size_t parity_sums_bytes(const struct parity_files *p)
 {
-    return round_up(p->shape.stripes * p->shape.devices * sizeof *p->sums + 1, PARITY_SECTOR);
+    return sums_bytes(&p->shape);
 }
 
 uint64_t parity_sums_off(const struct parity_files *p, size_t d)
@@ -210,13 +241,12 @@ void parity_superblock(const struct parity_files *p, size_t d)
 
 int parity_tail_write(struct parity_files *p, size_t d, struct err *err)
 {
-    size_t bytes = parity_sums_bytes(p);
-    int    fd = p->file[d].parity_fd;
-    int    rc = file_pwrite(fd, p->sums, bytes, parity_sums_off(p, d), p->paths[d], err);
+    const struct part sums = { d, 1, p->sums, parity_sums_bytes(p), parity_sums_off(p, d) },
+                      header = { d, 1, p->page, PARITY_SECTOR, 0 };
+    int               rc = part_move(p, &sums, LINK_WRITE, err);
 
     parity_header(p, d);
-    p->written += bytes + PARITY_SECTOR;
-    return rc ? rc : file_pwrite(fd, p->page, PARITY_SECTOR, 0, p->paths[d], err);
+    return rc ? rc : part_move(p, &header, LINK_WRITE, err);
 }
 
 int parity_sums_read(struct parity_files *p, struct err *err)
@@ -224,11 +254,10 @@ int parity_sums_read(struct parity_files *p, struct err *err)
     size_t bytes = parity_sums_bytes(p);
 
     for (size_t d = 0; d < p->shape.devices; d++) {
-        int fd = p->file[d].parity_fd;
+        const struct part sums = { d, 1, p->sums, bytes, parity_sums_off(p, d) };
 
-        if (fd < 0 || file_pread(fd, p->sums, bytes, parity_sums_off(p, d), p->paths[d], NULL))
+        if (p->file[d].parity_fd < 0 || part_move(p, &sums, LINK_READ, NULL))
             continue;
-        p->read += bytes;
         if (crc32c(0, p->sums, bytes) == p->sums_crc)
             return 0;
     }
@@ -260,9 +289,8 @@ static int portion_move(struct parity_files *p, size_t d, uint64_t at, unsigned 
             continue;
         }
         part = r->bytes - in < n ? (size_t)(r->bytes - in) : n;
-        rc = writes ? file_pwrite(f->fd, buf, part, r->off + in, f->portion, err)
-                    : file_pread(f->fd, buf, part, r->off + in, f->portion, err);
-        *(writes ? &p->written : &p->read) += part;
+        rc = part_move(p, &(struct part){ d, 0, buf, part, r->off + in },
+                       writes ? LINK_WRITE : LINK_READ, err);
         at += part;
         buf += part;
         n -= part;
@@ -281,10 +309,8 @@ static int chunk_move(struct parity_files *p, uint64_t stripe, size_t d, int wri
 
     if (place >= p->shape.parity)
         return portion_move(p, d, (stripe - before) * n, buf, writes, err);
-    uint64_t off = PARITY_SECTOR + before * n;
-    *(writes ? &p->written : &p->read) += n;
-    return writes ? file_pwrite(p->file[d].parity_fd, buf, n, off, p->paths[d], err)
-                  : file_pread(p->file[d].parity_fd, buf, n, off, p->paths[d], err);
+    return part_move(p, &(struct part){ d, 1, buf, n, PARITY_SECTOR + before * n },
+                     writes ? LINK_WRITE : LINK_READ, err);
 }
 
 int parity_chunk_read(struct parity_files *p, uint64_t stripe, size_t d, struct err *err)
@@ -371,19 +397,19 @@ int parity_make(struct parity_files *p, struct err *err)
 static void tail_check(struct parity_files *p, size_t d)
 {
     size_t      bytes = parity_sums_bytes(p);
-    int         fd = p->file[d].parity_fd;
     const char *path = p->paths[d];
+    struct part page = { d, 1, p->page, PARITY_SECTOR, 0 };
     struct err  why = { 0 };
 
     parity_header(p, d);
     memcpy(p->chunk[0], p->page, PARITY_SECTOR); // a chunk is as long at least
-    int rc = file_pread(fd, p->page, PARITY_SECTOR, 0, path, &why);
-    p->read += PARITY_SECTOR + bytes;
+    int rc = part_move(p, &page, LINK_READ, &why);
     if (rc || memcmp(p->page, p->chunk[0], PARITY_SECTOR))
         parity_damage(p, "%s: %s", path, rc ? why.text : "the header is damaged");
     uint32_t crc = 0;
     for (size_t at = 0; at < bytes && !rc; at += PARITY_SECTOR) {
-        rc = file_pread(fd, p->page, PARITY_SECTOR, parity_sums_off(p, d) + at, path, &why);
+        page.off = parity_sums_off(p, d) + at;
+        rc = part_move(p, &page, LINK_READ, &why);
         crc = crc32c(crc, p->page, PARITY_SECTOR);
     }
     if (rc || crc != p->sums_crc)

@@ -11,6 +11,7 @@
 
 #include "offload/layout/config.h"
 #include "offload/layout/store.h"
+#include "offload/upkeep/beside.h"
 #include "offload/upkeep/parity.h"
 
 struct parity_file;
@@ -20,12 +21,12 @@ struct parity_files {
     const struct run_config *snapshot; // device_paths: the portions; log: its journal
     const char *const       *paths;    // (n_devices) of the parity files
     const struct watch      *watch;    // progress in bytes, or NULL
+    struct beside           *beside;   // the pace of parity_make and parity_check, or NULL
     size_t                   parity;   // 1 or 2
     uint64_t                 step;     // of the snapshot
     int                      look;     // parity_mend only reads: whether all could be made again
     uint32_t                 sums_crc; // checksum of the sums: parity_make sets it, others read it
     // results
-    uint64_t read, written;    // bytes
     uint64_t damaged, mended;  // chunks, headers, superblocks and lengths
     struct err first;          // says what the first damage is
     // private
@@ -37,8 +38,9 @@ struct parity_files {
     uint64_t            done, total;
 };
 
-/* Bytes of parity that a snapshot of this run has on all its devices. */
-int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t *bytes,
+/* Bytes of parity that a snapshot of this run has on all its devices, with headers and sums: those
+ * that parity_make writes, and those that parity_check reads. */
+int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t bytes[LINK_DIRS],
                        struct err *err);
 
 /* Make the parity files of a snapshot whose portions are complete and flushed, and flush them. The

@@ -14,6 +14,7 @@ struct parity_file {
     size_t               ranges, at;    // at, before: the range of the last transfer, and the bytes
     uint64_t             before;        // of those before it
     uint64_t             bytes;         // of all ranges
+    size_t               unit;          // of the training (beside.h), on this device
 };
 
 /* Compute the shape from the snapshot's journal, and take memory. The files are not opened. The

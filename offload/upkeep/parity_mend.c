@@ -103,7 +103,6 @@ static int page_mend(struct parity_files *p, int fd, const char *path, const cha
 {
     unsigned char *is = p->chunk[0];
 
-    p->read += PARITY_SECTOR;
     if (!file_pread(fd, is, PARITY_SECTOR, 0, path, NULL) && !memcmp(is, p->page, PARITY_SECTOR))
         return 0;
     parity_damage(p, "%s: the %s is damaged", path, what);
@@ -112,7 +111,6 @@ static int page_mend(struct parity_files *p, int fd, const char *path, const cha
     int rc = alone_check(fd, path, err);
     rc = rc ? rc : file_pwrite(fd, p->page, PARITY_SECTOR, 0, path, err);
     p->mended += !rc;
-    p->written += PARITY_SECTOR;
     return rc;
 }
 

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 8 << 20, SECTOR = 4096 };
-enum { BESIDE_BYTES = 1 << 20 }; // of one read while a training goes on, which waits for it
 
 /* ---- ranges of files ---- */
 
@@ -30,6 +29,7 @@ struct copying {
     const struct watch *watch;
     struct beside      *beside;
     size_t              unit;   // of the training, that is being copied
+    enum link_kind      link[LINK_DIRS]; // from which it is read, and to which it is written
     uint64_t            done, total, shared;
     char               *buffer;
 };
@@ -45,6 +45,21 @@ static int range_share(struct pair *p, uint64_t off, uint64_t bytes)
     return p->shares;
 }
 
+/* Reads bytes into the buffer, or writes them from it. */
+static int part_move(struct copying *c, const struct pair *p, enum link_dir dir, uint64_t off,
+                     size_t n, struct err *err)
+{
+    const struct beside_move m = { c->unit, n, c->link[dir], dir };
+    uint64_t                 over_ns = 0;
+    int                      rc = beside_begin(c->beside, &m, &over_ns, c->watch, err);
+
+    if (!rc)
+        rc = dir == LINK_READ ? file_pread(p->from, c->buffer, n, off, p->from_path, err)
+                              : file_pwrite(p->to, c->buffer, n, off, p->to_path, err);
+    beside_end(c->beside, over_ns);
+    return rc;
+}
+
 /* Copies bytes at the same offset of both files. */
 static int range_copy(struct copying *c, struct pair *p, uint64_t off, uint64_t bytes,
                       struct err *err)
@@ -57,14 +72,11 @@ static int range_copy(struct copying *c, struct pair *p, uint64_t off, uint64_t 
         return watch_look(c->watch, c->done, c->total, err);
     }
     for (uint64_t at = 0; at < bytes && !rc;) {
-        size_t   most = c->beside ? BESIDE_BYTES : BUFFER_BYTES;
-        size_t   n = (size_t)(bytes - at < most ? bytes - at : most);
-        uint64_t over_ns = 0;
+        size_t most = beside_slice(c->beside, BUFFER_BYTES);
+        size_t n = (size_t)(bytes - at < most ? bytes - at : most);
 
-        rc = beside_begin(c->beside, c->unit, n, &over_ns, c->watch, err);
-        rc = rc ? rc : file_pread(p->from, c->buffer, n, off + at, p->from_path, err);
-        beside_end(c->beside, over_ns);
-        rc = rc ? rc : file_pwrite(p->to, c->buffer, n, off + at, p->to_path, err);
+        rc = part_move(c, p, LINK_READ, off + at, n, err);
+        rc = rc ? rc : part_move(c, p, LINK_WRITE, off + at, n, err);
         at += n;
         c->done += n;
         rc = rc ? rc : watch_look(c->watch, c->done, c->total, err);
@@ -236,6 +248,8 @@ static int devices_take_all(struct snapshot_take *t, struct copying *c, struct e
     rc = rc ? rc : journal_open(&j, t->log, st.n_subs, st.error_feedback, err);
     rc = rc ? rc : half_done(t->run, &st, &j, err);
     rc = rc ? rc : copying_begin(c, t->watch, t->beside, devices_total(&st), err);
+    c->link[LINK_READ] = LINK_HOST;
+    c->link[LINK_WRITE] = t->to->device_paths ? LINK_HOST : LINK_FILES; // on the devices' drives?
     while (n < st.n_devices && !rc)
         rc = device_begin(t, c, &pairs[n], &st, n, err), n++;
     rc = rc ? rc : subs_copy(c, pairs, &st, &j, err);
@@ -275,6 +289,8 @@ static int frozen_link(struct snapshot_take *t, struct copying *c, uint64_t byte
 {
     struct run_config  was = *t->run, now = *t->to;
     struct image_check is = { 0 };
+    struct beside_move was_read = { c->unit, bytes, LINK_FILES, LINK_READ };
+    uint64_t           over_ns = 0;
     char               from[PATH_MAX], to[PATH_MAX];
     struct stat        st;
 
@@ -296,6 +312,8 @@ static int frozen_link(struct snapshot_take *t, struct copying *c, uint64_t byte
     c->shared += bytes;
     t->linked = 1;
     rc = t->made(t->ctx, to + strlen(t->to->dir) + 1, err);
+    rc = rc ? rc : beside_begin(c->beside, &was_read, &over_ns, c->watch, err);
+    beside_end(c->beside, over_ns);
     return rc ? rc : 1;
 }
 
@@ -309,6 +327,7 @@ static int images_take(struct snapshot_take *t, struct copying *c, struct err *e
     at.log = t->log;
     int rc = image_latest(&at, &s, err);
     rc = rc ? rc : copying_begin(c, t->watch, t->beside, bytes + frozen, err);
+    c->link[LINK_READ] = c->link[LINK_WRITE] = LINK_FILES;
     if (trains)
         stream_held_next(trains, &c->unit);
     rc = rc ? rc : image_take(t, c, s.area, bytes, err);

@@ -13,12 +13,12 @@
 
 struct snapshot_take {
     const struct run_config *run; // no step is half done, and nobody writes to its states meanwhile
-                                  // (beside: to those that are held)
+                                  // (beside a training: to those that are held)
     const struct run_config *to;  // the snapshot: the same run with another dir, owner and devices.
                                   // Its device_paths are new files, or NULL: they are in to->dir
     struct runlog           *log;   // whose journal names the states: the run's run.db, or a copy
     const struct watch      *watch; // progress in bytes, or NULL
-    struct beside           *beside; // the training that goes on, or NULL
+    struct beside           *beside; // the pace next to a training, or NULL
     /* Called for each file that is about to be made in to->dir, by its name there. */
     int  (*made)(void *ctx, const char *name, struct err *err);
     void *ctx;

@@ -111,7 +111,7 @@ static int chunk_next(const struct check *c, struct lane *l, struct chunk *p)
             continue;
         for (; l->kind <= VERIFY_RESIDUAL; l->kind++, l->at = 0) {
             struct area a = committed(c, l->sub, l->kind);
-            size_t      n = size_min(a.bytes - l->at, CHUNK_BYTES);
+            size_t      n = size_min(a.bytes - l->at, beside_slice(c->v->beside, CHUNK_BYTES));
 
             if (n == 0)
                 continue;
@@ -178,24 +178,51 @@ static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
     l->failed = 0;
 }
 
-/* Sums what came back, in the order in which it was asked for, and asks for more. Returns whether
- * anything moved. */
-static int lane_move(struct check *c, struct lane *l)
+static int lane_reap(struct check *c, struct lane *l)
 {
     struct csd     *csd = c->dev.device[l->device].csd;
     struct csd_job *done[CHUNKS];
-    struct chunk   *p;
-    int             moved = csd->ops->reap(csd, done, CHUNKS);
+    int             n = csd->ops->reap(csd, done, CHUNKS);
 
-    for (int i = 0; i < moved; i++)
+    for (int i = 0; i < n; i++)
         ((struct chunk *)done[i])->back = 1;
+    return n;
+}
+
+/* Asks for a chunk. Next to a training, it waits for the moment, and until it is read. */
+static int chunk_ask(struct check *c, struct lane *l, struct chunk *p, struct err *err)
+{
+    struct csd              *csd = c->dev.device[l->device].csd;
+    struct beside           *b = c->v->beside;
+    const struct beside_move m = { p->area.sub, p->job.bytes, c->v->link, LINK_READ };
+    uint64_t                 over_ns, seen = 0;
+    int                      rc = beside_begin(b, &m, &over_ns, c->v->watch, err);
+
+    if (rc)
+        return rc;
+    csd->ops->submit(csd, &p->job);
+    while (b && b->stream && !p->back)
+        if (!lane_reap(c, l))
+            seen = bell_wait(&c->dev.bell, seen, 1000000000u);
+    beside_end(b, over_ns);
+    return 0;
+}
+
+/* Sums what came back, in the order in which it was asked for, and asks for more. Returns whether
+ * anything moved, or -errno. */
+static int lane_move(struct check *c, struct lane *l, struct err *err)
+{
+    struct chunk *p;
+    int           moved = lane_reap(c, l), rc;
+
     for (; l->summed < l->asked && (p = &l->chunk[l->summed % CHUNKS])->back; l->summed++)
         chunk_sum(c, l, p);
     for (; l->asked - l->summed < CHUNKS; l->asked++, moved++) {
         p = &l->chunk[l->asked % CHUNKS];
         if (!chunk_next(c, l, p))
             break;
-        csd->ops->submit(csd, &p->job);
+        if ((rc = chunk_ask(c, l, p, err)))
+            return rc;
     }
     return moved;
 }
@@ -212,7 +239,10 @@ static int lanes_run(struct check *c, struct err *err)
 
         busy = 0;
         for (size_t d = 0; d < c->dev.n; d++) {
-            moved |= c->dev.device[d].csd ? lane_move(c, &c->lanes[d]) : 0;
+            int now = c->dev.device[d].csd ? lane_move(c, &c->lanes[d], err) : 0;
+            if (now < 0)
+                return now;
+            moved |= now;
             busy |= c->lanes[d].summed < c->lanes[d].asked;
         }
         rc = watch_look(c->v->watch, c->done, c->total, err);
@@ -361,6 +391,23 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     return rc;
 }
 
+/* Reading of images goes at the pace of v->beside. */
+struct paced { struct verify *v; uint64_t done; };
+
+static int look_paced(void *ctx, uint64_t done, uint64_t total)
+{
+    struct paced            *p = ctx;
+    const struct beside_move m = { 0, done - (done > p->done ? p->done : 0), p->v->link,
+                                   LINK_READ };
+    uint64_t                 over_ns;
+    struct err               unsaid;
+    int                      rc = beside_begin(p->v->beside, &m, &over_ns, p->v->watch, &unsaid);
+
+    beside_end(p->v->beside, over_ns);
+    p->done = done;
+    return rc ? rc : watch_look(p->v->watch, done, total, &unsaid);
+}
+
 /* Checks the file of the frozen blocks, if there are any. */
 static int verify_frozen(struct verify *v, const struct run_config *watched, struct err *err)
 {
@@ -383,6 +430,8 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
 {
     struct run_config  watched = *cfg;
     struct image_check newest, other;
+    struct paced       paced = { .v = v };
+    const struct watch pace = { look_paced, &paced };
     struct image_state state;
     int                rc = image_latest(cfg, &state, err);
 
@@ -390,7 +439,7 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
         return rc;
     v->next_step = state.step;
     v->applied = state.applied;
-    watched.watch = v->watch;
+    watched.watch = v->beside ? &pace : v->watch;
     rc = image_check(&watched, state.area, &newest, err);
     rc = rc ? rc : image_check(&watched, 1 - state.area, &other, err);
     if (rc)

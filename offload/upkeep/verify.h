@@ -10,6 +10,7 @@
 #pragma once
 
 #include "offload/devices/areas.h"
+#include "offload/upkeep/beside.h"
 
 struct verify {
     // set by the caller
@@ -17,6 +18,8 @@ struct verify {
     void (*say)(void *ctx, int damage, const char *sentence); // damage 0: a remark
     void *ctx;
     const struct watch *watch; // progress in bytes read, or NULL
+    struct beside *beside;     // the pace of reading next to a training, or NULL
+    enum link_kind link;       // with beside: over which all is read
     int frozen_known; // mode mem: the file of frozen blocks was just compared, and is not read
     // results
     struct verify_count count[VERIFY_KINDS];

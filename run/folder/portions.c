@@ -205,15 +205,14 @@ int portions_work(struct parity_files *f, const struct portions *p,
 }
 
 int portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
-                    const struct watch *watch, uint64_t moved[LINK_DIRS], struct err *err)
+                    const struct watch *watch, struct beside *beside, struct err *err)
 {
-    struct parity_files f = { .snapshot = to, .step = step, .watch = watch };
+    struct parity_files f = { .snapshot = to, .step = step, .watch = watch,
+                              .beside = beside };
     struct stat         st;
     int                 rc = portions_work(&f, p, parity_make, err);
 
     p->sums_crc = f.sums_crc;
-    moved[LINK_READ] = f.read;
-    moved[LINK_WRITE] = f.written;
     for (size_t i = 0; i < 2 * p->n && !rc; i++) {
         if (lstat(p->path[i], &st))
             rc = err_set(err, -errno, "%s: %s", p->path[i], strerror(errno));

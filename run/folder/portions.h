@@ -37,7 +37,7 @@ int  portions_begin(struct portions *p, struct session *s, uint64_t step, const 
                     const char *folder, struct err *err);
 /* Make the parity files of the snapshot `to`, whose portions are there, and set p->bytes. */
 int  portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
-                     const struct watch *watch, uint64_t moved[LINK_DIRS], struct err *err);
+                     const struct watch *watch, struct beside *beside, struct err *err);
 /* Do work with all files of a snapshot: f needs its other members. */
 int  portions_work(struct parity_files *f, const struct portions *p,
                    int (*work)(struct parity_files *f, struct err *err), struct err *err);

@@ -55,9 +55,8 @@ struct snapshot_making {
     uint64_t          begun_ns, bytes, shared;
     int               named;            // it gets its name, or has it
     struct portions   portions;         // files on the devices' drives; n 0: none
-    uint64_t          parity[LINK_DIRS]; // bytes that their parity moved
+    struct beside     beside;           // the pace; stream NULL: no training goes on meanwhile
     // while a training goes on
-    struct beside     beside;           // stream NULL: nothing does
     struct thread     copier;
     int               over, rc;         // under its lock: it has ended, with rc and why
     struct err        why;
@@ -77,11 +76,12 @@ static int copy_states(struct snapshot_making *m, struct err *err)
                                         " to a snapshot", m->s->dir, m->step);
     struct snapshot_take t = { .run = &m->s->run, .to = &m->to, .log = m->to.log, .watch = &w,
                                .earlier = m->earlier,
-                               .beside = m->beside.stream ? &m->beside : NULL,
+                               .beside = &m->beside,
                                .made = snapshot_files_note,
                                .ctx = &m->files };
-    int                  rc = snapshot_take(&t, err);
 
+    m->beside.cls = CLASS_SNAPSHOT;
+    int rc = snapshot_take(&t, err);
     work_end(m->events);
     if (m->beside.stream)
         stream_hold_end(m->beside.stream);
@@ -98,8 +98,9 @@ static int encode_parity(struct snapshot_making *m, struct err *err)
         return 0;
     struct watch w = work_begin(m->events, "computing the parity of the snapshot after step %"
                                 PRIu64, m->step);
-    int          rc = portions_encode(&m->portions, &m->to, m->step, &w, m->parity, err);
 
+    m->beside.cls = CLASS_PARITY;
+    int rc = portions_encode(&m->portions, &m->to, m->step, &w, &m->beside, err);
     work_end(m->events);
     return rc;
 }
@@ -186,13 +187,13 @@ static int fill(struct snapshot_making *m, struct err *err)
 }
 
 /* Reads what was written back from the drive. */
-static int prove(const struct snapshot_making *m, struct err *err)
+static int prove(struct snapshot_making *m, struct err *err)
 {
     struct session made;
     flock(m->folder.fd, LOCK_SH); // as a reader has it
     int rc = session_open(&made, m->to.dir, SESSION_READ, m->events, err);
 
-    rc = rc ? rc : snapshot_prove(&made, m->linked, err);
+    rc = rc ? rc : snapshot_prove(&made, m->linked, &m->beside, err);
     session_close(&made);
     return rc == -EINTR || !rc ? rc : err_set(err, rc, "%.700s; the snapshot was not kept",
                                               err->text);
@@ -407,6 +408,7 @@ void snapshot_drop(struct snapshot_making *m)
     if (!m)
         return;
     atomic_store(&m->dropped, 1);
+    atomic_store(&m->beside.hurry, 1);
     thread_release(&m->copier);
     clear(m);
     snapshots_free(&m->known);
@@ -459,6 +461,11 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
 
 size_t snapshot_tried(const struct snapshot_making *m) { return m->tried; }
 
+void snapshot_moved(struct snapshot_making *m, struct link_meter *moved)
+{
+    beside_take(&m->beside, moved);
+}
+
 int snapshot_over(struct snapshot_making *m)
 {
     thread_lock(&m->copier);
@@ -502,9 +509,7 @@ int snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err 
         rc = portions_end(m->s, err);
     if (!rc) {
         *out = (struct snapshot){ .step = m->step, .n = m->n, .whole = 1, .ours = 1,
-                                  .loss = (double)NAN, .states = m->bytes, .shared = m->shared,
-                                  .parity_read = m->parity[LINK_READ],
-                                  .parity_written = m->parity[LINK_WRITE] };
+                                  .loss = (double)NAN };
         snprintf(out->path, sizeof out->path, "%.4000s", m->name);
     }
     snapshot_drop(m);

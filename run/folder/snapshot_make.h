@@ -38,6 +38,8 @@ int    snapshot_wait(struct snapshot_making *m, struct err *err);
 int    snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err *err);
 void   snapshot_drop(struct snapshot_making *m); // NULL is fine
 size_t snapshot_tried(const struct snapshot_making *m); // directories, its own included
+/* Add the bytes that it has moved since the last call. */
+void   snapshot_moved(struct snapshot_making *m, struct link_meter *moved);
 
 /* A snapshot that another process made, and whose files come here, as of another rank (kept.h).
  * begin: an empty folder *folder for them, of the n-th snapshot of s, after `step` steps. end: if

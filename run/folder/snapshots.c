@@ -402,10 +402,11 @@ static void look_at_best(struct session *snapshot, struct verdict *found)
 }
 
 /* Whether the parity of a snapshot is as it was written. Its portions were read. */
-static int look_at_parity(struct session *snapshot, struct verdict *found, struct err *err)
+static int look_at_parity(struct session *snapshot, struct beside *beside, struct verdict *found,
+                          struct err *err)
 {
     struct portions     p;
-    struct parity_files f = { .snapshot = &snapshot->run };
+    struct parity_files f = { .snapshot = &snapshot->run, .beside = beside };
     int                 rc = portions_load(&p, snapshot->log, err);
 
     settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
@@ -457,18 +458,28 @@ int snapshot_check(struct session *snapshot, struct err *err)
     return rc;
 }
 
-int snapshot_prove(struct session *snapshot, int frozen_known, struct err *err)
+int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
+                   struct err *err)
 {
     struct verdict      found = { 0 };
     struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
     struct verify       v = { .say = note, .ctx = &found, .watch = &w,
-                              .frozen_known = frozen_known };
+                              .frozen_known = frozen_known, .beside = beside };
     struct runlog_check db;
-    int                 rc = verify_run(&v, &snapshot->run, err);
+    struct portions     p = { 0 };
+    int                 rc = beside ? portions_load(&p, snapshot->log, err) : 0;
+
+    v.link = p.n ? LINK_HOST : LINK_FILES;
+    portions_release(&p);
+    if (beside)
+        beside->cls = CLASS_SNAPSHOT;
+    rc = rc ? rc : verify_run(&v, &snapshot->run, err);
+    if (beside)
+        beside->cls = CLASS_PARITY;
 
     work_end(snapshot->events);
     rc = rc ? rc : runlog_check(snapshot->log, 0, note_damage, &found, &db, err);
-    rc = rc ? rc : look_at_parity(snapshot, &found, err);
+    rc = rc ? rc : look_at_parity(snapshot, beside, &found, err);
     if (rc)
         return rc;
     look_at_best(snapshot, &found);
@@ -479,7 +490,7 @@ int snapshot_prove(struct session *snapshot, int frozen_known, struct err *err)
 
 int snapshot_verify(struct session *snapshot, struct err *err)
 {
-    return snapshot_prove(snapshot, 0, err);
+    return snapshot_prove(snapshot, 0, NULL, err);
 }
 
 int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)

@@ -25,6 +25,7 @@
  * settings that begin with "was.", such as was.option.device. */
 #pragma once
 
+#include "offload/upkeep/beside.h"
 #include "run/folder/session.h"
 
 /* The settings whose values stay under SNAPSHOT_WAS and their name; NULL ends the list. */
@@ -47,9 +48,6 @@ struct snapshot {
     uint64_t bytes;     // that its files take on the drive
     double   loss;      // of the last step; NaN: there was none
     char     taken[32]; // the time (UTC)
-    uint64_t states, shared; // of one that was just taken: bytes of states, and how many of them
-                             // share their blocks with the run's
-    uint64_t parity_read, parity_written; // of one just taken: bytes that its parity moved
 };
 
 struct snapshots {
@@ -91,8 +89,10 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
  * removes it. This reads all states of an open snapshot, its run.db and its best model, and
  * compares them with their checksums. -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
-/* The same of a new snapshot. frozen_known: its file of frozen blocks was just compared. */
-int snapshot_prove(struct session *snapshot, int frozen_known, struct err *err);
+/* The same of a new snapshot. frozen_known: its file of frozen blocks was just compared. beside:
+ * the pace next to a training, or NULL. */
+int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
+                   struct err *err);
 /* The same as snapshot_verify, and compares the tokenizer and the best model with those that its
  * run.db names. A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);

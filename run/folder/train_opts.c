@@ -258,8 +258,9 @@ const struct opt_row train_rows[] = {
       .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
               "back and compared.", .kept = OPT_CHANGES },
     { "snapshot-bw", OPT_SIZE, AT(snapshot_bw),
-      .help = "Bytes a second at which a snapshot is copied during training (default: 0, while the "
-              "run's drives have nothing else to do)", .kept = OPT_CHANGES },
+      .help = "Bytes a second that are read for a snapshot during training: copying, parity and "
+              "reading back (default: 0, while the run's drives have nothing else to do)",
+      .kept = OPT_CHANGES },
     { "scrub-bw", OPT_SIZE, AT(scrub_bw),
       .help = "Bytes/s that are read in the background: states, best model and snapshots, to find "
               "damage that nobody has met yet (default: 0, none)", .kept = OPT_CHANGES },

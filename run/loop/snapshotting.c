@@ -57,25 +57,17 @@ static int is_due(struct session *s, uint64_t step, enum snapshotting_when when,
     return when == SNAPSHOTTING_ENDS || !any || step % s->o.snapshot_every == 0;
 }
 
-/* Records what was moved: read from the run's devices, written, and read back. It counts as the
- * next step's. */
-static void measure(const struct snapshotting *w, uint64_t step, const struct snapshot *made)
+/* Records what the snapshot under way has moved since the last call. It counts as the next
+ * step's. */
+static void measure(const struct snapshotting *w, uint64_t step)
 {
     struct link_meter moved = { 0 };
-    size_t            copied = made->states - made->shared;
 
-    if (!w->stream)
+    if (!w->stream || !w->making)
         return;
-    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, copied, copied);
-    link_meter_count(&moved, LINK_FILES, CLASS_STATES, LINK_WRITE, copied, copied);
-    link_meter_count(&moved, LINK_FILES, CLASS_STATES, LINK_READ, made->states, made->states);
-    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, made->parity_read,
-                     made->parity_read);
-    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_WRITE, made->parity_written,
-                     made->parity_written);
-    link_meter_count(&moved, LINK_HOST, CLASS_STATES, LINK_READ, made->parity_written,
-                     made->parity_written); // read back
-    meter_traffic(w->stream->meter, step, PHASE_SNAPSHOT, -1, &moved);
+    snapshot_moved(w->making, &moved);
+    if (link_meter_total(&moved))
+        meter_traffic(w->stream->meter, step, PHASE_SNAPSHOT, -1, &moved);
 }
 
 /* The training has waited since then. */
@@ -159,13 +151,12 @@ static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, st
     if (must && w->stream && !waited && (rc = notice_late(w, begun_ns, err)))
         return rc;
     w->tried = snapshot_tried(w->making);
+    measure(w, step);
     if (waited == -EINTR)
         snapshot_drop(w->making);
     else
         waited = snapshot_finish(&made, w->making, &why);
     w->making = NULL;
-    if (!waited)
-        measure(w, step, &made);
     measure_wait(w, step, begun_ns);
     return settle(w, waited, &made, again, &why, err);
 }
@@ -213,6 +204,7 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
 
     if (!s->o.snapshot_every)
         return 0;
+    measure(w, step);
     if (w->making)
         rc = go_on(w, step, ends || step % s->o.snapshot_every == 0, &again, err);
     if (rc || (due = is_due(s, step, when, err)) < 0)

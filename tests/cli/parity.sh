@@ -58,6 +58,11 @@ comes_back() {
 }
 
 begin 3 1
+# shellcheck disable=SC2086
+run plan $train $devices --steps 4 --snapshot-every 4 --snapshot-on devices --probe off --traffic
+same "$(awk '/^Of each snapshot/ { on = 1; next } !NF { on = 0 } on { print $1, $2, $3, 2 * $4 }' "$tmp/out" | sort)" \
+    "$(ask "$tmp/run" "SELECT link || ' ' || class || ' ' || direction || ' ' || sum(bytes) FROM traffic WHERE phase = 'snapshot' GROUP BY link, class, direction" | sort)" \
+    "two snapshots have moved what the plan says, to the byte"
 run snapshots "$tmp/run" --check
 same "2" "$(grep -c ' whole  ' "$tmp/out")" "snapshots with parity are whole"
 result "$([ -z "$(ls "$tmp"/run/snapshots/*/step-00000004/dev* 2>"$tmp/null")" ] && [ "$(ls "$tmp"/d1/run-*/step-* | wc -l)" = 4 ]; echo $?)" \

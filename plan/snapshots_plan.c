@@ -1,0 +1,71 @@
+/* snapshots_plan.c: computes what snapshots cost from the bytes that one moves
+ * (offload/upkeep/snapshot_traffic.h). */
+#include "plan/snapshots_plan.h"
+
+#include "offload/upkeep/parity_files.h"
+#include "offload/upkeep/snapshot.h"
+#include "offload/upkeep/snapshot_traffic.h"
+
+static int on_devices(const struct session *s)
+{
+    return s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
+}
+
+int snapshots_plan(struct snapshots_plan *out, const struct session *s, struct err *err)
+{
+    uint64_t bytes, made[LINK_DIRS] = { 0 };
+    size_t   parity = on_devices(s) ? (size_t)s->o.parity : 0;
+
+    *out = (struct snapshots_plan){ .every = s->o.snapshot_every };
+    if (!out->every)
+        return 0;
+    int rc = snapshot_bytes(&s->run, &bytes, err);
+    if (!rc && parity)
+        rc = parity_files_bytes(&s->run, parity, made, err);
+    rc = rc ? rc : snapshot_traffic(&out->moved, &s->run, parity, err);
+    if (rc)
+        return rc;
+    out->parity = (double)made[LINK_WRITE];
+    out->each = (double)bytes * (s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS ? 2 : 1) + out->parity;
+    if (s->o.keep_best)
+        out->each += 4 * (double)arch_total(&s->config);
+    return 0;
+}
+
+void snapshots_plan_wear(struct wear *w, const struct snapshots_plan *p, const struct session *s)
+{
+    static const enum link_class classes[] = { CLASS_SNAPSHOT, CLASS_PARITY };
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes && p->every; i++) {
+        uint64_t bytes = p->moved.bytes[LINK_HOST][classes[i]][LINK_WRITE];
+        double   part = (double)bytes / (double)s->run.n_devices / (double)p->every;
+
+        w->device[classes[i]] += part;
+        w->total += part;
+    }
+}
+
+static double bytes_over(const struct snapshots_plan *p, enum link_kind link, enum link_dir dir)
+{
+    return (double)(p->moved.bytes[link][CLASS_SNAPSHOT][dir] +
+                    p->moved.bytes[link][CLASS_PARITY][dir]);
+}
+
+struct step_bytes snapshots_plan_bytes(const struct snapshots_plan *p, const struct session *s)
+{
+    struct step_bytes b = { bytes_over(p, LINK_HOST, LINK_READ),
+                            bytes_over(p, LINK_HOST, LINK_WRITE), 0, 0 };
+
+    if (!s->o.device.n && !s->o.snapshot_dir.n) { // all of it lies in RUN
+        b.read_beneath = bytes_over(p, LINK_FILES, LINK_READ);
+        b.write_beneath = bytes_over(p, LINK_FILES, LINK_WRITE);
+    }
+    return b;
+}
+
+double snapshots_plan_seconds(const struct snapshots_plan *p, const struct session *s)
+{
+    double bytes = bytes_over(p, LINK_HOST, LINK_READ) + bytes_over(p, LINK_FILES, LINK_READ);
+
+    return s->o.snapshot_bw ? bytes / (double)s->o.snapshot_bw : 0;
+}
