@@ -119,15 +119,17 @@ static int config_read(struct model_config *g, const struct hf_keys *k, struct e
     return rc ? rc : config_variants(g, k, err);
 }
 
+/* n_ctx: an older name of n_positions, which llama.cpp's converter reads. */
 static json_t *config_write(const struct model_config *g)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b}",
+    return json_pack("{s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b}",
                      "activation_function", "gelu_new", "n_layer", (json_int_t)g->n_layer,
                      "n_head", (json_int_t)g->n_head, "n_embd", (json_int_t)g->n_embd, "n_inner",
                      "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
-                     "layer_norm_epsilon", hf_decimal(g->norm_eps), "initializer_range", 0.02,
-                     "attn_pdrop", hf_decimal(g->drop_attn), "embd_pdrop",
-                     hf_decimal(g->drop_embd), "resid_pdrop", hf_decimal(g->drop_resid),
+                     "n_ctx", (json_int_t)g->n_positions, "layer_norm_epsilon",
+                     hf_decimal(g->norm_eps), "initializer_range", 0.02, "attn_pdrop",
+                     hf_decimal(g->drop_attn), "embd_pdrop", hf_decimal(g->drop_embd),
+                     "resid_pdrop", hf_decimal(g->drop_resid),
                      "scale_attn_weights", 1, "tie_word_embeddings", 1);
 }
 
