@@ -297,7 +297,7 @@ static void test_refusals(void **state)
         assert_int_not_equal(peft_config(&other, dir, &err), 0);
         if (!err.misuse || !strstr(err.text, cases[i].says))
             fail_msg("%s: %s", cases[i].json, err.text);
-        if (i < MERGED && !strstr(err.text, "begin with the merged folder"))
+        if (i < MERGED && !strstr(err.text, "-merged, to begin with"))
             fail_msg("%s: %s", cases[i].json, err.text);
     }
     put(dir, "adapter_config.json", "{\"peft_type\":\"LORA\",\"r\":3,"
