@@ -213,13 +213,16 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
         .config = b->config, .dtype = kind->dtype, .engine = kind->engine,
         .threads = (int)o->threads, .training = 1, .batch = o->batch, .seq = o->seq,
         .grad_accum = o->grad_accum,
-        .packs_head = o->mode == RUN_MEM && kind->engine == MATMUL_SITRAIN, // as memory.c plans it
     };
+    size_t bytes;
 
     e->kind = kind;
     p.config.n_labels = 0; // includes the products of a head
     if ((o->blas != MATMUL_AUTO && o->blas != (int)kind->engine) ||
         (kind->dtype != DT_F32 && o->dtype != DT_BF16))
+        return 0;
+    // memory.c packs a head's words where the products are in tiles and there is room
+    if (o->mode == RUN_MEM && products_scratch(&bytes, &p.packs_head, &p, &e->why))
         return 0;
     if (products_open(&e->products, &p, &e->why))
         return 0;

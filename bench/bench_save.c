@@ -201,7 +201,7 @@ static int layers_measure(struct machine_file *m, const struct bench *b, enum dt
 
             if (size_add(done, &n_done, n))
                 rc = layer_point(m, b, dt, kind, g.width[w], n, err);
-            if (!rc && !t && m->n_layers)
+            if (!rc && m->n_layers)
                 most = size_max(longest_of(&m->layer[m->n_layers - 1], b, flop), 2 * n);
         }
     }

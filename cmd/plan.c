@@ -145,7 +145,7 @@ static int print_traffic(const struct session *s, struct err *err)
         printf("  none: everything stays in RAM\n");
     int rc = snapshots_plan(&p, s, err);
     if (!rc && p.every) {
-        printf("Of each snapshot, one in %" PRIu64 " steps\n", p.every);
+        printf("Moved for one snapshot, every %" PRIu64 " steps\n", p.every);
         print_meter(&p.moved, M, note, &all);
     }
     return rc;

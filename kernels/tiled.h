@@ -1,7 +1,6 @@
 /* tiled.h: matrices of bf16 in tiles. A tile has 16 rows of 32 elements, each row a cache line, as
- * AMX loads the left operand of a product. Tiles of the same rows follow each other. Who writes
- * such a matrix makes the columns behind the last one zero; rows behind the last one hold
- * anything. */
+ * AMX loads the left operand of a product. Tiles of the same rows follow each other. The
+ * writer sets the columns behind the last one to zero. Rows behind the last one are undefined. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -18,7 +17,7 @@ static inline size_t tiled_size(size_t rows, size_t cols)
     return round_up(rows, TILED_BLOCK) * round_up(cols, TILED_COLS);
 }
 
-/* Where an element is. */
+/* Returns the index of an element. */
 static inline size_t tiled_at(size_t cols, size_t row, size_t col)
 {
     return row / TILED_ROWS * tiled_next(cols) + col / TILED_COLS * TILED_ROWS * TILED_COLS +

@@ -400,7 +400,7 @@ static void add_what_fits(const struct memory_request *asked, uint64_t limit, st
 }
 
 /* In mode mem, memory that is left when all layers are kept serves to pack the words of the head
- * for siTrain's own products. They are packed for two of these, each time with all their bytes. */
+ * for siTrain's own products. Two products pack them, so this takes twice their bytes. */
 static void add_packs(struct budget *out, const struct memory_request *r)
 {
     struct run_config     run = *r->run;
@@ -431,6 +431,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
         kept.acts = &train_activations[TRAIN_KEEP];
         if (!plan_one(&other, &kept, &refusal)) {
             *out = other;
+            out->packs_head = 0;
             return 0;
         }
     }

@@ -127,14 +127,20 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
-const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path)
+const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path,
+                                const char *instead)
 {
-    size_t n = strlen(path);
+    size_t n = strlen(path), name;
+    int    plain = 1;
 
     while (n > 1 && path[n - 1] == '/')
         n--;
-    if (path[strcspn(path, "'\"\\$`")] || n > 90)
-        path = "FOLDER", n = strlen(path);
+    for (name = n; name && path[name - 1] != '/'; name--) {
+    }
+    for (size_t i = 0; path[i]; i++) // an interactive shell expands !, also in double quotes
+        plain &= !strchr("'\"\\$`!", path[i]) && (unsigned char)path[i] >= ' ' && path[i] != 0x7f;
+    if (!plain || n > 90 || (n - name <= 2 && strspn(path + name, ".") >= n - name))
+        path = instead, n = strlen(path);
     snprintf(out, MACHINE_PYTHON_PATH, "%.*s", (int)n, path);
     return out;
 }

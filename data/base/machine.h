@@ -44,9 +44,11 @@ int machine_is_stopped(long pid, uint64_t begun);
 double machine_age(void);
 
 /* Writes the path, without slashes at its end, if it can stand in '...' in a line of python3 -c
- * "...", and "FOLDER" if it cannot, or is long. Returns out. */
+ * "...", and `instead` if it cannot, is empty or long, or ends in . or .., behind which nothing may
+ * be written. Returns out. */
 enum { MACHINE_PYTHON_PATH = 96 };
-const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path);
+const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path,
+                                const char *instead);
 
 /* Writes one word into buf as a shell reads it, in quotes if needed, and returns buf. A word
  * that is too long is cut off. */

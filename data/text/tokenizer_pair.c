@@ -98,7 +98,7 @@ static const struct kind *kind_find(const struct said *s)
 void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir)
 {
     char        word[MACHINE_PYTHON_PATH];
-    const char *to = machine_python_path(word, dir);
+    const char *to = machine_python_path(word, dir, "FOLDER");
 
     snprintf(out, TOKENIZER_COMMAND, "python3 -c \"from transformers import AutoTokenizer as A; "
              "A.from_pretrained('%s').save_pretrained('%s')\" makes tokenizer.json (pip install "

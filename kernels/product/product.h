@@ -16,7 +16,7 @@ struct product {
     struct strips a, b;
     struct cuts   cuts;
     int           own_b;        // tasks pack their columns of B; 0: their rows of A
-    int           ready, own_ready; // the other operand comes packed; these lanes of A do
+    int           ready, own_ready; // the shared operand comes packed; so do these lanes of A
     size_t        words, panel, piece; // of the depth, in words
     size_t        rows, cols;   // of a task
     size_t        tasks, parts; // all; of the same own lanes

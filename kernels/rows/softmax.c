@@ -59,7 +59,8 @@ SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, s
     dt == DT_F32 ? gradient_as(out, DT_F32, x, w, V) : gradient_as(out, DT_BF16, x, w, V);
 }
 
-/* The same for a row of tiles. Its lines lie apart, so the CPU does not see which come next. */
+/* Computes the gradient of a row in tiles. Its lines lie apart, so the CPU does not see which come
+ * next. */
 SIMD_CLONES static void row_gradient_tiled(bf16 *out, const float *x, struct weigh w, size_t V)
 {
     enum { NEXT = TILED_ROWS * TILED_COLS, AHEAD = 24 * NEXT };
@@ -80,7 +81,7 @@ static struct to to_row(void *all, enum dtype dt, int tiled, size_t V, size_t i)
                         tiled };
 }
 
-/* Element `column` of it. */
+/* Returns the index of element `column` in the row. */
 static size_t to_at(const struct to *out, size_t column)
 {
     return out->tiled ? tiled_at(0, 0, column) : column;

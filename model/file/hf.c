@@ -78,7 +78,7 @@ static int refuse_files(const char *dir, const struct model_config *g, struct er
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
     char                     hint[HF_HINT], to[128];
     char                     word[MACHINE_PYTHON_PATH];
-    const char              *from = machine_python_path(word, dir);
+    const char              *from = machine_python_path(word, dir, "FOLDER");
 
     if (hf_has(dir, "model.safetensors") || hf_has(dir, "model.safetensors.index.json"))
         return 0;

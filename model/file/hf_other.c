@@ -98,7 +98,7 @@ static const struct quantized { const char *method, *name, *by; } quantized[] = 
 static void dequantize(char *out, size_t size, const struct quantized *q, const char *dir)
 {
     char        word[MACHINE_PYTHON_PATH];
-    const char *path = machine_python_path(word, dir);
+    const char *path = machine_python_path(word, dir, "FOLDER");
 
     if (!q || !q->by)
         snprintf(out, size, "begin with the model that it was made from");

@@ -238,7 +238,7 @@ static int targets_refuse(const struct safetensors *st, const struct hf_keys *k,
 static int open_file(struct safetensors **out, const char *dir, struct err *err)
 {
     char        word[MACHINE_PYTHON_PATH];
-    const char *path = machine_python_path(word, dir);
+    const char *path = machine_python_path(word, dir, "FOLDER");
 
     if (hf_has(dir, PEFT_MODEL))
         return safetensors_open_file(out, dir, PEFT_MODEL, err);

@@ -38,7 +38,8 @@ static size_t rows_of(const char *dir, const char *const *ends, size_t n_ends)
     if (hf_has(dir, PEFT_MODEL) && !safetensors_open_file(&st, dir, PEFT_MODEL, &err))
         for (size_t i = 0; i < st->n && !rows; i++)
             for (size_t e = 0; e < n_ends; e++)
-                if (st->tensors[i].n_dims == 2 && ends_with(st->tensors[i].name, ends[e]))
+                if (st->tensors[i].n_dims == 2 && st->tensors[i].dims[1] > 0 &&
+                    st->tensors[i].dims[0] <= INT32_MAX && ends_with(st->tensors[i].name, ends[e]))
                     rows = st->tensors[i].dims[0];
     safetensors_close(st);
     return rows;
@@ -56,9 +57,12 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
     const char *of = json_str(settings, "base_model_name_or_path");
     size_t      classes = rows_of(dir, heads, sizeof heads / sizeof *heads),
                 rows = rows_of(dir, words, sizeof words / sizeof *words);
+    const char *kind = strcmp(json_str(settings, "task_type"), "TOKEN_CLS")
+                           ? classes ? "SequenceClassification" : "CausalLM"
+                           : "TokenClassification";
 
-    machine_python_path(to, dir);
-    machine_python_path(base, *of ? of : "MODEL");
+    machine_python_path(to, dir, "FOLDER");
+    machine_python_path(base, of, "MODEL");
     if (classes)
         snprintf(more[0], sizeof more[0], ", num_labels=%zu", classes);
     if (rows)
@@ -68,8 +72,7 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
              "m = M.from_pretrained(b%s); %s[k.save_pretrained(d + '-merged') for k in "
              "(P.from_pretrained(m, d).merge_and_unload(), T.from_pretrained(%s))]\" makes the "
              "folder %s-merged, to begin with (pip install torch transformers peft)",
-             classes ? "SequenceClassification" : "CausalLM", to, base, more[0], more[1],
-             tokenizer_is_there(dir) ? "d" : "b", to);
+             kind, to, base, more[0], more[1], tokenizer_is_there(dir) ? "d" : "b", to);
 }
 
 int peft_misuse(struct err *err, const char *dir, const char *fmt, ...)
@@ -102,8 +105,8 @@ static int refuse_mlx(const char *dir, const json_t *settings, struct err *err)
     char        word[MACHINE_PYTHON_PATH], model[MACHINE_PYTHON_PATH];
     const char *of = json_str(settings, "model");
 
-    machine_python_path(word, dir);
-    machine_python_path(model, *of ? of : "MODEL");
+    machine_python_path(word, dir, "FOLDER");
+    machine_python_path(model, of, "MODEL");
     return err_misuse(err, "%.200s is an adapter of MLX (" PEFT_CONFIG " has \"%s\"), but adapters "
                       "of PEFT are read here: python3 -m mlx_lm fuse --dequantize --model '%s' "
                       "--adapter-path '%s' --save-path '%s-merged' makes the folder %s-merged, to "

@@ -94,8 +94,8 @@ static int is_tiled(const struct model_options *o, size_t which)
            !arch_is_masked(&o->config);
 }
 
-/* Whether parameters are packed. Those of a head serve several chunks of each micro-batch, or are
- * not. */
+/* Returns whether a product's parameters are packed. Those of a head are packed only if each
+ * micro-batch has several chunks. */
 static int packs(const struct model_options *o, size_t which)
 {
     size_t matrix = products_matrix(which);
