@@ -69,7 +69,7 @@ static int missing_check(struct parity_files *p, struct err *err)
     size_t n = 0, lost = 0;
 
     for (size_t d = 0; d < p->shape.devices; d++) {
-        if (!access(p->file[d].portion, F_OK) && !access(p->paths[d], F_OK))
+        if (file_may_be(p->file[d].portion) && file_may_be(p->paths[d]))
             continue;
         n += (size_t)snprintf(which + n, n < sizeof which ? sizeof which - n : 0, "%s%zu",
                               lost++ ? ", " : "", d);

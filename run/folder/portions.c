@@ -228,9 +228,12 @@ int portions_encode(struct portions *p, const struct run_config *to, uint64_t st
 static int is_folder_of(const char *path, size_t n, const char *id)
 {
     enum { ID = 32, RANK = 4, RANK_DIGITS = 4 };
+
+    if (n <= ID + 1)
+        return 0;
     const char *at = path + n - ID;
 
-    return n > ID + 1 && at[-1] == '-' && strlen(id) == ID && !memcmp(at, id, RANK) &&
+    return at[-1] == '-' && strlen(id) == ID && !memcmp(at, id, RANK) &&
            (!memcmp(at + RANK, id + RANK, RANK_DIGITS) ||
             !memcmp(at + RANK, "0000", RANK_DIGITS)) &&
            !memcmp(at + RANK + RANK_DIGITS, id + RANK + RANK_DIGITS, ID - RANK - RANK_DIGITS);
@@ -378,7 +381,9 @@ int portions_remove_file(const char *path)
     char       *folder = file_folder(path);
     int         rc = 0;
 
-    if (!lstat(path, &st) && S_ISREG(st.st_mode))
+    if (lstat(path, &st))
+        rc = file_is_denied(-errno) ? -errno : 0;
+    else if (S_ISREG(st.st_mode))
         rc = unlink(path) ? -errno : file_sync_parent(path, NULL);
     if (folder)
         rmdir(folder); // if it was the last file in it

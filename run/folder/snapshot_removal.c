@@ -345,7 +345,10 @@ void snapshots_clean(struct session *s)
  * have another inode by each of them (FUSE). They count once, and go together. */
 static int are_twins(const struct snapshots *list, size_t i, size_t k)
 {
-    return list->at[i].n == list->at[k].n && list->at[i].ours && list->at[k].ours;
+    const struct snapshot *a = &list->at[i], *b = &list->at[k];
+
+    // a number is given again if the folder that had it could not be looked into
+    return a->n == b->n && a->ours && b->ours && a->step == b->step && !strcmp(a->taken, b->taken);
 }
 
 static int is_first(const struct snapshots *list, size_t i)

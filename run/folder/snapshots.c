@@ -410,7 +410,7 @@ static int look_at_parity(struct session *snapshot, struct beside *beside, struc
     int                 rc = portions_load(&p, snapshot->log, err);
 
     settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
-    if (!rc && p.n && p.n != snapshot->run.n_devices) {
+    if (!rc && p.n && (p.n != snapshot->run.n_devices || !snapshot->run.device_paths)) {
         note(found, 1, "the settings of the snapshot's parity are damaged");
     } else if (!rc && p.n) {
         struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);

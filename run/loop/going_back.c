@@ -133,11 +133,8 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     b->half_way = b->noted != NULL;
     if (rc)
         return rc;
-    if (b->s->ranks.comm) {
-        rc = back_find(&b->at, &b->half_way, b->s, step, err);
-        b->verified = !rc && !step;
-        return rc;
-    }
+    if (b->s->ranks.comm)
+        return back_find(&b->at, &b->half_way, b->s, step, err);
     return step ? find_step(b, *step, err) : find_whole(b, err);
 }
 

@@ -28,10 +28,10 @@ static int place(struct mending *m, size_t i, struct err *err)
 {
     char *folder = portions_folder(m->s, i, err), *was = file_folder(m->p.path[2 * i]);
     int   rc = folder && was ? 0 : -ENOMEM;
-    int   lost = access(m->p.path[2 * i], F_OK) || access(m->p.path[2 * i + 1], F_OK);
+    int   lost = !file_may_be(m->p.path[2 * i]) || !file_may_be(m->p.path[2 * i + 1]);
 
     for (size_t k = 2 * i; lost && k < 2 * i + 2 && !rc && strcmp(folder, was); k++) {
-        if (!access(m->p.path[k], F_OK)) // it stays where it is
+        if (file_may_be(m->p.path[k])) // it stays where it is
             continue;
         char *path = path_in(folder, m->p.path[k], err);
         rc = path ? 0 : -ENOMEM;

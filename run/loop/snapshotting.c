@@ -191,7 +191,7 @@ static int begin_last(struct snapshotting *w, uint64_t step, struct err *err)
         rc = begin(w, step, 1, &again, err);
         all = (uint64_t)again;
         rc = rc ? rc : together_add(w->s->ranks.comm, &all, &none, err);
-        w->tried -= !again && w->tried > 0;
+        w->tried -= !again && w->tried > 0 && w->tried != SIZE_MAX;
     } while (!rc && all);
     return rc;
 }

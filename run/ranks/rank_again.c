@@ -153,7 +153,8 @@ static int unset_numbered(struct runlog *log, const char *name, struct err *err)
 static int settle(struct again *a, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "snapshot", "snapshot.n", "snapshot.of", "snapshot.taken",
-                                        "snapshot.files", "device.place", "best.step",
+                                        "snapshot.files", "snapshot.portions", "snapshot.parity",
+                                        "snapshot.times", "device.place", "best.step",
                                         "best.folder", "owner", "layout" };
     char     to[64];
     uint64_t n = 0;
