@@ -112,7 +112,7 @@ static void go_through(const struct story *t, int all, uint64_t schedule, uint64
 
     boot(schedule);
     power_arm(UINT64_MAX);
-    must(story_go_on(t, all, &at, &err), "without a cut", &err);
+    must(story_go_on(t, all, 0, &at, &err), "without a cut", &err);
     *ops = power_ops();
 }
 
@@ -243,7 +243,7 @@ static int cut_again(const struct reference *r, struct tally *y, size_t *at, str
 
     boot(current.schedule + 1000);
     power_arm(rng_bits(seed, 2, current.at) % (rng_bits(seed, 1, current.at) % 4 ? 120 : r->ops));
-    rc = story_go_on(current.story, 0, at, err);
+    rc = story_go_on(current.story, 0, 1, at, err);
     if (!power_was_cut()) {
         power_arm(UINT64_MAX);
         return rc ? -1 : 1;
@@ -251,7 +251,7 @@ static int cut_again(const struct reference *r, struct tally *y, size_t *at, str
     y->second++;
     storage_power_on(rng_bits(seed, 3, current.at));
     struct storage *left = storage_save();
-    rc = look(r, current.story, &found, err);
+    rc = rc < 0 && !*err->text ? rc : look(r, current.story, &found, err);
     storage_load(left);
     storage_free(left);
     return rc;
@@ -265,7 +265,7 @@ static int recover(const struct reference *r, struct tally *y, size_t at, struct
     if (rc < 0)
         return fails(rc, "after the second cut", err);
     boot(current.schedule + 2000);
-    if ((rc = rc ? 0 : story_go_on(current.story, 0, &at, err)))
+    if ((rc = rc ? 0 : story_go_on(current.story, 0, 1, &at, err)))
         return fails(rc, "it does not go on", err);
     return fails(judge_end(r, current.story, err), "in the end", err);
 }
@@ -309,11 +309,15 @@ static int try_point(const struct reference *r, const struct story *t, struct ta
     storage_load(r->begin);
     boot(schedule);
     power_arm(at);
-    rc = story_go_on(t, 0, &line, &err);
+    rc = story_go_on(t, 0, 0, &line, &err);
     y->points++;
+    if (!power_was_cut())
+        return fails(-1, "the power was not cut", rc ? &err : &(struct err){ .text = "the end" });
     y->doing[doing_at_cut()] += n;
-    if (posix_open_files() > 0 || (rc && !*err.text && power_was_cut() && rc != -EIO))
-        bad = fails(-1, "a file stays open, or no sentence", &(struct err){ 0 });
+    if (posix_open_files() > 0)
+        bad = fails(-1, "after the cut", &(struct err){ .text = "a file stays open" });
+    if (rc < 0 && !*err.text)
+        bad += fails(rc, "after the cut", &err);
     left = storage_save();
     for (uint64_t seed = first; seed < first + n; seed++) {
         current.seed = seed;
@@ -355,13 +359,22 @@ static void say_row(const char *name, const struct tally *y)
             d[DOING_BACK], d[DOING_RESTORE], d[DOING_ELSE], y->bad);
 }
 
+static int is_told(const struct story *t, int table, const char *only)
+{
+    return table ? !only || !fnmatch(only, t->name, 0) : t->brief;
+}
+
 static int try_all(const struct effort *e, int table, const char *only)
 {
     struct tally all = { 0 };
     size_t       n = 0;
 
     for (size_t i = 0; i < n_stories; i++)
-        n += (size_t)stories[i].brief;
+        n += (size_t)is_told(&stories[i], table, only);
+    if (!n) {
+        fprintf(said, "no story matches '%s'\n", only ? only : "*");
+        return 2;
+    }
     if (table)
         fprintf(said, "%-22s %6s %7s %7s %7s %7s %7s %7s %7s %7s %7s %5s\n", "story", "points",
                 "cuts", "second", "gone to", "taking", "parity", "rotat.", "back", "restor.",
@@ -372,7 +385,7 @@ static int try_all(const struct effort *e, int table, const char *only)
     for (size_t i = 0; i < n_stories; i++) {
         struct tally y = { 0 };
 
-        if (table ? only && fnmatch(only, stories[i].name, 0) : !stories[i].brief)
+        if (!is_told(&stories[i], table, only))
             continue;
         try_story(&stories[i], e, &y);
         if (table)
@@ -400,7 +413,7 @@ static int try_one(const char *name, uint64_t schedule, uint64_t at, uint64_t se
             current = (struct point){ &stories[i], schedule, at, seed };
             reference_open(&r, &stories[i]);
             fprintf(said, "a story of %llu operations\n", (unsigned long long)r.ops);
-            bad = try_point(&r, &stories[i], &y, schedule, at, seed, 1);
+            bad = try_point(&r, &stories[i], &y, schedule, at, seed, 1) != 0;
             fprintf(said, "%s\n", bad ? "wrong" : "as it has to be");
             storage_free(r.begin);
             paths_free(&r.paths);
@@ -425,23 +438,52 @@ static void streams_take(void)
     close(none);
 }
 
+enum { NUMBERS = 8, OF_ONE = 3 }; // options with a number: the first are of one point
+
+/* The command line. -1: nobody knows this word, or not here. */
+static int words_take(int argc, char **argv, uint64_t number[NUMBERS], const char **name, int *all)
+{
+    static const char *const options[NUMBERS] = { "--schedule", "--point", "--seed", "--schedules",
+                                                  "--points",   "--part",  "--parts", "--seeds" };
+    int of_one = 0, of_all = 0;
+
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        char       *end;
+        int         k = 0;
+
+        if (!strcmp(word, "--all") || !strcmp(word, "--verbose")) {
+            *(word[2] == 'a' ? all : &verbose) = 1;
+            continue;
+        }
+        if (++i == argc)
+            return -1;
+        if (!strcmp(word, "--story")) {
+            *name = argv[i];
+            continue;
+        }
+        while (k < NUMBERS && strcmp(word, options[k]))
+            k++;
+        if (k == NUMBERS)
+            return -1;
+        number[k] = strtoull(argv[i], &end, 10);
+        if (end == argv[i] || *end)
+            return -1;
+        *(k < OF_ONE ? &of_one : &of_all) = 1;
+    }
+    return (of_all && !*all) || (of_one && (*all || !*name)) ? -1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const options[] = { "--schedule", "--point",  "--seed", "--schedules",
-                                           "--points",   "--part",   "--parts", "--seeds" };
-    uint64_t      number[8] = { 0 };
+    uint64_t      number[NUMBERS] = { 0 };
     struct effort e = { .schedules = 1, .points = 3, .seeds = 2, .parts = 1 };
     const char   *name = NULL;
     int           all = 0, rc;
 
-    for (int i = 1; i < argc; i++) {
-        all |= !strcmp(argv[i], "--all");
-        verbose |= !strcmp(argv[i], "--verbose");
-        if (i + 1 < argc && !strcmp(argv[i], "--story"))
-            name = argv[i + 1];
-        for (int k = 0; k < 8; k++)
-            if (i + 1 < argc && !strcmp(argv[i], options[k]))
-                number[k] = strtoull(argv[i + 1], NULL, 10);
+    if (words_take(argc, argv, number, &name, &all)) {
+        fprintf(stderr, "cuts: these options are not known, or not together; see cuts.c\n");
+        return 2;
     }
     if (all)
         e = (struct effort){ .schedules = number[3] ? number[3] : 1, .points = number[4],

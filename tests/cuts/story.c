@@ -182,17 +182,17 @@ int story_begin(const struct story *t, int all, struct err *err)
     return rc;
 }
 
-int story_go_on(const struct story *t, int all, size_t *at, struct err *err)
+int story_go_on(const struct story *t, int all, int again, size_t *at, struct err *err)
 {
     int rc = 0;
 
     posix_share(t->shares);
-    for (; *at < LINES && t->lines[*at].text && !rc; ++*at) {
-        const char *over = t->lines[*at].over;
+    for (; *at < LINES && t->lines[*at].text && !rc; ++*at, again = 0) {
+        const char *over = again ? t->lines[*at].over : NULL;
 
         rc = type(t, t->lines[*at].text, all, err);
         if (power_was_cut())
-            return rc ? rc : -EIO;
+            return rc ? rc : 1;
         if (rc && over && strstr(err->text, over))
             rc = 0;
         if (rc)

@@ -34,5 +34,6 @@ extern const size_t       n_stories;
 /* The machine before the lines. all: with a snapshot of each step, of which none is removed. */
 int story_begin(const struct story *t, int all, struct err *err);
 
-/* The lines from *at on, until the power is cut: *at is the one that it was cut in. */
-int story_go_on(const struct story *t, int all, size_t *at, struct err *err);
+/* The lines from *at on, until the power is cut: *at is the one that it was cut in; 1 if that one
+ * was complete nevertheless. again: the first was typed before, so it may be complete. */
+int story_go_on(const struct story *t, int all, int again, size_t *at, struct err *err);
