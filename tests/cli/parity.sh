@@ -60,7 +60,7 @@ comes_back() {
 begin 3 1
 # shellcheck disable=SC2086
 run plan $train $devices --steps 4 --snapshot-every 4 --snapshot-on devices --probe off --traffic
-same "$(awk '/^Of each snapshot/ { on = 1; next } !NF { on = 0 } on { print $1, $2, $3, 2 * $4 }' "$tmp/out" | sort)" \
+same "$(awk '/^Moved for one snapshot/ { on = 1; next } !NF { on = 0 } on { print $1, $2, $3, 2 * $4 }' "$tmp/out" | sort)" \
     "$(ask "$tmp/run" "SELECT link || ' ' || class || ' ' || direction || ' ' || sum(bytes) FROM traffic WHERE phase = 'snapshot' GROUP BY link, class, direction" | sort)" \
     "two snapshots have moved what the plan says, to the byte"
 run snapshots "$tmp/run" --check
