@@ -295,36 +295,36 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
 /* ---- a base in place ---- */
 
 /* Adds the reads of the base's files: all of them once in forward, the rest in backward. On a drive
- * of a device they are that drive's work, of which the busiest one has share->all in the end. */
-static void files_moves(struct step_work *out, const struct run_config *cfg,
-                        const struct link_meter *all, const struct step_rates *r,
-                        const struct step_share *share)
+ * of a device they are that drive's work, of which the busiest one has share.all in the end. */
+static int files_moves(struct step_work *out, const struct run_config *cfg,
+                       const struct link_meter *all, const struct step_rates *r, struct err *err)
 {
     double bytes = (double)all->bytes[LINK_FILES][CLASS_BASE][LINK_READ], once = 0;
-    double rate = r->files_beside ? r->files * share->all : r->files;
+    struct step_share share = { .all = 1 };
+    int    rc = r->files_beside ? step_work_share(&share, cfg, err) : 0;
+    double rate = r->files * share.all;
     double *forward = r->files_beside ? &out->wire_forward.drive : &out->wire_forward.files,
            *backward = r->files_beside ? &out->wire_backward.drive : &out->wire_backward.files;
 
     for (size_t b = 0; cfg->base_end && b < run_blocks(cfg); b++)
         once += (double)cfg->base_bytes[b];
-    if (!(rate > 0))
-        return;
+    if (rc || !(rate > 0))
+        return rc;
     *forward += once / rate;
     *backward += (bytes - once) / rate;
+    return 0;
 }
 
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
                     const struct step_rates *rates, struct err *err)
 {
     enum link_kind    kind = run_modes[cfg->mode].update_link;
-    struct machine    m = { 0 };
+    struct machine    m;
     struct link_meter all;
-    struct step_share share;
-    int               rc = step_work_share(&share, cfg, err);
+    int               rc = machine_open(&m, cfg, t, rates, err);
     double n = trained(cfg), n_0 = params_first(cfg), n_1 = params_second(cfg);
     double part_0 = part(n_0, n), part_1 = part(n_1, n);
 
-    rc = rc ? rc : machine_open(&m, cfg, t, rates, err);
     traffic_computed(&all, cfg);
     double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
     double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
@@ -361,8 +361,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
         acts_add(&out->wire_backward, &m, cfg, &popped_aside);
     }
     network_moves(out, cfg, &all, rates, wire > 0 ? once / wire : 1);
-    if (!rc)
-        files_moves(out, cfg, &all, rates, &share);
+    rc = rc ? rc : files_moves(out, cfg, &all, rates, err);
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
     update_compute(&out->second, cfg, n_1, rates);

@@ -202,21 +202,12 @@ EOF
 result $? "a stranger's run.db"
 python3 tests/cli/report_forms.py --hostile "$bin" "$tmp/hostile" >"$tmp/out" 2>"$tmp/err"
 result $? "what it holds speaks neither to the browser nor to the terminal"
-python3 - "$tmp/hostile/run.db" <<'EOF'
-import sqlite3, sys
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
-    return crc ^ 0xFFFFFFFF
-db = sqlite3.connect(sys.argv[1])
-for key in "option.lr", "option.seed", "option.mode", "data.path", "host":
-    value = f"<b>{key}\x1b[31m"
-    db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (key, value, crc32c(f"{key}\0{value}".encode())))
-db.commit()
-EOF
+esc=$(printf '\033[31m')
+set --
+for key in option.lr option.seed option.mode data.path host; do
+    set -- "$@" $key "<b>$key$esc"
+done
+python3 tests/cli/setting.py "$tmp/hostile" "$@"
 python3 tests/cli/report_forms.py --hostile "$bin" "$tmp/three" "$tmp/hostile" >"$tmp/out" 2>"$tmp/err"
 result $? "nor does it next to another run, in labels and in what runs differ in"
 run report "$tmp/three" "$tmp/hostile" --by none

@@ -1,4 +1,4 @@
-# setting.py RUN KEY VALUE: gives a run's database that setting, with its checksum, as a stranger would
+# setting.py RUN [KEY VALUE]...: gives a run's database these settings, with their checksums, as a stranger would
 import sqlite3
 import sys
 
@@ -12,6 +12,7 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-run, key, value = sys.argv[1:]
+run, *words = sys.argv[1:]
 with sqlite3.connect(f"{run}/run.db") as db:
-    db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (key, value, crc32c(f"{key}\0{value}".encode())))
+    for key, value in zip(words[::2], words[1::2], strict=True):
+        db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (key, value, crc32c(f"{key}\0{value}".encode())))

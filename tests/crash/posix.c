@@ -70,11 +70,6 @@ int     __wrap_rmdir(const char *path);
 int     __wrap_rename(const char *from, const char *to);
 int     __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 
-static int simulated(const char *path)
-{
-    return !strncmp(path, "/sim/", 5) || !strcmp(path, "/sim");
-}
-
 /* The simulated file behind fd, or -1. */
 static int file_of(int fd)
 {
@@ -82,15 +77,6 @@ static int file_of(int fd)
 }
 
 int posix_file(int fd) { return file_of(fd); }
-
-/* A result as POSIX gives it. */
-static int give(int rc)
-{
-    if (rc >= 0)
-        return rc;
-    errno = -rc;
-    return -1;
-}
 
 unsigned posix_open_files(void)
 {

@@ -2,6 +2,7 @@
  * whose numbers are the seed's. A file's time of birth is its number. */
 #include "tests/crash/bytes.h"
 #include "tests/crash/names.h"
+#include "tests/crash/posix.h"
 #include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
@@ -39,19 +40,6 @@ int            __wrap_closedir(DIR *d);
 int            __wrap_statx(int at, const char *path, int flags, unsigned mask, struct statx *x);
 int            __wrap_remove(const char *path);
 ssize_t        __wrap_getrandom(void *out, size_t n, unsigned flags);
-
-static int simulated(const char *path)
-{
-    return !strncmp(path, "/sim/", 5) || !strcmp(path, "/sim");
-}
-
-static int give(int rc)
-{
-    if (rc >= 0)
-        return rc;
-    errno = -rc;
-    return -1;
-}
 
 static struct folder *folder_of(DIR *d)
 {

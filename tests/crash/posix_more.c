@@ -37,19 +37,6 @@ int     __wrap_link(const char *from, const char *to);
 int     __wrap_posix_fadvise(int fd, off_t off, off_t n, int advice);
 ssize_t __wrap_lgetxattr(const char *path, const char *name, void *value, size_t n);
 
-static int simulated(const char *path)
-{
-    return !strncmp(path, "/sim/", 5) || !strcmp(path, "/sim");
-}
-
-static int give(int rc)
-{
-    if (rc >= 0)
-        return rc;
-    errno = -rc;
-    return -1;
-}
-
 void posix_share(int shares) { sharing = shares; }
 
 /* A name in an open simulated folder as a path. 0: it is a name of the system's. */
