@@ -194,14 +194,12 @@ static int layers_measure(struct machine_file *m, const struct bench *b, enum dt
     for (size_t w = 0; w < g.n_widths; w++) {
         double flop = 88 * (double)g.width[w] * (double)g.width[w]; // of a token, both passes
         size_t most = size_max((size_t)(g.most / flop) / TOKENS_STEP, 2) * TOKENS_STEP;
-        size_t done[MOST_SIZES], n_done = 0; // wide models' chunks become the same
 
         for (size_t t = 0; t < g.n_tokens && !rc; t++) {
             size_t n = size_min(g.tokens[t], most);
 
-            if (size_add(done, &n_done, n))
-                rc = layer_point(m, b, dt, kind, g.width[w], n, err);
-            if (!rc && m->n_layers)
+            rc = layer_point(m, b, dt, kind, g.width[w], n, err);
+            if (!rc)
                 most = size_max(longest_of(&m->layer[m->n_layers - 1], b, flop), 2 * n);
         }
     }

@@ -156,13 +156,10 @@ static int print_written(const struct session *s, struct err *err)
 {
     struct wear w;
     char        text[32];
-    struct snapshots_plan p;
-    int         rc = wear_computed(&w, &s->run, err);
+    int         rc = snapshots_plan_wear(&w, s, err);
 
-    rc = rc ? rc : snapshots_plan(&p, s, err);
     if (rc)
         return rc;
-    snapshots_plan_wear(&w, &p, s);
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
         if (w.device[k] > 0)

@@ -128,15 +128,12 @@ static int written_line(const struct session *s, const json_t *found, struct err
 {
     double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
     double      step = json_num(json_object_get(found, "step"), "seconds");
-    struct snapshots_plan p;
-    struct wear           w;
-    char                  text[SIZE];
-    int                   rc = wear_computed(&w, &s->run, err);
+    struct wear w;
+    char        text[SIZE];
+    int         rc = snapshots_plan_wear(&w, s, err);
 
-    rc = rc ? rc : snapshots_plan(&p, s, err);
     if (rc)
         return rc;
-    snapshots_plan_wear(&w, &p, s);
     printf("Written: %s a step%s", opt_size_text(text, sizeof text, w.total),
            s->run.mode == RUN_MEM     ? " to the drive of RUN"
            : s->run.n_devices > 1     ? " to each device"

@@ -231,12 +231,10 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
 static json_t *drives_of(const struct session *s, size_t sharers, double step, struct err *err)
 {
     double      endurance = (double)s->o.endurance;
-    struct snapshots_plan p;
-    struct wear           w;
+    struct wear w;
 
-    if (wear_computed(&w, &s->run, err) || snapshots_plan(&p, s, err))
+    if (snapshots_plan_wear(&w, s, err))
         return NULL;
-    snapshots_plan_wear(&w, &p, s);
     double bytes = w.total * (double)(s->o.mode == RUN_MEM ? 1 : sharers);
     json_t *out = json_pack("{s:f, s:f}", "bytes_per_step", bytes, "bytes_per_day",
                             wear_day(bytes, step));

@@ -2,7 +2,6 @@
  * (offload/upkeep/snapshot_traffic.h). */
 #include "plan/snapshots_plan.h"
 
-#include "offload/upkeep/parity_files.h"
 #include "offload/upkeep/snapshot.h"
 #include "offload/upkeep/snapshot_traffic.h"
 
@@ -13,36 +12,37 @@ static int on_devices(const struct session *s)
 
 int snapshots_plan(struct snapshots_plan *out, const struct session *s, struct err *err)
 {
-    uint64_t bytes, made[LINK_DIRS] = { 0 };
+    uint64_t bytes;
     size_t   parity = on_devices(s) ? (size_t)s->o.parity : 0;
 
     *out = (struct snapshots_plan){ .every = s->o.snapshot_every };
     if (!out->every)
         return 0;
     int rc = snapshot_bytes(&s->run, &bytes, err);
-    if (!rc && parity)
-        rc = parity_files_bytes(&s->run, parity, made, err);
     rc = rc ? rc : snapshot_traffic(&out->moved, &s->run, parity, err);
     if (rc)
         return rc;
-    out->parity = (double)made[LINK_WRITE];
+    out->parity = (double)out->moved.bytes[LINK_HOST][CLASS_PARITY][LINK_WRITE];
     out->each = (double)bytes * (s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS ? 2 : 1) + out->parity;
     if (s->o.keep_best)
         out->each += 4 * (double)arch_total(&s->config);
     return 0;
 }
 
-void snapshots_plan_wear(struct wear *w, const struct snapshots_plan *p, const struct session *s)
+int snapshots_plan_wear(struct wear *w, const struct session *s, struct err *err)
 {
-    static const enum link_class classes[] = { CLASS_SNAPSHOT, CLASS_PARITY };
+    struct snapshots_plan p;
+    int                   rc = wear_computed(w, &s->run, err);
 
-    for (size_t i = 0; i < sizeof classes / sizeof *classes && p->every; i++) {
-        uint64_t bytes = p->moved.bytes[LINK_HOST][classes[i]][LINK_WRITE];
-        double   part = (double)bytes / (double)s->run.n_devices / (double)p->every;
+    rc = rc ? rc : snapshots_plan(&p, s, err);
+    for (int k = 0; k < LINK_CLASSES && !rc && p.every; k++) {
+        uint64_t bytes = p.moved.bytes[LINK_HOST][k][LINK_WRITE];
+        double   part = (double)bytes / (double)s->run.n_devices / (double)p.every;
 
-        w->device[classes[i]] += part;
+        w->device[k] += part;
         w->total += part;
     }
+    return rc;
 }
 
 static double bytes_over(const struct snapshots_plan *p, enum link_kind link, enum link_dir dir)

@@ -13,8 +13,8 @@ struct snapshots_plan {
 
 int snapshots_plan(struct snapshots_plan *out, const struct session *s, struct err *err);
 
-/* Add to the bytes that a step writes to a device its part of those that snapshots write there. */
-void snapshots_plan_wear(struct wear *w, const struct snapshots_plan *p, const struct session *s);
+/* wear_computed, with a step's part of the bytes that snapshots write to devices. */
+int snapshots_plan_wear(struct wear *w, const struct session *s, struct err *err);
 
 /* The bytes that a snapshot moves from and to the drives of the devices. */
 struct step_bytes snapshots_plan_bytes(const struct snapshots_plan *p, const struct session *s);

@@ -109,15 +109,18 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
     return 0;
 }
 
-/* By what factor all devices together move more than the parameters. */
-static int padding(double *out, const struct run_config *cfg, struct err *err)
+/* By what factor all devices together move more than the parameters; and the busiest one's part of
+ * everything, as in struct step_share. */
+static int padding(double *out, double *share, const struct run_config *cfg, struct err *err)
 {
     struct store st;
     int          rc = store_init(&st, cfg, err);
 
     if (rc)
         return rc;
-    *out = padded_of(&st, all_blocks(cfg)).sum / parameters(cfg);
+    struct padded all = padded_of(&st, all_blocks(cfg));
+    *out = all.sum / parameters(cfg);
+    *share = all.most / parameters(cfg);
     store_release(&st);
     return 0;
 }
@@ -150,7 +153,7 @@ struct machine {
     const struct topology   *t;
     const struct step_drive *drive; // (n) measured; NULL: none
     size_t                   first, n;
-    double                   padding;
+    double                   padding, share;
     double (*busy)[LINK_DIRS]; // (links): seconds of one move
 };
 
@@ -216,7 +219,8 @@ static int machine_open(struct machine *m, const struct run_config *cfg, const s
 {
     *m = (struct machine){ .t = t, .drive = rates->drive, .n = cfg->n_devices,
                            .busy = calloc(topology_links(t) + 1, sizeof *m->busy) };
-    return m->busy ? padding(&m->padding, cfg, err) : err_set(err, -ENOMEM, "out of memory");
+    return m->busy ? padding(&m->padding, &m->share, cfg, err)
+                   : err_set(err, -ENOMEM, "out of memory");
 }
 
 /* ---- siTrain's own step ---- */
@@ -295,24 +299,21 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
 /* ---- a base in place ---- */
 
 /* Adds the reads of the base's files: all of them once in forward, the rest in backward. On a drive
- * of a device they are that drive's work, of which the busiest one has share.all in the end. */
-static int files_moves(struct step_work *out, const struct run_config *cfg,
-                       const struct link_meter *all, const struct step_rates *r, struct err *err)
+ * of a device they are that drive's work, of which the busiest one has `share` in the end. */
+static void files_moves(struct step_work *out, const struct run_config *cfg,
+                        const struct link_meter *all, const struct step_rates *r, double share)
 {
     double bytes = (double)all->bytes[LINK_FILES][CLASS_BASE][LINK_READ], once = 0;
-    struct step_share share = { .all = 1 };
-    int    rc = r->files_beside ? step_work_share(&share, cfg, err) : 0;
-    double rate = r->files * share.all;
+    double rate = r->files_beside ? r->files * share : r->files;
     double *forward = r->files_beside ? &out->wire_forward.drive : &out->wire_forward.files,
            *backward = r->files_beside ? &out->wire_backward.drive : &out->wire_backward.files;
 
     for (size_t b = 0; cfg->base_end && b < run_blocks(cfg); b++)
         once += (double)cfg->base_bytes[b];
-    if (rc || !(rate > 0))
-        return rc;
+    if (!(rate > 0))
+        return;
     *forward += once / rate;
     *backward += (bytes - once) / rate;
-    return 0;
 }
 
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
@@ -361,7 +362,8 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
         acts_add(&out->wire_backward, &m, cfg, &popped_aside);
     }
     network_moves(out, cfg, &all, rates, wire > 0 ? once / wire : 1);
-    rc = rc ? rc : files_moves(out, cfg, &all, rates, err);
+    if (!rc)
+        files_moves(out, cfg, &all, rates, m.share);
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
     update_compute(&out->second, cfg, n_1, rates);

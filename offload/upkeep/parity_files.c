@@ -393,10 +393,23 @@ int parity_make(struct parity_files *p, struct err *err)
 
 /* ---- check ---- */
 
+int parity_sums_right(struct parity_files *p, size_t d, struct err *err)
+{
+    struct part at = { d, 1, p->chunk[0], 0, parity_sums_off(p, d) };
+    uint32_t    crc = 0;
+    int         rc = 0;
+
+    for (size_t left = parity_sums_bytes(p); left && !rc; left -= at.bytes, at.off += at.bytes) {
+        at.bytes = size_min(left, beside_slice(p->beside, p->shape.chunk));
+        rc = part_move(p, &at, LINK_READ, err);
+        crc = rc ? crc : crc32c(crc, at.buf, at.bytes);
+    }
+    return rc ? rc : crc == p->sums_crc;
+}
+
 /* Whether device d's parity file has the length, the header and the sums that it should have. */
 static void tail_check(struct parity_files *p, size_t d)
 {
-    size_t      bytes = parity_sums_bytes(p);
     const char *path = p->paths[d];
     struct part page = { d, 1, p->page, PARITY_SECTOR, 0 };
     struct err  why = { 0 };
@@ -406,14 +419,9 @@ static void tail_check(struct parity_files *p, size_t d)
     int rc = part_move(p, &page, LINK_READ, &why);
     if (rc || memcmp(p->page, p->chunk[0], PARITY_SECTOR))
         parity_damage(p, "%s: %s", path, rc ? why.text : "the header is damaged");
-    uint32_t crc = 0;
-    for (size_t at = 0; at < bytes && !rc; at += PARITY_SECTOR) {
-        page.off = parity_sums_off(p, d) + at;
-        rc = part_move(p, &page, LINK_READ, &why);
-        crc = crc32c(crc, p->page, PARITY_SECTOR);
-    }
-    if (rc || crc != p->sums_crc)
-        parity_damage(p, "%s: %s", path, rc ? why.text : "the checksums at its end are damaged");
+    int right = rc ? rc : parity_sums_right(p, d, &why);
+    if (right <= 0)
+        parity_damage(p, "%s: %s", path, right ? why.text : "the checksums at its end are damaged");
 }
 
 static int stripe_check(struct parity_files *p, uint64_t stripe, struct err *err)

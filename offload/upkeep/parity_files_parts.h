@@ -33,6 +33,8 @@ uint32_t *parity_sum_at(const struct parity_files *p, uint64_t stripe, size_t d)
 /* Bytes of the sums, in whole sectors, and where they are in device d's parity file. */
 size_t   parity_sums_bytes(const struct parity_files *p);
 uint64_t parity_sums_off(const struct parity_files *p, size_t d);
+/* 1: the sums in device d's parity file are right; 0: not; or -errno. Uses p->chunk[0]. */
+int parity_sums_right(struct parity_files *p, size_t d, struct err *err);
 /* Write the header of device d's parity file, and the sums. */
 int parity_tail_write(struct parity_files *p, size_t d, struct err *err);
 /* Make p->page the header of device d's parity file, or the superblock of its portion. */

@@ -114,27 +114,13 @@ static int page_mend(struct parity_files *p, int fd, const char *path, const cha
     return rc;
 }
 
-/* Whether the sums in device d's parity file are right. */
-static int sums_are_right(struct parity_files *p, size_t d)
-{
-    uint32_t crc = 0;
-    int      bad = 0;
-
-    for (size_t at = 0; at < parity_sums_bytes(p) && !bad; at += PARITY_SECTOR) {
-        bad = file_pread(p->file[d].parity_fd, p->page, PARITY_SECTOR, parity_sums_off(p, d) + at,
-                         p->paths[d], NULL);
-        crc = crc32c(crc, p->page, PARITY_SECTOR);
-    }
-    return !bad && crc == p->sums_crc;
-}
-
 static int pages_mend(struct parity_files *p, size_t d, struct err *err)
 {
     struct parity_file *f = &p->file[d];
 
     parity_superblock(p, d);
     int rc = page_mend(p, f->fd, f->portion, "superblock", err);
-    if (!rc && !sums_are_right(p, d)) {
+    if (!rc && parity_sums_right(p, d, NULL) <= 0) {
         parity_damage(p, "%s: the checksums at its end are damaged", p->paths[d]);
         rc = p->look ? 0 : alone_check(f->parity_fd, p->paths[d], err);
         rc = rc || p->look ? rc : parity_tail_write(p, d, err);

@@ -133,8 +133,11 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     b->half_way = b->noted != NULL;
     if (rc)
         return rc;
-    if (b->s->ranks.comm)
-        return back_find(&b->at, &b->half_way, b->s, step, err);
+    if (b->s->ranks.comm) {
+        rc = back_find(&b->at, &b->half_way, b->s, step, err);
+        b->verified = !rc && !step; // its holder has read it, and who got it has proved it
+        return rc;
+    }
     return step ? find_step(b, *step, err) : find_whole(b, err);
 }
 

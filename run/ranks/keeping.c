@@ -194,6 +194,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     struct moving  *m = calloc(comm->size, sizeof *m);
     struct carried *c = calloc(comm->size, sizeof *c);
     struct snapshot has;
+    const struct snapshot *got = NULL; // this rank's part, if another one held it
     size_t          n = 0;
     int             rc = m && c ? 0 : err_set(err, -ENOMEM, "out of memory"), failed = 0;
 
@@ -210,13 +211,16 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
             if (at->owner == p && at->holder == holder && at->step == of->step &&
                 at->sum == of->sum)
                 m[n].n = at->n;
+        got = p == comm->rank ? &m[n].got : got;
         n++;
     }
     rc = rc ? rc : failed;
     if (!rc && n)
         rc = move_all(s, m, c, n, &failed, err, err);
     rc = rc ? rc : failed;
-    rc = rc ? rc : kept_find(out, s, of, comm->rank, err);
+    if (!rc && got)
+        *out = *got;
+    rc = rc || got ? rc : kept_find(out, s, of, comm->rank, err);
     free(m);
     free(c);
     return rc;

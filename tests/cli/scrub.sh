@@ -6,8 +6,6 @@ find_shim
 export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 smallest
 shape="$data $shape --lr 1e-2"
-ask() { sqlite3 "$1/run.db" "$2"; }
-steps_of() { ask "$1" "SELECT step + 1, printf('%.17g %.17g', loss, grad_norm) FROM steps ORDER BY step"; }
 # named FILE OFFSET TEXT NAME: a byte of $tmp/run turned there is found by check --scrub, with TEXT; and turned back, nothing is
 named() {
     turn "$1" "$2"

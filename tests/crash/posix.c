@@ -70,13 +70,10 @@ int     __wrap_rmdir(const char *path);
 int     __wrap_rename(const char *from, const char *to);
 int     __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 
-/* The simulated file behind fd, or -1. */
-static int file_of(int fd)
+int posix_file(int fd)
 {
     return fd >= 0 && fd < DESCRIPTORS && descriptors[fd].used ? descriptors[fd].file : -1;
 }
-
-int posix_file(int fd) { return file_of(fd); }
 
 unsigned posix_open_files(void)
 {
@@ -133,14 +130,14 @@ int __wrap_open(const char *path, int flags, ...)
 
 int __wrap_close(int fd)
 {
-    if (file_of(fd) >= 0)
+    if (posix_file(fd) >= 0)
         memset(&descriptors[fd], 0, sizeof descriptors[fd]);
     return __real_close(fd);
 }
 
 ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off)
 {
-    int file = file_of(fd);
+    int file = posix_file(fd);
 
     if (file < 0)
         return __real_pread(fd, buf, n, off);
@@ -150,7 +147,7 @@ ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off)
 
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
 {
-    int file = file_of(fd), rc;
+    int file = posix_file(fd), rc;
 
     if (file < 0)
         return __real_pwrite(fd, buf, n, off);
@@ -161,7 +158,7 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
 
 int __wrap_fdatasync(int fd)
 {
-    int      file = file_of(fd);
+    int      file = posix_file(fd);
     uint64_t started;
 
     if (file < 0)
@@ -177,27 +174,27 @@ int __wrap_fsync(int fd)
 {
     int rc = __wrap_fdatasync(fd);
 
-    if (!rc && file_of(fd) >= 0)
-        storage_sync_time(file_of(fd));
+    if (!rc && posix_file(fd) >= 0)
+        storage_sync_time(posix_file(fd));
     return rc;
 }
 
 /* Starts writing back; promises nothing. */
 int __wrap_sync_file_range(int fd, off_t off, off_t n, unsigned flags)
 {
-    return file_of(fd) < 0 ? __real_sync_file_range(fd, off, n, flags)
+    return posix_file(fd) < 0 ? __real_sync_file_range(fd, off, n, flags)
                            : give(power_is_cut() ? -EIO : 0);
 }
 
 int __wrap_ftruncate(int fd, off_t size)
 {
-    return file_of(fd) < 0 ? __real_ftruncate(fd, size)
-                           : give(storage_resize(file_of(fd), (uint64_t)size));
+    return posix_file(fd) < 0 ? __real_ftruncate(fd, size)
+                           : give(storage_resize(posix_file(fd), (uint64_t)size));
 }
 
 int __wrap_posix_fallocate(int fd, off_t off, off_t n)
 {
-    int file = file_of(fd);
+    int file = posix_file(fd);
 
     if (file < 0)
         return __real_posix_fallocate(fd, off, n);
@@ -207,14 +204,13 @@ int __wrap_posix_fallocate(int fd, off_t off, off_t n)
 
 int __wrap_flock(int fd, int how)
 {
-    int file = file_of(fd);
+    int file = posix_file(fd);
 
     if (file < 0)
         return __real_flock(fd, how);
     int want = how & LOCK_UN ? 0 : how & LOCK_SH ? SHARED : ALONE;
     for (int i = 0; i < DESCRIPTORS; i++)
-        if (i != fd && descriptors[i].file == file && descriptors[i].locked + want > 2 * SHARED &&
-            descriptors[i].locked && want)
+        if (i != fd && descriptors[i].file == file && descriptors[i].locked + want > 2 * SHARED)
             return give(-EWOULDBLOCK);
     descriptors[fd].locked = want;
     return 0;
@@ -238,8 +234,8 @@ static int fill_stat(int file, struct stat *st)
 
 int __wrap_fstat(int fd, struct stat *st)
 {
-    return file_of(fd) < 0 ? __real_fstat(fd, st)
-                           : fill_stat(power_is_cut() ? -EIO : file_of(fd), st);
+    return posix_file(fd) < 0 ? __real_fstat(fd, st)
+                           : fill_stat(power_is_cut() ? -EIO : posix_file(fd), st);
 }
 
 int __wrap_stat(const char *path, struct stat *st)
@@ -274,7 +270,7 @@ static int fill_room(struct statvfs *st)
 
 int __wrap_fstatvfs(int fd, struct statvfs *st)
 {
-    return file_of(fd) < 0 ? __real_fstatvfs(fd, st) : fill_room(st);
+    return posix_file(fd) < 0 ? __real_fstatvfs(fd, st) : fill_room(st);
 }
 
 int __wrap_statvfs(const char *path, struct statvfs *st)

@@ -5,6 +5,7 @@
 #include "tests/crash/vfs_sim.h"
 
 #include "kernels/rng.h"
+#include "tests/crash/names.h"
 #include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGIONS = 16, PATH_BYTES = 320, DATABASES = 16 };
+enum { REGIONS = 16, DATABASES = 16 };
 
 /* What those who have a database open share: by the file, not by its name. */
 struct shared {
@@ -41,11 +42,6 @@ static uint64_t random_seed, randoms, times;
 static struct sim_file *of(sqlite3_file *f)
 {
     return (struct sim_file *)f;
-}
-
-static void folder_of(char out[PATH_BYTES], const char *path)
-{
-    snprintf(out, PATH_BYTES, "%.*s", (int)(strrchr(path, '/') - path), path);
 }
 
 /* ---- a file ---- */
@@ -110,7 +106,7 @@ static int sim_sync(sqlite3_file *f, int flags)
     (void)flags;
     if (storage_sync(of(f)->file))
         return SQLITE_IOERR_FSYNC;
-    folder_of(folder, of(f)->path);
+    names_parent(folder, of(f)->path);
     if (of(f)->new_name && storage_sync_folder(folder))
         return SQLITE_IOERR_DIR_FSYNC;
     of(f)->new_name = 0;
@@ -325,7 +321,7 @@ static int sim_delete(sqlite3_vfs *vfs, const char *path, int sync)
     (void)vfs;
     if (rc)
         return rc == -ENOENT ? SQLITE_IOERR_DELETE_NOENT : SQLITE_IOERR_DELETE;
-    folder_of(folder, path);
+    names_parent(folder, path);
     return sync && storage_sync_folder(folder) ? SQLITE_IOERR_DIR_FSYNC : SQLITE_OK;
 }
 

@@ -116,6 +116,13 @@ static void go_through(const struct story *t, int all, uint64_t schedule, uint64
     *ops = power_ops();
 }
 
+/* The story in this schedule, from its beginning. */
+static void reference_run(struct reference *r, const struct story *t, uint64_t schedule)
+{
+    storage_load(r->begin);
+    go_through(t, 0, schedule, &r->ops);
+}
+
 static void reference_open(struct reference *r, const struct story *t)
 {
     struct err   err = { 0 };
@@ -131,7 +138,7 @@ static void reference_open(struct reference *r, const struct story *t)
             r->all.at[r->all.n++] = before.at[i];
     machine_begin(t, 0);
     r->begin = storage_save();
-    go_through(t, 0, 0, &r->ops);
+    reference_run(r, t, 0);
     boot(1);
     must(picture_take(&r->end, RUN, &err), "reading the run", &err);
     must(album_take(&end, RUN, &err), "reading its snapshots", &err);
@@ -338,8 +345,8 @@ static void try_story(const struct story *t, const struct effort *e, struct tall
     current = (struct point){ t, 0, 0, 0 };
     reference_open(&r, t);
     for (uint64_t schedule = 0; schedule < e->schedules; schedule++) {
-        storage_load(r.begin);
-        go_through(t, 0, schedule, &r.ops);
+        if (schedule) // the first is the reference's
+            reference_run(&r, t, schedule);
         uint64_t stride = e->points ? r.ops / e->points + 1 : 1;
         for (uint64_t at = stride / 2 + stride * e->part; at < r.ops && y->bad < MANY;
              at += stride * e->parts)
@@ -412,6 +419,7 @@ static int try_one(const char *name, uint64_t schedule, uint64_t at, uint64_t se
         if (!strcmp(stories[i].name, name)) {
             current = (struct point){ &stories[i], schedule, at, seed };
             reference_open(&r, &stories[i]);
+            reference_run(&r, &stories[i], schedule);
             fprintf(said, "a story of %llu operations\n", (unsigned long long)r.ops);
             bad = try_point(&r, &stories[i], &y, schedule, at, seed, 1) != 0;
             fprintf(said, "%s\n", bad ? "wrong" : "as it has to be");

@@ -3,19 +3,18 @@
 #include "tests/cuts/story.h"
 
 #include "kernels/rng.h"
-#include "tests/crash/bytes.h"
+#include "tests/crash/names.h"
 #include "tests/crash/posix.h"
 #include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 #include "tests/cuts/command.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 4000, LINE_BYTES = 1024 };
+enum { TOKENS = 4000, LINE_BYTES = 1024, NAMES = 64 }; // NAMES: of one folder
 
 #define MADE(steps) "pretrain --run " RUN " --steps " steps
 #define RESUMED     "pretrain --resume " RUN
@@ -145,12 +144,14 @@ static void zero(int file)
 /* All files whose paths begin so. */
 static void lose(const char *folder, const struct loss *l)
 {
-    char        paths[PICTURES][256];
+    char        paths[NAMES][PATH_BYTES];
     size_t      n = 0;
     const char *path;
 
-    for (size_t at = 0; (path = storage_next(folder, &at)) && n < PICTURES;)
+    for (size_t at = 0; (path = storage_next(folder, &at));) {
+        assert(n < NAMES);
         snprintf(paths[n++], sizeof paths[0], "%s", path);
+    }
     while (n-- > 0) {
         int file = storage_find(paths[n]), begins = !strncmp(paths[n], l->path, strlen(l->path));
 
