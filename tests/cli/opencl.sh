@@ -52,7 +52,9 @@ never() { # TEXT ARGUMENTS...
 }
 # Nothing answers within 10 us: which is found silent first, the accelerator or the drive, is not
 # certain; both sentences name the option and what becomes of it.
-never "s given up" "$@" --io-timeout 0.00001
+never "(--io-timeout): " "$@" --io-timeout 0.00001
+grep -Eq '\(--io-timeout\): (it is|they are) given up' "$tmp/err"
+result $? "  and the sentence says so"
 mkdir "$tmp/none"
 export OCL_ICD_VENDORS="$tmp/none"
 never "OpenCL sees no accelerator here" "$@"
