@@ -278,16 +278,6 @@ static int whole_look(struct file_look *out, int fd, uint64_t size, const char *
     return 0;
 }
 
-static int head_read(struct file_look *out, unsigned char *head, size_t *n, int fd, uint64_t size,
-                     const char *path, int *known, struct err *err)
-{
-    *n = size_min(size, HEAD_BYTES);
-    int rc = file_pread(fd, head, *n, 0, path, err);
-
-    *known = rc ? 0 : head_look(out, head, *n, size);
-    return rc;
-}
-
 /* gzip and zstd are the first three of the formats. */
 int file_kind_is_packed(const struct file_look *look)
 {
@@ -326,13 +316,13 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
     unsigned char head[HEAD_BYTES];
     char         *buf = NULL;
     uint64_t      size;
-    size_t        n;
-    int           fd, known, rc = file_open_read(path, &fd, &size, err);
+    int           fd, rc = file_open_read(path, &fd, &size, err);
+    size_t        n = size_min(rc ? 0 : size, HEAD_BYTES);
 
     if (rc)
         return rc;
-    rc = head_read(out, head, &n, fd, size, path, &known, err);
-    if (!rc && !known) {
+    rc = file_pread(fd, head, n, 0, path, err);
+    if (!rc && !head_look(out, head, n, size)) {
         out->format = json_format((char *)head, n);
         out->kind = out->format ? FILE_JSON : FILE_TEXT;
         buf = malloc(MIB);
@@ -497,16 +487,4 @@ int file_kind_expect_folder(const char *path, enum file_want want, struct err *e
         return 0;
     int rc = file_kind_look(&look, path, NULL, err);
     return rc ? rc : file_kind_refuse(&look, path, want, err);
-}
-
-int file_kind_check(int fd, uint64_t size, const char *path, enum file_want want, struct err *err)
-{
-    unsigned char    head[HEAD_BYTES];
-    struct file_look look;
-    size_t           n;
-    int              known, rc = head_read(&look, head, &n, fd, size, path, &known, err);
-
-    if (rc || !known || look.kind == FILE_EMPTY)
-        return rc;
-    return file_kind_refuse(&look, path, want, err);
 }
