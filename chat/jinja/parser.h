@@ -36,3 +36,11 @@ int parser_node_new(struct parser *p, struct node **out, enum node_kind kind);
 int parser_node_around(struct parser *p, struct node **out, enum node_kind kind, struct node *a);
 int parser_item_add(struct parser *p, struct node *n, struct node *item);
 int parser_sink(struct parser *p); // goes one level deeper; p->depth-- goes back
+
+/* Expressions. Each function leaves the parser at the token that follows. */
+int expression(struct parser *p, struct node **out);    // with "a if b else c"
+int expression_plain(struct parser *p, struct node **out); // without
+/* Parses one expression, or several with commas between them, which are a tuple. */
+int expression_tuple(struct parser *p, struct node **out,
+                       int (*one)(struct parser *p, struct node **out));
+int expression_filter(struct parser *p, struct node **out, struct node *of); // | name(arguments)
