@@ -16,13 +16,14 @@ static int is_text(const json_t *v) { return json_is_string(v); }
 static int member_of(const struct chat_rows *r, enum row_key k, const json_t **out,
                      struct err *err)
 {
-    *out = row_member(r->object, r->key[k]);
-    return *out ? 0
-                : row_refuse(r, err, json_object_get(r->object, r->key[k])
-                                         ? "\"%.40s\" is null, which no row of the form %s has"
-                                         : "there is no \"%.40s\", which each row of the form %s "
-                                           "has",
-                             r->key[k], chat_form_name(r->form));
+    const char *key = r->key[k], *of = chat_form_name(r->form);
+
+    *out = row_member(r->object, key);
+    if (*out)
+        return 0;
+    if (json_object_get(r->object, key))
+        return row_refuse(r, err, "\"%.40s\" is null, which no row of the form %s has", key, of);
+    return row_refuse(r, err, "there is no \"%.40s\", which each row of the form %s has", key, of);
 }
 
 static int text_expected(const struct chat_rows *r, const char *key, const json_t *v,

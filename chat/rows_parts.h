@@ -33,9 +33,9 @@ struct chat_rows {
 
 /* ---- rows_say.c */
 
-/* Refuses the row. */
-int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Refuses the row; fmt is a literal. */
+#define row_refuse(r, err, fmt, ...)                                                               \
+    err_misuse(err, "%s:%zu: " fmt, (r)->path, (r)->file.line, ##__VA_ARGS__)
 /* Returns what a value is, in words: "a text", "null"; "nothing" for NULL. */
 const char *row_value_kind(const json_t *v);
 /* Returns a member of an object; NULL if it is null, too. */

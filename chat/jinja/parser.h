@@ -22,8 +22,9 @@ struct parser {
             return rc_;     \
     } while (0)
 
-int parser_refuse(const struct parser *p, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Refuses the template at the next token; fmt is a literal. */
+#define parser_refuse(p, fmt, ...)                                                                 \
+    err_misuse((p)->err, "%s, line %d: " fmt, (p)->j->name, (p)->at.line, ##__VA_ARGS__)
 int parser_out_of_memory(const struct parser *p);
 int parser_advance(struct parser *p);
 int parser_is(const struct parser *p, const char *text); // the next token is this operator or word

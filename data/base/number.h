@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* Returns a NaN without its sign. printf shows the sign, which means nothing and makes two NaNs look
- * unlike ("nan", "-nan"). */
+/* Returns a NaN without its sign. printf shows the sign, which means nothing and makes two NaNs
+ * look unlike ("nan", "-nan"). */
 static inline double nan_plain(double v) { return isnan(v) ? (double)NAN : v; }
 
 /* Reads the plain decimal at the beginning of text and returns its end. Returns NULL if the text
