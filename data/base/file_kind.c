@@ -5,9 +5,9 @@
 #include "data/base/file_kind.h"
 
 #include "data/base/file.h"
-#include "data/base/json_find.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "data/base/text_line.h"
 #include "data/base/utf8.h"
 
 #include <ctype.h>
@@ -115,8 +115,8 @@ static int json_object_begins(const char *p, const char *end)
 {
     if (p == end || *p != '{')
         return 0;
-    p = json_string_end(json_past_blanks(p + 1, end), end);
-    p = p ? json_past_blanks(p, end) : end;
+    p = json_string_end(text_past_blanks(p + 1, end), end);
+    p = p ? text_past_blanks(p, end) : end;
     return p < end && *p == ':';
 }
 
@@ -128,19 +128,19 @@ static const struct file_format *json_format(const char *p, size_t n)
 
     if (n >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3))
         p += 3;
-    p = json_past_blanks(p, end);
+    p = text_past_blanks(p, end);
     if (json_object_begins(p, end))
         return &json_objects;
     if (p == end || *p != '[')
         return NULL;
-    p = json_past_blanks(p + 1, end);
+    p = text_past_blanks(p + 1, end);
     if (json_object_begins(p, end))
         return &json_list;
     p = json_string_end(p, end);
-    p = p ? json_past_blanks(p, end) : end;
+    p = p ? text_past_blanks(p, end) : end;
     if (p == end || (*p != ',' && *p != ']'))
         return NULL;
-    const char *next = json_past_blanks(p + 1, end); // another string, or nothing behind the list
+    const char *next = text_past_blanks(p + 1, end); // another string, or nothing behind the list
     return *p == ']' ? (next == end ? &json_list : NULL)
                      : (json_string_end(next, end) ? &json_list : NULL);
 }
