@@ -50,7 +50,7 @@ static int encode_joined(const struct chat_encoding *e, const char *text, size_t
     int                 rc = tokenizer_put(e->tok, TOKENIZER_BEFORE, &out->ids, err);
 
     rc = rc ? rc : tokenizer_encode_spans(e->tok, &source, &out->ids, &spans, err);
-    first = rc ? 0 : tokenizer_begin_once(e->tok, &out->ids, 0);
+    first = rc ? 0 : tokenizer_begin_once(e->tok, &out->ids);
     spelled_take(out, &spans);
     int ended = out->ids.n > first && out->ids.ids[out->ids.n - 1] == end;
 

@@ -51,8 +51,7 @@ struct turns_list { const char *key; const json_t *list; int sharegpt; enum chat
 int  turns_add(const struct chat_rows *r, struct turns *t, const struct turns_list *from,
                struct err *err);
 /* Appends a turn that says `text`; the reference to it is taken over, and NULL is no memory. */
-int  turns_add_text(struct turns *t, const char *role, json_t *text, enum chat_counts counts,
-                    struct err *err);
+int  turns_add_text(struct turns *t, const char *role, json_t *text, struct err *err);
 
 /* ---- rows_forms.c */
 

@@ -43,11 +43,10 @@ static int put(struct turns *t, json_t *message, enum chat_counts counts, struct
     return 0;
 }
 
-int turns_add_text(struct turns *t, const char *role, json_t *text, enum chat_counts counts,
-                   struct err *err)
+int turns_add_text(struct turns *t, const char *role, json_t *text, struct err *err)
 {
-    return put(t, text ? json_pack("{s:s, s:o}", "role", role, "content", text) : NULL, counts,
-               err);
+    return put(t, text ? json_pack("{s:s, s:o}", "role", role, "content", text) : NULL,
+               CHAT_BY_ROLE, err);
 }
 
 /* ---- what a turn has */

@@ -353,15 +353,15 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
     return token_buf_add(out, put->ids, put->n, err);
 }
 
-size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at)
+size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids)
 {
     size_t   n = tokenizer_around(t, TOKENIZER_BEFORE)->n;
-    int32_t *first = ids->ids + at;
+    int32_t *first = ids->ids;
 
-    if (!n || ids->n < at + 2 * n || memcmp(first, first + n, n * sizeof *first))
+    if (!n || ids->n < 2 * n || memcmp(first, first + n, n * sizeof *first))
         return n;
     ids->n -= n;
-    memmove(first, first + n, (ids->n - at) * sizeof *first);
+    memmove(first, first + n, ids->n * sizeof *first);
     return 0;
 }
 
