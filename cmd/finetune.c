@@ -10,7 +10,7 @@
 #include "cmd/terminal/say.h"
 #include "cmd/train_begin.h"
 #include "cmd/train_end.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
 #include "run/folder/base_folder.h"
