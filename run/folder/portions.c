@@ -369,10 +369,9 @@ uint64_t portions_held(const struct portions *p)
 
 int portions_certain(const struct session *s, const char *of)
 {
-    const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
+    const char *was = moved_path(of);
 
-    return file_is(s->dir, of) &&
-           ((was && !strcmp(was + 1, s->dir)) || file_has_births(s->dir, of));
+    return file_is(s->dir, of) && ((was && !strcmp(was, s->dir)) || file_has_births(s->dir, of));
 }
 
 int portions_remove_file(const char *path)

@@ -159,7 +159,7 @@ int keeping_send(struct session *s, const struct snapshot *made, int *failed, st
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)
 {
     struct parts_seen seen;
-    int               rc = kept_look(&seen, s, s->ranks.comm, err), own = 0, kept = 0;
+    int               rc = kept_look(&seen, s, s->ranks.comm, 0, err), own = 0, kept = 0;
 
     *any = 0;
     for (size_t i = 0; i < seen.n && !rc; i++) {
