@@ -45,10 +45,7 @@ static int place(struct mending *m, size_t i, struct err *err)
         m->p.path[k] = path;
         m->moved = 1;
     }
-    if (lost && !rc && file_make_folder(folder) && errno != EEXIST)
-        rc = err_set(err, -errno, "mkdir %s: %s", folder, strerror(errno));
-    else if (lost && !rc)
-        rc = file_sync_parent(folder, err);
+    rc = rc || !lost ? rc : file_have_folder(folder, err);
     free(folder);
     free(was);
     return rc;

@@ -9,6 +9,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
+#include "run/loop/checkpoints.h"
 #include "run/loop/lost.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
@@ -346,6 +347,7 @@ static int check_options(struct back *b, const struct opt_line *line, struct err
         return rc;
     rc = session_store_options(s, 0, err);
     rc = rc ? rc : b->check->check(b->check->ctx, s, err);
+    rc = rc ? rc : checkpoints_open(s, b->at.step, err); // somebody's folder with such a name
     runlog_rollback(s->log);
     int back = session_reload_options(s, &why);
     free(b->changed);
