@@ -18,9 +18,9 @@ struct carried {
 /* Bytes of files that this rank has read and sent, and that came and were written. */
 struct carry_moved { uint64_t sent, came; };
 
-/* All ranks call it with the same sendings. Files are flushed. *moved grows. Returns -errno if the
- * ranks do not reach each other. *failed: 0, or -errno on every rank if a file could not be read or written
- * on any; why: the sentence of this rank. */
+/* All ranks call it with the same sendings. Files are flushed. *moved grows. Returns -errno if
+ * the ranks do not reach each other. *failed: 0, or -errno on every rank if a file could not be
+ * read or written on any; why: the sentence of this rank. */
 int carry(struct comm *comm, const struct carried *list, size_t n, const struct watch *watch,
           struct carry_moved *moved, int *failed, struct err *why, struct err *err);
 
