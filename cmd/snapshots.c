@@ -7,8 +7,8 @@
 #include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "report/report.h"
+#include "run/folder/made_whole.h"
 #include "run/folder/snapshots.h"
-#include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/kept_view.h"
 

@@ -386,6 +386,13 @@ int file_make_folder(const char *path)
     return rc;
 }
 
+int file_have_folder(const char *path, struct err *err)
+{
+    if (!file_make_folder(path))
+        return file_sync_parent(path, err);
+    return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
+}
+
 int file_check_own(const char *path, int written, struct err *err)
 {
     struct stat st;

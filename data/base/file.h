@@ -84,6 +84,8 @@ int file_check_own(const char *path, int written, struct err *err);
 void file_give_owner(int fd, const char *path);
 /* Makes a folder, its mode by umask. Returns 0, or -1 with errno set. */
 int  file_make_folder(const char *path);
+/* Makes a folder, for good (the one around it is flushed), unless it is there. */
+int  file_have_folder(const char *path, struct err *err);
 
 /* Opens the regular file or block device that holds a device's states. Links are followed,
  * because people name drives by /dev/disk/by-id. `flags` are those of open. Returns the
