@@ -24,7 +24,7 @@ TILES __attribute__((always_inline)) static inline void ask(const word *tile)
         __builtin_prefetch(tile + i * TILE_SIDE, 0, 3);
 }
 
-/* No ordinary store may be in here (tiles.h). An aside stores nothing that a tile is loaded from. */
+/* No ordinary store may be in here (tiles.h); an aside's go where no tile is loaded from. */
 TILES __attribute__((always_inline)) static inline void steps(const struct block *p, const int asks)
 {
     const word  *a = p->a, *b = p->b, *low = a + p->a_next, *right = b + p->b_next;
