@@ -8,7 +8,6 @@
 #include "data/base/json_find.h"
 #include "data/base/unpack.h"
 #include "data/base/utf8.h"
-#include "run/sources/text_cut.h"
 
 /* Refuses bytes that no text has, with their place in the file's contents. 0: there are none. */
 static int check_bytes(const struct text_reading *r, const struct text_piece *p, const char *bytes,
