@@ -9,7 +9,7 @@
 #include "data/base/file.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/scrub.h"
-#include "run/folder/scrub_best.h"
+#include "run/folder/exports.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshots.h"
 #include "run/ranks/job_run.h"

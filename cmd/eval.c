@@ -175,7 +175,8 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
 static const char *rows_option(const struct opt_line *line)
 {
     const struct eval_opts *e = line->options;
-    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+    const char *chat = opt_given_of(line, chat_opt_rows),
+               *pairs = opt_given_of(line, pairs_opt_rows);
 
     return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
 }

@@ -4,6 +4,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "model/together.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
 #include "run/loop/damaged.h"
@@ -39,8 +40,8 @@ static int find_damage(struct session *s, const char *run, struct err *err)
     uint64_t n, wire;
     int      rc = damaged_count(s, &n, &wire, err);
 
-    rc = rc ? rc : back_add(s, &n, err);
-    rc = rc ? rc : back_add(s, &wire, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &n, NULL, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &wire, NULL, err);
     if (rc || n)
         return rc;
     if (wire)
@@ -57,7 +58,7 @@ static int look_again(struct session *s, const char *run, struct err *err)
     int      rc = damaged_count(s, &n, &wire, err);
 
     n += rc ? 0 : wire;
-    rc = rc ? rc : back_add(s, &n, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &n, NULL, err);
     return rc || !n ? rc : err_set(err, -EIO, "%s is at its snapshot, and its drive still cannot "
                                    "read what was written: move the run to another drive (siTrain "
                                    "reshard), or remove the device's file, and: siTrain restore %s "
@@ -72,7 +73,7 @@ static int places(struct session *s, const struct restore_opts *o, struct err *e
     for (size_t i = 0; i < o->device.n && !rc; i++) {
         uint64_t all = (uint64_t)lost_is(s, o->device.item[i]), here = all;
 
-        rc = back_add(s, &all, err);
+        rc = together_add(s->ranks.comm, &all, NULL, err);
         if (!rc && (here || !all || !s->ranks.comm))
             rc = lost_place(s, o->device.item[i], err);
     }
@@ -87,7 +88,7 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     int      rc = lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
-    rc = rc ? rc : back_add(s, &all, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &all, NULL, err);
     int damaged = !rc && !all;
     rc = damaged ? find_damage(s, o->run, err) : rc;
     rc = rc ? rc : places(s, o, err);

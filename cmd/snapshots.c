@@ -10,7 +10,7 @@
 #include "run/folder/snapshots.h"
 #include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
-#include "run/ranks/kept_view.h"
+#include "run/ranks/kept.h"
 
 struct snapshots_opts { const char *run; int check, json, quiet; };
 

@@ -52,6 +52,8 @@ extern const char *const runlog_phase_names[PHASES];
  * writers away as runlog_lock_reading does. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
+/* Opens the database of the run or snapshot in the folder `dir`, durably. */
+int runlog_open_in(struct runlog **out, const char *dir, int read_only, struct err *err);
 /* Opens the database of the run in the folder `dir` for reading. If there is none, a sentence
  * says so. */
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err);

@@ -10,11 +10,7 @@ static const char own_folder[] = "snapshots";
 /* The length of RUN's path: without the end of a rank's. */
 static size_t run_length(const struct session *s)
 {
-    char   tail[32];
-    size_t rank = s->kept_by ? s->kept_by - 1 : s->ranks.rank, n = strlen(s->dir),
-           end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank);
-
-    return rank && n > end && !strcmp(s->dir + n - end, tail) ? n - end : n;
+    return session_first_length(s->dir, s->kept_by ? s->kept_by - 1 : s->ranks.rank);
 }
 
 void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s)

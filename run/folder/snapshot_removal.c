@@ -87,11 +87,11 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
  * original's. */
 static struct own own_of(const struct session *s, const char *path)
 {
-    char          *db = file_path(NULL, "%s/run.db", path), *of = NULL;
+    char          *of = NULL;
     struct runlog *log = NULL;
     struct own     own = { .path = path };
 
-    if (db && !runlog_open(&log, db, 1, 1, NULL)) {
+    if (!runlog_open_in(&log, path, 1, NULL)) {
         own.files = settings_get(log, "snapshot.files");
         own.times = settings_get(log, "snapshot.times");
         of = settings_get(log, "snapshot.of");
@@ -102,7 +102,6 @@ static struct own own_of(const struct session *s, const char *path)
     }
     free(of);
     runlog_close(log);
-    free(db);
     return own;
 }
 
@@ -284,12 +283,11 @@ static int is_a_snapshots(const char *folder, const char *path)
 {
     const char     *base = strrchr(folder, '/'), *new = base ? strstr(base, ".new-") : NULL;
     char           *name = file_path(NULL, "%.*s", (int)(new ? new - folder : 0), folder);
-    char           *db = name ? file_path(NULL, "%s/run.db", name) : NULL;
     struct runlog  *log = NULL;
     struct portions p = { 0 };
-    int             is = !new || !db ? -1 : access(name, F_OK) ? (errno == ENOENT ? 0 : -1) : 1;
+    int             is = !new || !name ? -1 : access(name, F_OK) ? (errno == ENOENT ? 0 : -1) : 1;
 
-    if (is > 0 && (runlog_open(&log, db, 1, 1, NULL) || portions_load(&p, log, NULL)))
+    if (is > 0 && (runlog_open_in(&log, name, 1, NULL) || portions_load(&p, log, NULL)))
         is = -1;
     if (is > 0) {
         is = 0;
@@ -299,7 +297,6 @@ static int is_a_snapshots(const char *folder, const char *path)
     portions_release(&p);
     runlog_close(log);
     free(name);
-    free(db);
     return is;
 }
 

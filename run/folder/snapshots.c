@@ -156,14 +156,12 @@ int snapshots_each_file(const char *path, const char *files,
 
 int snapshots_look(struct snapshot *at, const struct session *s, const char *path)
 {
-    char           db[SESSION_PATH + 16];
     struct runlog *log = NULL;
 
     *at = (struct snapshot){ .loss = (double)NAN };
     if (!realpath(path, at->path))
         return 0;
-    snprintf(db, sizeof db, "%s/run.db", at->path);
-    int found = !runlog_open(&log, db, 1, 1, NULL) && look_log(at, s, log);
+    int found = !runlog_open_in(&log, at->path, 1, NULL) && look_log(at, s, log);
     runlog_close(log);
     return found;
 }
@@ -258,9 +256,8 @@ int snapshots_find(struct snapshots *out, const struct session *s, struct err *e
 int snapshots_list(struct snapshots *out, const struct session *s, struct err *err)
 {
     struct listing l = { .list = out, .s = s, .err = err };
+    int            rc = snapshots_find(out, s, err);
 
-    *out = (struct snapshots){ 0 };
-    int rc = snapshot_places_each(s, list_folder, &l, err);
     if (!rc) // a run of an older version has no such table
         runlog_query(s->log, "SELECT path FROM snapshots", list_row, &l, NULL);
     if (out->n)
@@ -354,12 +351,11 @@ static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int 
 
 int snapshot_is_now(const struct snapshot *at, const struct session *s)
 {
-    char           db[SESSION_PATH + 16], was[STEP_ROW], is[STEP_ROW];
+    char           was[STEP_ROW], is[STEP_ROW];
     struct runlog *log = NULL;
+    int            kept = s->kept_by != 0;
 
-    snprintf(db, sizeof db, "%s/run.db", at->path);
-    int kept = s->kept_by != 0;
-    int same = !runlog_open(&log, db, 1, 1, NULL) && !step_text(was, log, at->step, kept) &&
+    int same = !runlog_open_in(&log, at->path, 1, NULL) && !step_text(was, log, at->step, kept) &&
                !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
     runlog_close(log);
     return same;

@@ -51,12 +51,11 @@ static int place(struct mending *m, size_t i, struct err *err)
 /* Has the snapshot's run.db say where its files are. */
 static int record(const struct mending *m, struct err *err)
 {
-    char           db[SESSION_PATH + 16], lock[SESSION_PATH + 16];
+    char           lock[SESSION_PATH + 16];
     struct runlog *log = NULL;
 
-    snprintf(db, sizeof db, "%s/run.db", m->at->path);
     snprintf(lock, sizeof lock, "%s/run.lock", m->at->path);
-    int rc = runlog_open(&log, db, 0, 1, err);
+    int rc = runlog_open_in(&log, m->at->path, 0, err);
     if (!rc && !(rc = runlog_begin(log, err))) {
         rc = portions_store(&m->p, log, err);
         for (size_t i = 0; i < m->p.n && !rc; i++)

@@ -7,7 +7,7 @@
 #include "data/base/machine.h"
 #include "data/base/thread.h"
 #include "offload/devices/devices.h"
-#include "run/folder/scrub_best.h"
+#include "run/folder/exports.h"
 #include "run/folder/snapshots.h"
 #include "run/loop/scrub_order.h"
 

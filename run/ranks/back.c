@@ -217,10 +217,3 @@ int back_wait(const struct session *s, struct err *err)
 {
     return s->ranks.comm ? comm_share(s->ranks.comm, NULL, 0, NULL, err) : 0;
 }
-
-int back_add(const struct session *s, uint64_t *n, struct err *err)
-{
-    uint64_t none = 0;
-
-    return together_add(s->ranks.comm, n, &none, err);
-}

@@ -7,8 +7,6 @@
 #include "run/folder/snapshot_removal.h"
 #include "run/ranks/carry.h"
 
-#include <sys/stat.h>
-
 /* ---- who keeps whose ---- */
 
 /* The first rank on the host of `rank`, and how many ranks of that host are below it. */
@@ -66,24 +64,6 @@ struct moving {
     char           *files;
 };
 
-/* The list of all files of a part, run.db too. */
-static int files_of(char **out, const char *path, struct err *err)
-{
-    char          *db = file_path(err, "%s/run.db", path), *files = NULL;
-    struct runlog *log = NULL;
-    struct stat    st;
-    int            rc = db ? runlog_open(&log, db, 1, 1, err) : -ENOMEM;
-
-    rc = rc ? rc : settings_find(&files, log, err, "snapshot.files");
-    runlog_close(log);
-    if (!rc && (!files || lstat(db, &st)))
-        rc = err_set(err, -EBADMSG, "%s has no list of its files", path);
-    *out = rc ? NULL : file_path(err, "%s\n%" PRIu64 " run.db", files, (uint64_t)st.st_size);
-    free(files);
-    free(db);
-    return rc || *out ? rc : -ENOMEM;
-}
-
 /* Begin this rank's end of a sending. */
 static int end_begin(struct moving *m, struct carried *c, struct session *s, struct err *err)
 {
@@ -91,7 +71,7 @@ static int end_begin(struct moving *m, struct carried *c, struct session *s, str
 
     if (c->from == s->ranks.comm->rank) {
         c->folder = m->path;
-        rc = files_of(&m->files, m->path, err);
+        rc = kept_files(&m->files, m->path, err);
         c->files = m->files;
     }
     if (!rc && c->to == s->ranks.comm->rank) {

@@ -1,5 +1,5 @@
-/* train_begin.h: how pretrain and finetune begin: alone or as a rank of a job, with a new run or
- * with one that goes on. */
+/* train.h: how pretrain and finetune begin, alone or as a rank of a job, with a new run or with one
+ * that goes on; and how they end. */
 #pragma once
 
 #include "data/opt/opt.h"
@@ -27,3 +27,7 @@ int train_go_back(struct session *s, const char *dir, uint64_t from, struct opt_
  * so. init: where the model comes from. */
 int train_without_head(struct model_config *g, const char *init, const struct events *events,
                        struct err *err);
+
+/* Trains, and says how it ended. -errno with a sentence, or the command's exit code: 0, or 130 if
+ * it was asked to stop. *finished: the run has nothing left to train. */
+int train_to_end(struct session *s, int *finished, struct err *err);
