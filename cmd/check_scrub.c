@@ -11,8 +11,8 @@
 #include "offload/upkeep/scrub.h"
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshots.h"
 #include "run/ranks/job_run.h"
+#include "run/snapshots/snapshots.h"
 
 enum { SENTENCES = 16 }; // at most, about one run or snapshot
 

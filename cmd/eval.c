@@ -8,11 +8,11 @@
 #include "cmd/terminal/say.h"
 #include "data/base/nan.h"
 #include "run/folder/output.h"
-#include "run/sources/token_folders.h"
 #include "run/sources/evaluate.h"
-#include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
-#include "run/sources/tokenise.h"
+#include "run/sources/task_files.h"
+#include "run/sources/token_folders.h"
+#include "run/texts/tokenise.h"
 
 #include <limits.h>
 #include <math.h>

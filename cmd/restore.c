@@ -7,12 +7,12 @@
 #include "model/together.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
-#include "run/loop/damaged.h"
 #include "run/loop/going_back.h"
-#include "run/loop/lost.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_again.h"
+#include "run/snapshots/damaged.h"
+#include "run/snapshots/lost.h"
 
 struct restore_opts {
     const char        *run;

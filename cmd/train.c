@@ -11,9 +11,9 @@
 #include "model/together.h"
 #include "plan/memory.h"
 #include "run/loop/going_back.h"
-#include "run/loop/lost.h"
 #include "run/loop/training.h"
 #include "run/ranks/job_run.h"
+#include "run/snapshots/lost.h"
 
 #include <sys/stat.h>
 

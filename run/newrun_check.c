@@ -7,7 +7,7 @@
 #include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 #include <sys/stat.h>
 

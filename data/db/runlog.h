@@ -181,9 +181,9 @@ struct runlog_choice {
 };
 int runlog_choice(struct runlog *log, const struct runlog_choice *c, struct err *err);
 
-/* A snapshot (run/folder/snapshots.h): its number, the steps that are done, its folder, the bytes
- * of its states, how many of them share their blocks with the run's, and how long training waited.
- * Older runs get the table with their first row. */
+/* A snapshot (run/snapshots/snapshots.h): its number, the steps that are done, its folder, the
+ * bytes of its states, how many of them share their blocks with the run's, and how long training
+ * waited. Older runs get the table with their first row. */
 struct runlog_snapshot {
     uint64_t    n, step, bytes, shared;
     const char *path;

@@ -5,7 +5,6 @@
 #include "data/base/file_walk.h"
 #include "model/file/peft.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_files.h"
 
 #include <unistd.h>
 
@@ -141,7 +140,7 @@ static void forget(const char *dir)
     int              rc = file_walk_begin(&w, dir, NULL);
 
     while (!rc && file_walk_next(&w))
-        snapshot_files_forget(w.path);
+        file_forget(w.path);
     file_walk_end(&w, rc, NULL);
 }
 

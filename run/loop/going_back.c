@@ -7,13 +7,13 @@
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
-#include "run/loop/lost.h"
-#include "run/loop/made_whole.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/keeping.h"
+#include "run/snapshots/lost.h"
+#include "run/snapshots/made_whole.h"
+#include "run/snapshots/snapshot_make.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it

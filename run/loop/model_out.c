@@ -3,11 +3,11 @@
  * was made. */
 #include "run/loop/model_out.h"
 
-#include "model/lora/adapted.h"
 #include "model/file/hf.h"
+#include "model/lora/adapted.h"
 #include "run/folder/settings.h"
 #include "run/ranks/gathered.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 /* Writes the folder that *x describes, completed by what the run knows. Of a model with adapters:
  * an adapter folder, and unless that is written alone, both. */

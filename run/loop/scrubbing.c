@@ -8,8 +8,8 @@
 #include "data/base/thread.h"
 #include "offload/devices/devices.h"
 #include "run/folder/exports.h"
-#include "run/folder/snapshots.h"
 #include "run/loop/scrub_order.h"
+#include "run/snapshots/snapshots.h"
 
 #include <time.h>
 

@@ -3,11 +3,11 @@
 #include "run/loop/snapshotting.h"
 
 #include "model/together.h"
-#include "run/folder/portions.h"
-#include "run/folder/snapshot_make.h"
-#include "run/folder/snapshot_removal.h"
 #include "run/ranks/carry.h"
 #include "run/ranks/keeping.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_make.h"
+#include "run/snapshots/snapshot_removal.h"
 
 /* Whether each rank's part lies with another rank. */
 static int is_kept(const struct session *s) { return s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS; }

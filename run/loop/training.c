@@ -17,15 +17,15 @@
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
-#include "run/loop/damaged.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
-#include "run/loop/lost.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/resume_opts.h"
 #include "run/loop/scrubbing.h"
 #include "run/loop/snapshotting.h"
 #include "run/ranks/job_run.h"
+#include "run/snapshots/damaged.h"
+#include "run/snapshots/lost.h"
 #include "run/sources/source.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 
 #include "data/base/file.h"
 #include "model/together.h"
-#include "run/folder/snapshot_files.h"
+#include "run/snapshots/snapshot_files.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,9 +3,9 @@
 
 #include "data/base/file.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_make.h"
-#include "run/folder/snapshot_removal.h"
 #include "run/ranks/carry.h"
+#include "run/snapshots/snapshot_make.h"
+#include "run/snapshots/snapshot_removal.h"
 
 /* ---- who keeps whose ---- */
 

@@ -1,5 +1,5 @@
-/* kept.h: the parts of a run's snapshots, of which each rank has one (run/folder/snapshots.h), as
- * all ranks see them together. A part may lie where its own rank finds it, or only with another
+/* kept.h: the parts of a run's snapshots, of which each rank has one (run/snapshots/snapshots.h),
+ * as all ranks see them together. A part may lie where its own rank finds it, or only with another
  * rank, which keeps it (keeping.h).
  *
  * Two parts are of one snapshot if they are of the same step and have the same history: the same
@@ -8,7 +8,7 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 /* A complete part. holder: who sees it; file: two holders see the same one in the same place; now:
  * it is of what its rank has done; 2: a rank is on its way to it. */

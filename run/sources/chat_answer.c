@@ -7,7 +7,7 @@
 #include "data/base/round.h"
 #include "data/base/visible.h"
 #include "run/folder/settings.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 #include <string.h>
 

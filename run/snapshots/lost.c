@@ -1,17 +1,17 @@
 /* lost.c: finds devices that are gone, and makes them again. */
-#include "run/loop/lost.h"
+#include "run/snapshots/lost.h"
 
 #include "data/base/file.h"
-#include "data/base/machine.h"
 #include "data/base/file_walk.h"
+#include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_room.h"
 #include "offload/devices/image.h"
 #include "run/folder/drives.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshots.h"
-#include "run/loop/damaged.h"
+#include "run/snapshots/damaged.h"
+#include "run/snapshots/snapshots.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
-/* made_whole.h: snapshots with parity (run/folder/portions.h) are made whole again: what a lost or
- * damaged drive had of them follows from the other drives. */
+/* made_whole.h: snapshots with parity (run/snapshots/portions.h) are made whole again: what a lost
+ * or damaged drive had of them follows from the other drives. */
 #pragma once
 
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 /* Read all snapshots with parity, and make whole those that can be. The files of a device are made
  * where they were, or next to the device's file if that is elsewhere now. In a copy of a run,

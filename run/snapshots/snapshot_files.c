@@ -1,10 +1,9 @@
 /* snapshot_files.c: notes the names of a snapshot's files, and copies whole files into it. */
-#include "run/folder/snapshot_files.h"
+#include "run/snapshots/snapshot_files.h"
 
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -45,17 +44,6 @@ int snapshot_files_note(void *files, const char *name, struct err *err)
                ? err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files") : 0;
 }
 
-void snapshot_files_forget(const char *path)
-{
-    uint64_t size;
-    int      fd;
-
-    if (file_open_read(path, &fd, &size, NULL))
-        return;
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-}
-
 int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
                         int (*takes)(const char *name), struct err *err)
 {
@@ -79,7 +67,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
         char *path = rc ? NULL : file_path(err, "%s/%s", f->dir, name);
         rc = path ? file_copy(w.path, path, UINT64_MAX, err) : -ENOMEM;
         if (!rc)
-            snapshot_files_forget(path);
+            file_forget(path);
         free(path);
     }
     rc = file_walk_end(&w, rc, err);

@@ -1,6 +1,6 @@
 /* text_rows.c: parses rows and checks texts. Every thread does this for the pieces that it
  * tokenises. */
-#include "run/sources/text_rows.h"
+#include "run/texts/text_rows.h"
 
 #include "data/base/file_kind.h"
 #include "data/base/hash.h"

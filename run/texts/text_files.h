@@ -10,8 +10,8 @@
 #pragma once
 
 #include "run/folder/events.h"
-#include "run/sources/text_list.h"
-#include "run/sources/text_rows.h"
+#include "run/texts/text_list.h"
+#include "run/texts/text_rows.h"
 
 struct tokenizer;
 struct text_files;

@@ -1,10 +1,10 @@
 /* portions.c: names the files of a snapshot on the devices' drives, has their parity made, and
  * removes those that are certainly the run's own. */
-#include "run/folder/portions.h"
+#include "run/snapshots/portions.h"
 
 #include "data/base/file.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_places.h"
+#include "run/snapshots/snapshot_places.h"
 
 #include <fnmatch.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* snapshot_log.c: makes a copy of run.db the database of a snapshot: which one it is, of what, and
  * where its states lie. */
-#include "run/folder/snapshot_log.h"
+#include "run/snapshots/snapshot_log.h"
 
 #include "csd/csd.h"
 #include "data/base/file.h"
@@ -8,8 +8,7 @@
 #include "offload/devices/devices.h"
 #include "offload/devices/image.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_files.h"
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 #include <sys/stat.h>
 #include <time.h>
@@ -132,6 +131,6 @@ int snapshot_log_flush(const char *db, struct err *err)
     if (fsync(fd))
         rc = err_set(err, -errno, "flush %s: %s", db, strerror(errno));
     close(fd);
-    snapshot_files_forget(db);
+    file_forget(db);
     return rc;
 }

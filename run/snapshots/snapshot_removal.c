@@ -1,13 +1,13 @@
 /* snapshot_removal.c: removes a snapshot by its own list of files, name by name. First it gets
  * another name, under which nobody takes it for a snapshot. After a kill the next rotation goes on.
  * What somebody else put into it stays under that name. */
-#include "run/folder/snapshot_removal.h"
+#include "run/snapshots/snapshot_removal.h"
 
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
-#include "run/folder/portions.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_places.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_places.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

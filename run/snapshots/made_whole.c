@@ -1,11 +1,11 @@
 /* made_whole.c: has snapshots mended from their parity, and records in them where files are that
  * were made in another place. */
-#include "run/loop/made_whole.h"
+#include "run/snapshots/made_whole.h"
 
 #include "csd/csd.h"
 #include "data/base/file.h"
-#include "run/folder/portions.h"
 #include "run/folder/settings.h"
+#include "run/snapshots/portions.h"
 
 #include <unistd.h>
 

@@ -1,15 +1,15 @@
 /* snapshots.c: finds the snapshots of a run, says which are certainly its own, and reads one. */
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 #include "data/base/file.h"
 #include "data/base/file_walk.h"
 #include "data/text/tokenizer.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
-#include "run/folder/portions.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_files.h"
-#include "run/folder/snapshot_places.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_files.h"
+#include "run/snapshots/snapshot_places.h"
 
 #include <math.h>
 #include <sys/stat.h>

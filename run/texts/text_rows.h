@@ -2,7 +2,7 @@
  * itself. It is checked to be valid UTF-8 without NUL bytes. */
 #pragma once
 
-#include "run/sources/text_cut.h"
+#include "run/texts/text_cut.h"
 
 struct text_reading {
     const char *path, *column; // of the file, for sentences; of the text in a row

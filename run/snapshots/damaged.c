@@ -1,12 +1,12 @@
 /* damaged.c: finds damage by reading all states, names the command that mends it, and mends the
  * files of a device that cannot be opened. */
-#include "run/loop/damaged.h"
+#include "run/snapshots/damaged.h"
 
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/verify.h"
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 #include <fcntl.h>
 #include <unistd.h>

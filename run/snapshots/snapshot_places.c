@@ -1,5 +1,5 @@
 /* snapshot_places.c: names the folders of a run's snapshots, and goes over those that there are. */
-#include "run/folder/snapshot_places.h"
+#include "run/snapshots/snapshot_places.h"
 
 #include "data/base/file_walk.h"
 

@@ -17,9 +17,9 @@
 #include "data/opt/opt_row.h"
 #include "data/text/tokens_writer.h"
 #include "run/folder/output.h"
-#include "run/sources/text_files.h"
-#include "run/sources/tokenise.h"
-#include "run/sources/tokenise_done.h"
+#include "run/texts/text_files.h"
+#include "run/texts/tokenise.h"
+#include "run/texts/tokenise_done.h"
 
 #include <omp.h>
 #include <sys/random.h>

@@ -1,12 +1,12 @@
 /* tokenise.c: looks at texts, compares tokenizers and trains them: what prepare, pretrain and eval
  * share, but for tokenise_files.c. */
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 #include "data/base/round.h"
 #include "data/base/unpack.h"
 #include "data/text/bpe_train.h"
 #include "run/folder/output.h"
-#include "run/sources/text_files.h"
+#include "run/texts/text_files.h"
 
 enum { PIECE_BYTES = 1 << 20 };
 

@@ -1,7 +1,7 @@
 /* tokenise_done.c: writes and reads the file that says of what a token file was made. Its state
  * begins with a word that no unfinished token file has there: see struct state in
  * tokenise_files.c, which begins with a hash. */
-#include "run/sources/tokenise_done.h"
+#include "run/texts/tokenise_done.h"
 
 #include "data/text/tokens.h"
 #include "data/text/tokens_writer.h"

@@ -1,5 +1,5 @@
 /* text_list.c: walks folders, and sorts what it finds. */
-#include "run/sources/text_list.h"
+#include "run/texts/text_list.h"
 
 #include "data/base/file.h"
 #include "data/base/file_walk.h"

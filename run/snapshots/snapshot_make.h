@@ -7,7 +7,7 @@
 #pragma once
 
 #include "offload/stream/stream.h"
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 /* 0, or misuse: no snapshot can be taken of this run. */
 int snapshot_can(const struct session *s, struct err *err);

@@ -29,6 +29,3 @@ char *snapshot_files_times(struct snapshot_files *f, struct err *err);
 /* True if a name of the list is one that siTrain gives: NAME or SUB/NAME. Of a longer path a folder
  * might be a link that leads elsewhere. */
 int snapshot_files_is_plain(const char *name);
-
-/* Drop the pages of a file that was flushed: who compares it reads it from the drive. */
-void snapshot_files_forget(const char *path);

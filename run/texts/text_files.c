@@ -1,6 +1,6 @@
 /* text_files.c: opens one file after the other, finds out what it is, and fills blocks. What of a
  * file is not cut yet when a block is full is carried into the next block. */
-#include "run/sources/text_files.h"
+#include "run/texts/text_files.h"
 
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
@@ -8,7 +8,7 @@
 #include "data/base/round.h"
 #include "data/base/unpack.h"
 #include "data/task/row_file.h"
-#include "run/sources/text_cut.h"
+#include "run/texts/text_cut.h"
 
 #include <assert.h>
 

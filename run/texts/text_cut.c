@@ -1,6 +1,6 @@
 /* text_cut.c: finds the ends of rows by scanning for newlines, or for the brace that closes an
  * object. Parsing is left to the threads that tokenise. */
-#include "run/sources/text_cut.h"
+#include "run/texts/text_cut.h"
 
 #include "data/base/grow.h"
 #include "data/base/hash.h"

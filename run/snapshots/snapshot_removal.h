@@ -1,7 +1,7 @@
 /* snapshot_removal.h: which snapshots of a run (snapshots.h) are removed, and how. */
 #pragma once
 
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
  * What is not on its list of files stays. */

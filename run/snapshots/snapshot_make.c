@@ -8,7 +8,7 @@
  * the tokenizer and the best model. The states follow, by the journal of that copy. While a
  * training goes on, that is a thread's, which has the snapshot's database and writes nothing else.
  * The run's own database is the caller's thread's alone. */
-#include "run/folder/snapshot_make.h"
+#include "run/snapshots/snapshot_make.h"
 
 #include "csd/csd.h"
 #include "data/base/clock.h"
@@ -23,13 +23,13 @@
 #include "offload/devices/image.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/output.h"
-#include "run/folder/portions.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_files.h"
-#include "run/folder/snapshot_log.h"
-#include "run/folder/snapshot_places.h"
-#include "run/folder/snapshot_removal.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_files.h"
+#include "run/snapshots/snapshot_log.h"
+#include "run/snapshots/snapshot_places.h"
+#include "run/snapshots/snapshot_removal.h"
 
 #include <fcntl.h>
 #include <malloc.h>
