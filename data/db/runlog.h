@@ -253,6 +253,9 @@ int runlog_query(struct runlog *log, const char *sql,
 int runlog_ask(struct runlog *log,
                int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                struct err *err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* The first column of the first row of such a SELECT as text; "": it has no row, or NULL in it. */
+int runlog_value(struct runlog *log, char *out, size_t size, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 /* Keeps the rows of a SELECT as the table `name` of this read-only connection, found by `columns`,
  * for later questions. The file stays as it is. */
 int runlog_keep(struct runlog *log, const char *name, const char *columns, struct err *err,

@@ -150,7 +150,7 @@ int scrub_best(struct exported *out, struct scrub *s, struct runlog *log, const 
     enum { TRIES = 4 };
     struct pacing p = { .s = s };
     struct events e = { .ctx = &p, .work_goes_on = goes_on, .asked_to_stop = is_stopped };
-    char          best[SESSION_PATH + 16];
+    char          best[sizeof out->path];
     int           any = 1;
 
     snprintf(best, sizeof best, "%s/best", dir);

@@ -6,7 +6,6 @@
 #include "data/db/runlog.h"
 #include "offload/upkeep/scrub.h"
 #include "run/folder/events.h"
-#include "run/folder/session.h"
 
 enum { EXPORTS_EXPORT, EXPORTS_BEST, EXPORTS_KINDS };
 enum export_state { EXPORTS_INTACT, EXPORTS_GONE, EXPORTS_OTHER, EXPORTS_DAMAGED, EXPORTS_DENIED };

@@ -21,6 +21,9 @@
  * devices are elsewhere, and may be another run's. */
 enum moved { MOVED_NOT, MOVED_UNKNOWN, MOVED_RENAMED, MOVED_WHOLE, MOVED_APART };
 
+/* The path in a value of `place`, or of snapshot.of, which has its form; NULL: there is none. */
+const char *moved_path(const char *place);
+
 /* Compare the folder dir, a path without links, with a value of `place`. MOVED_NOT, MOVED_RENAMED,
  * or MOVED_WHOLE if it is another folder or a snapshot. */
 enum moved moved_folder(const char *dir, const char *place);

@@ -188,8 +188,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
         if (holder == comm->rank && !failed && !(failed = kept_find(&has, s, of, p, err)))
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
         for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
-            if (at->owner == p && at->holder == holder && at->step == of->step &&
-                at->sum == of->sum)
+            if (at->owner == p && at->holder == holder && kept_same(at, of))
                 m[n].n = at->n;
         got = p == comm->rank ? &m[n].got : got;
         n++;

@@ -108,7 +108,8 @@ static int append(struct parts_seen *out, const struct part_seen *more, size_t n
     return 0;
 }
 
-int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err)
+/* Adds the parts that `one`, a rank's session, sees of all ranks: it is their holder. */
+static int add_all(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err)
 {
     int rc = 0;
 
@@ -142,7 +143,7 @@ int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm
     int rc = count ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *out = (struct parts_seen){ 0 };
-    rc = rc || !s ? rc : kept_add(&own, s, comm->size, err);
+    rc = rc || !s ? rc : add_all(&own, s, comm->size, err);
     rc = rc ? rc : comm_share(comm, &(uint64_t){ own.n }, sizeof *count, count, err);
     for (size_t p = 0; p < comm->size && !rc; p++)
         most = count[p] > most ? count[p] : most;
@@ -190,19 +191,20 @@ size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, si
     return first;
 }
 
+/* Whether this rank has no part of the snapshot. */
+static int lacks(const struct parts_seen *seen, const struct part_seen *of, size_t rank)
+{
+    return kept_holder(seen, of, rank) == (size_t)-1;
+}
+
 /* The first rank without a part; `ranks` if all have one. */
 static size_t lacking(const struct parts_seen *seen, const struct part_seen *of, size_t ranks)
 {
     size_t rank = 0;
 
-    while (rank < ranks && kept_holder(seen, of, rank) != (size_t)-1)
+    while (rank < ranks && !lacks(seen, of, rank))
         rank++;
     return rank;
-}
-
-int kept_lacks(const struct parts_seen *seen, uint64_t step, uint64_t sum, size_t rank)
-{
-    return kept_holder(seen, &(struct part_seen){ .step = step, .sum = sum }, rank) == (size_t)-1;
 }
 
 static int better(const struct part_seen *a, const struct part_seen *b)
@@ -273,7 +275,7 @@ static int add_others(struct kept_view *v, const struct session *s, struct err *
             continue;
         }
         v->n++;
-        rc = kept_add(&v->seen, one, v->ranks, err);
+        rc = add_all(&v->seen, one, v->ranks, err);
     }
     return rc;
 }
@@ -287,7 +289,7 @@ int kept_view_open(struct kept_view *v, const struct session *s, struct comm *co
     v->of[v->n++] = *s;
     if (comm)
         return kept_look(&v->seen, s, comm, err);
-    int rc = kept_add(&v->seen, s, v->ranks, err);
+    int rc = add_all(&v->seen, s, v->ranks, err);
     return rc || s->ranks.rank ? rc : add_others(v, s, err);
 }
 
@@ -314,7 +316,7 @@ size_t kept_view_lacks(const struct kept_view *v, const struct snapshot *at)
     const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
 
     for (size_t rank = 0; own && rank < v->ranks; rank++)
-        if (kept_lacks(&v->seen, own->step, own->sum, rank))
+        if (lacks(&v->seen, own, rank))
             return rank;
     return SIZE_MAX;
 }
@@ -323,10 +325,10 @@ const struct part_seen *kept_view_other(const struct kept_view *v, size_t i)
 {
     for (size_t k = 0; k < v->seen.n; k++) {
         const struct part_seen *at = &v->seen.at[k];
-        int known = !kept_lacks(&v->seen, at->step, at->sum, v->of[0].ranks.rank);
+        int known = !lacks(&v->seen, at, v->of[0].ranks.rank);
 
         for (size_t j = 0; j < k && !known; j++)
-            known = v->seen.at[j].step == at->step && v->seen.at[j].sum == at->sum;
+            known = kept_same(&v->seen.at[j], at);
         if (!known && i-- == 0)
             return at;
     }
@@ -366,8 +368,7 @@ int kept_view_check(const struct kept_view *v, const struct snapshot *at, uint64
         const struct part_seen *part = &v->seen.at[i];
 
         for (size_t k = 0; k < v->n && !rc; k++)
-            if (part->holder == v->of[k].ranks.rank && part->step == own->step &&
-                part->sum == own->sum &&
+            if (part->holder == v->of[k].ranks.rank && kept_same(part, own) &&
                 (rc = check_part(&v->of[k], part, read, &n, err)) && !err->stopped &&
                 rc != -ENOMEM) {
                 say(err->text);

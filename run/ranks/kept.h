@@ -23,15 +23,10 @@ struct session kept_session(const struct session *s, size_t rank);
  * folder. ranks: of the run. The caller frees the list, also after a failure. */
 int  kept_look(struct parts_seen *out, const struct session *s, struct comm *comm,
                struct err *err);
-/* The same for one process: `one`, as one of n sessions of ranks that it sees, is `holder`. Adds to
- * *out. */
-int  kept_add(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err);
 void kept_free(struct parts_seen *seen);
 
 /* Two parts are of one snapshot. */
 int  kept_same(const struct part_seen *a, const struct part_seen *b);
-/* Whether this rank has no part of the snapshot. */
-int  kept_lacks(const struct parts_seen *seen, uint64_t step, uint64_t sum, size_t rank);
 
 /* Choose the snapshot of which all ranks have a part: after *step steps; or, with step NULL, the
  * latest of what the run has done, or else the newest. *out: a part of it. `dir` is the run, for

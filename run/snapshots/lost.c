@@ -218,21 +218,14 @@ int lost_place(struct session *s, const char *text, struct err *err)
 
 /* ---- before anything changes ---- */
 
-static int path_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    snprintf(ctx, PATH_MAX, "%s", values[0] ? values[0] : "");
-    return 0;
-}
-
 /* Refuses a place that was a folder and is not there: a file would get its name. */
 static int place_check(const struct session *s, size_t i, struct err *err)
 {
     const char *given = s->run.device_paths ? s->run.device_paths[i] : s->dir;
-    char        was[PATH_MAX] = "";
+    char        was[PATH_MAX];
     size_t      n = file_trimmed(given);
-    int         rc = runlog_ask(s->log, path_row, was, err,
-                                "SELECT path FROM devices WHERE device = %zu", i);
+    int         rc = runlog_value(s->log, was, sizeof was, err,
+                                  "SELECT path FROM devices WHERE device = %zu", i);
 
     if (rc || !access(given, F_OK) || strncmp(was, given, n) || was[n] != '/')
         return rc;

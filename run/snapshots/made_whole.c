@@ -59,7 +59,7 @@ static int record(const struct mending *m, struct err *err)
     if (!rc && !(rc = runlog_begin(log, err))) {
         rc = portions_store(&m->p, log, err);
         for (size_t i = 0; i < m->p.n && !rc; i++)
-            rc = runlog_device(log, (int)i, portions_device(&m->p, i), csd_name(0), m->s->run.disk,
+            rc = runlog_device(log, (int)i, m->p.path[2 * i], csd_name(0), m->s->run.disk,
                                m->p.bytes[2 * i], err);
         rc = runlog_end(log, rc, err);
     }
@@ -75,12 +75,10 @@ static int record(const struct mending *m, struct err *err)
 static int mend(struct mending *m, struct parity_files *f, const char *doing, struct err *err)
 {
     struct run_config cfg = m->snapshot.run;
-    const char      **paths = calloc(m->p.n, sizeof *paths);
+    const char      **paths = portions_paths(&m->p, 0, err);
 
     if (!paths)
-        return err_set(err, -ENOMEM, "out of memory for %zu devices", m->p.n);
-    for (size_t i = 0; i < m->p.n; i++)
-        paths[i] = portions_device(&m->p, i);
+        return -ENOMEM;
     cfg.device_paths = paths;
     struct watch w = work_begin(m->snapshot.events, "%s %s by its parity", doing, m->at->path);
     f->snapshot = &cfg;
@@ -109,10 +107,10 @@ static int whose_files(const struct mending *m, char **of, int *mends, struct er
 {
     char       *is = NULL;
     int         rc = settings_find(&is, m->snapshot.log, err, "snapshot.of");
-    const char *born = is ? strchr(is, ' ') : NULL, *path = born ? strchr(born + 1, ' ') : NULL;
+    const char *path = is ? moved_path(is) : NULL;
 
     *mends = is && portions_certain(m->s, is);
-    *of = rc ? NULL : strdup(path ? path + 1 : "elsewhere");
+    *of = rc ? NULL : strdup(path ? path : "elsewhere");
     free(is);
     return rc || *of ? rc : err_set(err, -ENOMEM, "out of memory for a snapshot");
 }

@@ -178,13 +178,12 @@ int portions_end(struct session *s, struct err *err)
     return settings_has(s->log, "portions.begun") ? runlog_unset(s->log, "portions.begun", err) : 0;
 }
 
-/* The paths of the parity files alone; malloced. */
-static const char **parity_paths(const struct portions *p, struct err *err)
+const char **portions_paths(const struct portions *p, int parity, struct err *err)
 {
     const char **out = calloc(p->n, sizeof *out);
 
     for (size_t i = 0; out && i < p->n; i++)
-        out[i] = p->path[2 * i + 1];
+        out[i] = p->path[2 * i + (parity != 0)];
     if (!out)
         err_set(err, -ENOMEM, "out of memory for %zu devices", p->n);
     return out;
@@ -193,7 +192,7 @@ static const char **parity_paths(const struct portions *p, struct err *err)
 int portions_work(struct parity_files *f, const struct portions *p,
                   int (*work)(struct parity_files *f, struct err *err), struct err *err)
 {
-    const char **paths = parity_paths(p, err);
+    const char **paths = portions_paths(p, 1, err);
 
     f->paths = paths;
     f->parity = p->parity;
@@ -369,10 +368,9 @@ uint64_t portions_held(const struct portions *p)
 
 int portions_certain(const struct session *s, const char *of)
 {
-    const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
+    const char *was = moved_path(of);
 
-    return file_is(s->dir, of) &&
-           ((was && !strcmp(was + 1, s->dir)) || file_has_births(s->dir, of));
+    return file_is(s->dir, of) && ((was && !strcmp(was, s->dir)) || file_has_births(s->dir, of));
 }
 
 int portions_remove_file(const char *path)

@@ -24,10 +24,6 @@ struct portions {
     char    **path;             // (2 n) device i: its portion, then its parity file
     uint64_t *bytes;            // (2 n)
 };
-static inline const char *portions_device(const struct portions *p, size_t i)
-{
-    return p->path[2 * i];
-}
 
 /* Send a notice if one lost drive would take more than one device with it, or run.db. */
 int portions_notice(struct session *s, struct err *err);
@@ -38,6 +34,8 @@ int  portions_begin(struct portions *p, struct session *s, uint64_t step, const 
 /* Make the parity files of the snapshot `to`, whose portions are there, and set p->bytes. */
 int  portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
                      const struct watch *watch, struct beside *beside, struct err *err);
+/* The paths of the portions, or of the parity files, alone; malloced. */
+const char **portions_paths(const struct portions *p, int parity, struct err *err);
 /* Do work with all files of a snapshot: f needs its other members. */
 int  portions_work(struct parity_files *f, const struct portions *p,
                    int (*work)(struct parity_files *f, struct err *err), struct err *err);

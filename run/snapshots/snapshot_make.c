@@ -279,17 +279,13 @@ static int place(struct snapshot_making *m, const char *dir, struct err *err)
 /* With --snapshot-on devices: the states lie on the devices' drives. */
 static int begin_portions(struct snapshot_making *m, struct err *err)
 {
-    const char **paths;
-
     if (m->s->o.snapshot_on != TRAIN_SNAPSHOTS_DEVICES)
         return 0;
     int rc = portions_begin(&m->portions, m->s, m->step, m->owner, m->folder.temp, err);
     if (rc)
         return rc;
-    m->to.device_paths = paths = calloc(m->portions.n, sizeof *paths);
-    for (size_t i = 0; paths && i < m->portions.n; i++)
-        paths[i] = portions_device(&m->portions, i);
-    return paths ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", m->portions.n);
+    m->to.device_paths = portions_paths(&m->portions, 0, err);
+    return m->to.device_paths ? 0 : -ENOMEM;
 }
 
 /* Forgets the files on the devices' drives, of a snapshot that has its name or was not made. The

@@ -41,11 +41,11 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
  * it never removes. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of)
 {
-    const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
+    const char *was = moved_path(of);
     char        dir[SESSION_PATH];
 
     snapshot_places_rank(dir, s);
-    int same_path = was && !strcmp(was + 1, dir);
+    int same_path = was && !strcmp(was, dir);
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
     if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
@@ -54,13 +54,6 @@ static enum whose whose_is(const struct session *s, const char *path, const char
 }
 
 /* ---- one snapshot ---- */
-
-static int loss_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    *(double *)ctx = runlog_real(values[0]);
-    return 0;
-}
 
 /* Whether a file is there with its size; adds what it takes on the drive. */
 static int look_file(void *ctx, const char *file, uint64_t bytes)
@@ -94,7 +87,7 @@ static int look_portions(struct snapshot *at, struct runlog *log)
 /* What its run.db says. 1: it is a snapshot of this run, or may be. */
 static int look_log(struct snapshot *at, const struct session *s, struct runlog *log)
 {
-    char  id[sizeof s->id] = "", *of = settings_get(log, "snapshot.of");
+    char  id[sizeof s->id] = "", loss[32], *of = settings_get(log, "snapshot.of");
     char *files = settings_get(log, "snapshot.files");
     int   known = settings_scan(log, "%" SCNu64, &at->step, "snapshot") &&
                   settings_scan(log, "%" SCNu64, &at->n, "snapshot.n") && of && files &&
@@ -110,9 +103,9 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     if (known && !stat(runlog_path(log), &st))
         at->bytes += (uint64_t)st.st_blocks * 512;
     runlog_get(log, "snapshot.taken", at->taken, sizeof at->taken, NULL);
-    if (known && at->step)
-        runlog_ask(log, loss_row, &at->loss, NULL, "SELECT loss FROM steps WHERE step = %" PRIu64,
-                   at->step - 1);
+    if (known && at->step && !runlog_value(log, loss, sizeof loss, NULL, "SELECT loss FROM steps "
+                                           "WHERE step = %" PRIu64, at->step - 1) && *loss)
+        at->loss = runlog_real(loss);
     free(of);
     free(files);
     return whose != NOT_OURS;
@@ -334,19 +327,12 @@ enum { STEP_ROW = 128 };
 
 /* The row of a step, as text. The seconds that it took tell branches apart in which a step gave the
  * same loss. Of a rank whose part is kept elsewhere, another rank's seconds are known. */
-static int step_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    snprintf(ctx, STEP_ROW, "%s", values[0] ? values[0] : "");
-    return 0;
-}
-
 static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int kept)
 {
     *out = '\0';
-    return step ? runlog_ask(log, step_row, out, NULL, "SELECT tokens || ' ' || loss || ' ' || %s"
-                             " FROM steps WHERE step = %" PRIu64,
-                             kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
+    return step ? runlog_value(log, out, STEP_ROW, NULL, "SELECT tokens || ' ' || loss || ' ' || %s"
+                               " FROM steps WHERE step = %" PRIu64,
+                               kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
 }
 
 int snapshot_is_now(const struct snapshot *at, const struct session *s)

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-int chat_ends_has(const struct chat_ends *e, int32_t id)
+static int chat_ends_has(const struct chat_ends *e, int32_t id)
 {
     size_t i = 0;
 

@@ -18,7 +18,6 @@ struct chat_ends { int32_t stops[HF_STOPS + 2], closing; size_t n; };
 /* Find those of a run that is being created. */
 int  chat_ends_find(struct chat_ends *e, const struct session *s, const struct chat_encoding *how,
                     struct err *err);
-int  chat_ends_has(const struct chat_ends *e, int32_t id);
 /* Store with the run that generation stops at `id`, too, and say so if its generation_config.json
  * did not. Nothing is done for -1. */
 int  chat_ends_keep(struct session *s, const struct tokenizer *tok, int32_t id, struct err *err);
