@@ -3,10 +3,10 @@
 #include "bench/bench.h"
 
 #include "csd/disk/disk_file.h"
+#include "data/base/file_walk.h"
 #include "offload/devices/devices.h"
 #include "run/folder/settings.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -26,28 +26,25 @@ char *bench_file(const struct bench *b, size_t device, const char *name)
  * the run is in a folder of its own there. */
 static int holds_run(const char *dir, const char *id, int depth)
 {
-    DIR           *d = opendir(dir);
-    struct dirent *e;
-    int            found = 0;
+    struct file_walk w;
+    int              found = 0;
 
-    while (d && !found && (e = readdir(d))) {
+    file_walk_begin(&w, dir, NULL);
+    while (!found && file_walk_next(&w)) {
         struct runlog *log = NULL;
-        char          *own = NULL, *path = NULL;
+        char          *own = NULL;
 
-        if (*e->d_name != '.')
-            path = file_path(NULL, "%s/%s", dir, e->d_name);
-        if (path && (!strcmp(e->d_name, "run.db") || !strcmp(e->d_name, "run.db.new"))) {
-            if (!runlog_open(&log, path, 1, 0, NULL))
+        if (!strcmp(w.name, "run.db") || !strcmp(w.name, "run.db.new")) {
+            if (!runlog_open(&log, w.path, 1, 0, NULL))
                 own = settings_get(log, "id");
             found = own && !strcmp(own, id);
-        } else if (path && depth) {
-            found = holds_run(path, id, depth - 1);
+        } else if (*w.name != '.' && depth) {
+            found = holds_run(w.path, id, depth - 1);
         }
         runlog_close(log);
         free(own);
-        free(path);
     }
-    file_close_dir(d);
+    file_walk_end(&w, 0, NULL);
     return found;
 }
 

@@ -139,15 +139,14 @@ static int has_kind(const struct bench *b, enum machine_kind kind)
     return !b->o->probe || kind == machine_kind_of(b->config.arch);
 }
 
-/* Adds a size to a list. Returns 0 if it is there already. */
-static int size_add(size_t *list, size_t *n, size_t x)
+/* Adds a size to a list, once. */
+static void size_add(size_t *list, size_t *n, size_t x)
 {
     for (size_t i = 0; i < *n; i++)
         if (list[i] == x)
-            return 0;
+            return;
     if (x && *n < MOST_SIZES)
         list[(*n)++] = x;
-    return 1;
 }
 
 /* Widths and chunk lengths around which most models lie, and the model's own. */

@@ -38,26 +38,19 @@ static void counts_sum(struct chat_ids *x)
 
 /* ---- rows without turns ---- */
 
-/* A prompt and a completion, as one text. */
-struct joined { char *text; size_t n, cap; };
-
-static int joined_add(struct joined *j, const char *text, struct err *err)
-{
-    return grow_add(&j->text, &j->n, &j->cap, text, strlen(text), 1, "bytes of text", err);
-}
-
-static int encode_joined(const struct chat_encoding *e, const struct joined *j, size_t prompt,
+/* Encodes a prompt and its completion, which are one text. prompt: bytes of the first. */
+static int encode_joined(const struct chat_encoding *e, const char *text, size_t prompt,
                          struct chat_ids *out, struct err *err)
 {
-    struct token_span   all = { 0, j->n };
-    struct token_source source = { j->text, j->n, &all, e->special_in_text ? 0 : 1 };
+    struct token_span   all = { 0, strlen(text) };
+    struct token_source source = { text, all.to, &all, e->special_in_text ? 0 : 1 };
     struct token_spans  spans = { 0 };
     size_t              first = 0;
     int32_t             end = tokenizer_endoftext(e->tok);
     int                 rc = tokenizer_put(e->tok, TOKENIZER_BEFORE, &out->ids, err);
 
     rc = rc ? rc : tokenizer_encode_spans(e->tok, &source, &out->ids, &spans, err);
-    first = rc ? 0 : tokenizer_begin_once(e->tok, &out->ids, 0);
+    first = rc ? 0 : tokenizer_begin_once(e->tok, &out->ids);
     spelled_take(out, &spans);
     int ended = out->ids.n > first && out->ids.ids[out->ids.n - 1] == end;
 
@@ -80,13 +73,14 @@ static int encode_joined(const struct chat_encoding *e, const struct joined *j, 
 static int encode_texts(const struct chat_encoding *e, const char *prompt, const char *completion,
                         struct chat_ids *out, struct err *err)
 {
-    struct joined j = { 0 };
-    int           rc = joined_add(&j, prompt, err);
+    char *text;
 
-    rc = rc ? rc : joined_add(&j, completion, err);
-    rc = rc ? rc : encode_joined(e, &j, strlen(prompt), out, err);
+    if (asprintf(&text, "%s%s", prompt, completion) < 0)
+        return err_set(err, -ENOMEM, "no memory for the text of a row");
+    int rc = encode_joined(e, text, strlen(prompt), out, err);
+
     out->signs |= chat_is_blank(completion) ? CHAT_EMPTY : 0;
-    free(j.text);
+    free(text);
     return rc;
 }
 

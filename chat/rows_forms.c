@@ -16,13 +16,14 @@ static int is_text(const json_t *v) { return json_is_string(v); }
 static int member_of(const struct chat_rows *r, enum row_key k, const json_t **out,
                      struct err *err)
 {
-    *out = row_member(r->object, r->key[k]);
-    return *out ? 0
-                : row_refuse(r, err, json_object_get(r->object, r->key[k])
-                                         ? "\"%.40s\" is null, which no row of the form %s has"
-                                         : "there is no \"%.40s\", which each row of the form %s "
-                                           "has",
-                             r->key[k], chat_form_name(r->form));
+    const char *key = r->key[k], *of = chat_form_name(r->form);
+
+    *out = row_member(r->object, key);
+    if (*out)
+        return 0;
+    if (json_object_get(r->object, key))
+        return row_refuse(r, err, "\"%.40s\" is null, which no row of the form %s has", key, of);
+    return row_refuse(r, err, "there is no \"%.40s\", which each row of the form %s has", key, of);
 }
 
 static int text_expected(const struct chat_rows *r, const char *key, const json_t *v,
@@ -161,7 +162,7 @@ static int sharegpt_make(struct chat_rows *r, struct err *err)
 
     rc = rc ? rc : text_optional(r, "system", &system, err);
     if (!rc && system)
-        rc = turns_add_text(&r->turns, "system", json_incref(system), CHAT_BY_ROLE, err);
+        rc = turns_add_text(&r->turns, "system", json_incref(system), err);
     rc = rc ? rc : turns_add(r, &r->turns, &from, err);
     if (!rc && system &&
         !strcmp(json_str(json_array_get(r->turns.is.messages, 1), "role"), "system"))
@@ -187,11 +188,10 @@ static int history_add(struct chat_rows *r, struct err *err)
         if (json_array_size(pair) != 2 || !is_text(user) || !is_text(assistant))
             return row_refuse(r, err, "pair %zu of \"history\" is not a list of two texts, a "
                               "user's and an assistant's", i + 1);
-        int rc = turns_add_text(&r->turns, "user", json_incref(user), CHAT_BY_ROLE, err);
+        int rc = turns_add_text(&r->turns, "user", json_incref(user), err);
 
         if (!rc)
-            rc = turns_add_text(&r->turns, "assistant", json_incref(assistant), CHAT_BY_ROLE,
-                                err);
+            rc = turns_add_text(&r->turns, "assistant", json_incref(assistant), err);
         if (rc)
             return rc;
     }
@@ -212,7 +212,7 @@ static int alpaca_make(struct chat_rows *r, struct err *err)
         rc = row_refuse(r, err, "\"%s\" is missing or empty, and so is \"input\"",
                         r->key[KEY_INSTRUCTION]);
     if (!rc && system)
-        rc = turns_add_text(&r->turns, "system", json_incref(system), CHAT_BY_ROLE, err);
+        rc = turns_add_text(&r->turns, "system", json_incref(system), err);
     rc = rc ? rc : history_add(r, err);
     if (rc)
         return rc;
@@ -221,9 +221,9 @@ static int alpaca_make(struct chat_rows *r, struct err *err)
                                       json_string_value(input))
                        : json_incref(instruction ? instruction : input);
 
-    rc = turns_add_text(&r->turns, "user", user, CHAT_BY_ROLE, err);
+    rc = turns_add_text(&r->turns, "user", user, err);
     rc = rc ? rc : turns_add_text(&r->turns, "assistant",
-                                  json_incref((json_t *)(uintptr_t)output), CHAT_BY_ROLE, err);
+                                  json_incref((json_t *)(uintptr_t)output), err);
     rc = rc ? rc : around_read(r, 1, err);
     return rc ? rc : turns_row(r);
 }

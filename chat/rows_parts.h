@@ -33,9 +33,9 @@ struct chat_rows {
 
 /* ---- rows_say.c */
 
-/* Refuses the row. */
-int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Refuses the row; fmt is a literal. */
+#define row_refuse(r, err, fmt, ...)                                                               \
+    err_misuse(err, "%s:%zu: " fmt, (r)->path, (r)->file.line, ##__VA_ARGS__)
 /* Returns what a value is, in words: "a text", "null"; "nothing" for NULL. */
 const char *row_value_kind(const json_t *v);
 /* Returns a member of an object; NULL if it is null, too. */
@@ -51,8 +51,7 @@ struct turns_list { const char *key; const json_t *list; int sharegpt; enum chat
 int  turns_add(const struct chat_rows *r, struct turns *t, const struct turns_list *from,
                struct err *err);
 /* Appends a turn that says `text`; the reference to it is taken over, and NULL is no memory. */
-int  turns_add_text(struct turns *t, const char *role, json_t *text, enum chat_counts counts,
-                    struct err *err);
+int  turns_add_text(struct turns *t, const char *role, json_t *text, struct err *err);
 
 /* ---- rows_forms.c */
 

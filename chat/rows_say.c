@@ -3,23 +3,10 @@
 
 #include "data/base/table.h"
 
-#include <stdarg.h>
-
 TABLE_WORDS(chat_form_name, [CHAT_FORM_FOUND] = "auto", [CHAT_FORM_MESSAGES] = "messages",
             [CHAT_FORM_SHAREGPT] = "sharegpt", [CHAT_FORM_ALPACA] = "alpaca",
             [CHAT_FORM_COMPLETION] = "completion", [CHAT_FORM_TEXT] = "text",
             [CHAT_FORM_PREFERENCE] = "preference")
-
-int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
-{
-    char    what[800];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return err_misuse(err, "%s:%zu: %s", r->path, r->file.line, what);
-}
 
 const char *row_value_kind(const json_t *v)
 {

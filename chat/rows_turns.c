@@ -9,19 +9,8 @@
 /* The place of a turn, for sentences. */
 struct turn { const struct chat_rows *r; const char *key; size_t i; };
 
-static int turn_refuse(const struct turn *t, struct err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int turn_refuse(const struct turn *t, struct err *err, const char *fmt, ...)
-{
-    char    what[600];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return row_refuse(t->r, err, "turn %zu of \"%.40s\": %s", t->i + 1, t->key, what);
-}
+#define turn_refuse(t, err, fmt, ...)                                                              \
+    row_refuse((t)->r, err, "turn %zu of \"%.40s\": " fmt, (t)->i + 1, (t)->key, ##__VA_ARGS__)
 
 int turns_begin(struct turns *t, struct err *err)
 {
@@ -54,11 +43,10 @@ static int put(struct turns *t, json_t *message, enum chat_counts counts, struct
     return 0;
 }
 
-int turns_add_text(struct turns *t, const char *role, json_t *text, enum chat_counts counts,
-                   struct err *err)
+int turns_add_text(struct turns *t, const char *role, json_t *text, struct err *err)
 {
-    return put(t, text ? json_pack("{s:s, s:o}", "role", role, "content", text) : NULL, counts,
-               err);
+    return put(t, text ? json_pack("{s:s, s:o}", "role", role, "content", text) : NULL,
+               CHAT_BY_ROLE, err);
 }
 
 /* ---- what a turn has */

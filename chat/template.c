@@ -340,10 +340,7 @@ static json_t *kept_value(const struct chat_template *t)
     for (size_t i = 0; i < t->n && t->n > 1; i++)
         bad |= json_array_append_new(list, json_pack("{s:s, s:s}", "name", t->list[i].name,
                                                      "template", t->list[i].text));
-    if (!bad)
-        return list;
-    json_decref(list);
-    return NULL;
+    return json_whole(list, bad);
 }
 
 /* Puts the templates into tokenizer_config.json. A single template is put there only if the file
@@ -429,11 +426,7 @@ static json_t *message_plain(const json_t *m)
             failed |= json_object_set(out, key, v);
     if (thought)
         failed |= json_object_set(out, "reasoning_content", thought);
-    if (failed) {
-        json_decref(out);
-        return NULL;
-    }
-    return out;
+    return json_whole(out, failed);
 }
 
 static json_t *messages_plain(const json_t *messages)
@@ -444,11 +437,7 @@ static json_t *messages_plain(const json_t *messages)
 
     json_array_foreach(messages, i, m)
         failed |= json_array_append_new(out, message_plain(m));
-    if (failed) {
-        json_decref(out);
-        return NULL;
-    }
-    return out;
+    return json_whole(out, failed);
 }
 
 static json_t *variables_make(const struct chat_template *t, const struct chat_rendering *r)
@@ -466,11 +455,7 @@ static json_t *variables_make(const struct chat_template *t, const struct chat_r
               json_object_set_new(v, "documents", json_null()) |
               json_object_set_new(v, "tools", tools ? json_incref(tools) : json_null()) |
               json_object_set_new(v, "add_generation_prompt", json_boolean(r->generation_prompt));
-    if (failed) {
-        json_decref(v);
-        return NULL;
-    }
-    return v;
+    return json_whole(v, failed);
 }
 
 /* Adds to the template's own sentence that a message has a list of parts, because a template that

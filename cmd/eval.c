@@ -6,7 +6,7 @@
 
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "run/folder/output.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/row_sources.h"

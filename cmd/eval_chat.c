@@ -6,7 +6,7 @@
 
 #include "cmd/terminal/say.h"
 #include "data/base/machine.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "run/folder/settings.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/chat_files.h"

@@ -9,7 +9,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "cmd/train.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
 #include "run/folder/base_folder.h"

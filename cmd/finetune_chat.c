@@ -7,7 +7,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "cmd/train.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "model/together.h"
 #include "run/folder/run_files.h"
 #include "run/sources/row_sources.h"

@@ -107,7 +107,7 @@ static int add_prompt(struct batch_of_texts *t, const char *text, size_t n, size
 
     rc = rc ? rc : tokenizer_encode(t->g->tok, text, n, &p->ids, err);
     if (!rc)
-        tokenizer_begin_once(t->g->tok, &p->ids, 0);
+        tokenizer_begin_once(t->g->tok, &p->ids);
     return rc;
 }
 

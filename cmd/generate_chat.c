@@ -233,7 +233,7 @@ static int append(struct chat *c, const char *line, size_t n, struct err *err)
         rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
     rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
     if (!rc && !before)
-        tokenizer_begin_once(c->g->tok, &c->ids, 0);
+        tokenizer_begin_once(c->g->tok, &c->ids);
     c->pending.t.n = c->n_ends = 0;
     return rc ? rc
               : tokenise_known(c->g->tok, &(struct tokenise_ids){ c->ids.ids + before,

@@ -315,13 +315,6 @@ static void curve_along(struct curve *c, const json_t *report, const struct alon
         add_points(c, json_object_get(report, "evals"), a->points);
 }
 
-static int draw_along(FILE *out, struct curve *c, const struct along *a)
-{
-    c->colour = a->colour;
-    c->name = a->label;
-    return draw(out, a->label, "step", a, c, 1);
-}
-
 /* Fills the curve of a branch that the run has left: a thin line. 0: it does not have the field. */
 static int curve_left(struct curve *c, const json_t *report, const json_t *branch,
                       const struct along *a)
@@ -380,12 +373,14 @@ int chart_evals(FILE *out, const json_t *report)
     json_array_foreach(json_object_get(report, "results"), i, r) {
         if (!c || i >= MOST)
             break;
-        *c = (struct curve){ 0 };
-        add_points(c, json_object_get(report, "evals"), json_str(r, "measure"));
+        const char *measure = json_str(r, "measure");
+
+        *c = (struct curve){ .name = measure, .colour = "write" };
+        add_points(c, json_object_get(report, "evals"), measure);
         line_through_points(c);
-        drawn |= draw_along(out, c, &(struct along){ .label = json_str(r, "measure"),
-                                                     .colour = "write", .figure = svg_plain,
-                                                     .height = 180 });
+        drawn |= draw(out, measure, "step", &(struct along){ .label = measure,
+                                                             .figure = svg_plain, .height = 180 },
+                      c, 1);
     }
     free(c);
     return drawn;

@@ -152,11 +152,8 @@ static json_t *differs(const json_t *reports)
             json_object_set_new(seen, name, cells);
         }
     json_decref(seen);
-    json_t *made = json_pack("{s:o, s:o}", "heads", heads, "rows", rows);
-    if (json_array_size(rows))
-        return made;
-    json_decref(made);
-    return NULL;
+    return json_whole(json_pack("{s:o, s:o}", "heads", heads, "rows", rows),
+                      !json_array_size(rows));
 }
 
 /* ---- breakdowns ---- */

@@ -11,7 +11,7 @@
 VENV ?= $(BUILD)/venv
 
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids, continuations and rendered conversations as Hugging Face's libraries (VENV=, DATA=)
-	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl peft bitsandbytes mlx-lm 'mlx[cpu]'
+	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl peft bitsandbytes mlx-lm 'mlx[cpu]' compressed-tensors
 	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py tests/hf/check_families.py tests/hf/check_encoders.py \
 	    tests/hf/check_chat.py tests/hf/check_peft.py tests/hf/check_lines.py
 

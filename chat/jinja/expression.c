@@ -1,6 +1,6 @@
 /* expression.c: parses expressions by jinja2's grammar. An unknown filter or test is refused by its
  * name. */
-#include "chat/jinja/expression.h"
+#include "chat/jinja/parser.h"
 
 static int unary(struct parser *p, struct node **out, int filters);
 

@@ -1,7 +1,7 @@
 /* parse.c: parses statements by recursive descent, with the part of jinja2's grammar that chat
  * templates use. An unknown statement is refused by its name. So are those that include or extend
  * other templates, because a chat template is one file. */
-#include "chat/jinja/expression.h"
+#include "chat/jinja/parser.h"
 
 #include "chat/jinja/jinja.h"
 

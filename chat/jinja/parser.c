@@ -1,23 +1,9 @@
 /* parser.c: tokens and nodes. */
 #include "chat/jinja/parser.h"
 
-#include <stdarg.h>
-
-int parser_refuse(const struct parser *p, const char *fmt, ...)
-{
-    char    text[600];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    return err_misuse(p->err, "%s, line %d: %s", p->j->name, p->at.line, text);
-}
-
 int parser_out_of_memory(const struct parser *p)
 {
-    return err_misuse(p->err, "%s, line %d: the template takes too much memory", p->j->name,
-                      p->at.line);
+    return parser_refuse(p, "the template takes too much memory");
 }
 
 int parser_advance(struct parser *p) { return lexer_next(&p->lexer, &p->at, p->err); }

@@ -22,8 +22,9 @@ struct parser {
             return rc_;     \
     } while (0)
 
-int parser_refuse(const struct parser *p, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Refuses the template at the next token; fmt is a literal. */
+#define parser_refuse(p, fmt, ...)                                                                 \
+    err_misuse((p)->err, "%s, line %d: " fmt, (p)->j->name, (p)->at.line, ##__VA_ARGS__)
 int parser_out_of_memory(const struct parser *p);
 int parser_advance(struct parser *p);
 int parser_is(const struct parser *p, const char *text); // the next token is this operator or word
@@ -36,3 +37,11 @@ int parser_node_new(struct parser *p, struct node **out, enum node_kind kind);
 int parser_node_around(struct parser *p, struct node **out, enum node_kind kind, struct node *a);
 int parser_item_add(struct parser *p, struct node *n, struct node *item);
 int parser_sink(struct parser *p); // goes one level deeper; p->depth-- goes back
+
+/* Expressions. Each function leaves the parser at the token that follows. */
+int expression(struct parser *p, struct node **out);    // with "a if b else c"
+int expression_plain(struct parser *p, struct node **out); // without
+/* Parses one expression, or several with commas between them, which are a tuple. */
+int expression_tuple(struct parser *p, struct node **out,
+                       int (*one)(struct parser *p, struct node **out));
+int expression_filter(struct parser *p, struct node **out, struct node *of); // | name(arguments)

@@ -5,7 +5,7 @@
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/stop.h"
 #include "data/base/clock.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "data/base/visible.h"
 #include "data/opt/opt.h"
 

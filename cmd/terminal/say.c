@@ -6,7 +6,7 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/stop.h"
 #include "data/base/machine.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "plan/mem_choice.h"
 
 static void say_notice(void *ctx, const char *sentence)

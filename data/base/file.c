@@ -234,6 +234,8 @@ int file_open_fail(const char *path, int rc, struct err *err)
 {
     const char *fixed = rc == -EPERM ? file_fixed(path) : NULL;
 
+    if (rc == -ENODEV) // of file_open_device
+        return err_set(err, rc, "%s is neither a file nor a block device", path);
     return fixed ? err_set(err, rc, "%s %s", path, fixed)
                  : err_set(err, rc, "open %s: %s", path, strerror(-rc));
 }

@@ -225,7 +225,8 @@ char *file_mounted(const char *path);
 /* Returns NULL if this process may rename or remove what is at this path, in a folder that it may
  * write to. Otherwise it returns why not, as in "PATH WHY". */
 const char *file_fixed(const char *path);
-/* Reports that a file could not be opened for writing, and if an attribute of it is why, which. */
+/* Reports that a file could not be opened for writing, or by file_open_device: of an attribute that
+ * forbids it, and of another kind of file, it says which. */
 int file_open_fail(const char *path, int rc, struct err *err);
 
 /* Refuses a folder in which no name can be moved or removed, because of its attributes (chattr +i,

@@ -5,9 +5,9 @@
 #include "data/base/file_kind.h"
 
 #include "data/base/file.h"
-#include "data/base/json_find.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "data/base/text_line.h"
 #include "data/base/utf8.h"
 
 #include <ctype.h>
@@ -115,8 +115,8 @@ static int json_object_begins(const char *p, const char *end)
 {
     if (p == end || *p != '{')
         return 0;
-    p = json_string_end(json_past_blanks(p + 1, end), end);
-    p = p ? json_past_blanks(p, end) : end;
+    p = json_string_end(text_past_blanks(p + 1, end), end);
+    p = p ? text_past_blanks(p, end) : end;
     return p < end && *p == ':';
 }
 
@@ -128,19 +128,19 @@ static const struct file_format *json_format(const char *p, size_t n)
 
     if (n >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3))
         p += 3;
-    p = json_past_blanks(p, end);
+    p = text_past_blanks(p, end);
     if (json_object_begins(p, end))
         return &json_objects;
     if (p == end || *p != '[')
         return NULL;
-    p = json_past_blanks(p + 1, end);
+    p = text_past_blanks(p + 1, end);
     if (json_object_begins(p, end))
         return &json_list;
     p = json_string_end(p, end);
-    p = p ? json_past_blanks(p, end) : end;
+    p = p ? text_past_blanks(p, end) : end;
     if (p == end || (*p != ',' && *p != ']'))
         return NULL;
-    const char *next = json_past_blanks(p + 1, end); // another string, or nothing behind the list
+    const char *next = text_past_blanks(p + 1, end); // another string, or nothing behind the list
     return *p == ']' ? (next == end ? &json_list : NULL)
                      : (json_string_end(next, end) ? &json_list : NULL);
 }
@@ -278,16 +278,6 @@ static int whole_look(struct file_look *out, int fd, uint64_t size, const char *
     return 0;
 }
 
-static int head_read(struct file_look *out, unsigned char *head, size_t *n, int fd, uint64_t size,
-                     const char *path, int *known, struct err *err)
-{
-    *n = size_min(size, HEAD_BYTES);
-    int rc = file_pread(fd, head, *n, 0, path, err);
-
-    *known = rc ? 0 : head_look(out, head, *n, size);
-    return rc;
-}
-
 /* gzip and zstd are the first three of the formats. */
 int file_kind_is_packed(const struct file_look *look)
 {
@@ -326,13 +316,13 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
     unsigned char head[HEAD_BYTES];
     char         *buf = NULL;
     uint64_t      size;
-    size_t        n;
-    int           fd, known, rc = file_open_read(path, &fd, &size, err);
+    int           fd, rc = file_open_read(path, &fd, &size, err);
+    size_t        n = size_min(rc ? 0 : size, HEAD_BYTES);
 
     if (rc)
         return rc;
-    rc = head_read(out, head, &n, fd, size, path, &known, err);
-    if (!rc && !known) {
+    rc = file_pread(fd, head, n, 0, path, err);
+    if (!rc && !head_look(out, head, n, size)) {
         out->format = json_format((char *)head, n);
         out->kind = out->format ? FILE_JSON : FILE_TEXT;
         buf = malloc(MIB);
@@ -497,16 +487,4 @@ int file_kind_expect_folder(const char *path, enum file_want want, struct err *e
         return 0;
     int rc = file_kind_look(&look, path, NULL, err);
     return rc ? rc : file_kind_refuse(&look, path, want, err);
-}
-
-int file_kind_check(int fd, uint64_t size, const char *path, enum file_want want, struct err *err)
-{
-    unsigned char    head[HEAD_BYTES];
-    struct file_look look;
-    size_t           n;
-    int              known, rc = head_read(&look, head, &n, fd, size, path, &known, err);
-
-    if (rc || !known || look.kind == FILE_EMPTY)
-        return rc;
-    return file_kind_refuse(&look, path, want, err);
 }

@@ -60,9 +60,8 @@ int file_kind_refuse_packed(const struct file_look *look, const char *path, cons
  * standard input (NULL), it is a filter. */
 void file_kind_recode(char *out, size_t size, const char *path);
 
-/* Refuse an open file, or bytes that were read, if the beginning is of a known format other than
- * text. Return 0 if the file may be what `want` says. */
-int file_kind_check(int fd, uint64_t size, const char *path, enum file_want want, struct err *err);
+/* Refuses the contents of a file if their beginning is of a known format other than text. Returns 0
+ * if they may be what `want` says. */
 int file_kind_check_bytes(const char *bytes, size_t n, const char *path, enum file_want want,
                           struct err *err);
 

@@ -58,6 +58,15 @@ static inline const char *json_str(const json_t *object, const char *key)
     return text ? text : "";
 }
 
+/* Returns a value; or NULL, and frees it, if something of it failed. */
+static inline json_t *json_whole(json_t *value, int failed)
+{
+    if (!failed)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 /* Returns the first of an array's objects whose text under `key` is `text`, or NULL. */
 static inline json_t *json_where(const json_t *rows, const char *key, const char *text)
 {

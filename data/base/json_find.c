@@ -2,6 +2,7 @@
  * be UTF-8 first, so that only quotes, escapes and control characters matter in a string. */
 #include "data/base/json_find.h"
 
+#include "data/base/text_line.h"
 #include "data/base/utf8.h"
 
 #include <string.h>
@@ -135,13 +136,13 @@ static const char *plain_end(const char *p, const char *end, struct span *s, int
 /* Reads a key and its colon. Returns where the value begins, or NULL. */
 static const char *key_end(const char *p, const char *end, struct span *key)
 {
-    p = json_past_blanks(p, end);
+    p = text_past_blanks(p, end);
     if (p == end || *p != '"' || !(p = string_end(p + 1, end, key)))
         return NULL;
-    p = json_past_blanks(p, end);
+    p = text_past_blanks(p, end);
     if (p == end || *p != ':')
         return NULL;
-    p = json_past_blanks(p + 1, end);
+    p = text_past_blanks(p + 1, end);
     return p < end ? p : NULL;
 }
 
@@ -150,7 +151,7 @@ static const char *key_end(const char *p, const char *end, struct span *key)
 static const char *closed(const char *p, const char *end, const char *opened, size_t *depth)
 {
     while (*depth) {
-        p = json_past_blanks(p, end);
+        p = text_past_blanks(p, end);
         if (p == end)
             return NULL;
         if (*p == ',')
@@ -170,7 +171,7 @@ static int walk(const char *p, const char *end, const char *key, size_t n_key, s
     size_t      depth = 0;
     int         is, seen = 0;
 
-    p = json_past_blanks(p, end);
+    p = text_past_blanks(p, end);
     if (p == end || *p != '{')
         return 0;
     for (;;) {
@@ -180,7 +181,7 @@ static int walk(const char *p, const char *end, const char *key, size_t n_key, s
                 (depth == 1 && name.n == n_key && !memcmp(name.from, key, n_key)))
                 return 0;
             opened[depth++] = *p;
-            p = json_past_blanks(p + 1, end);
+            p = text_past_blanks(p + 1, end);
             if (p < end && *p == opened[depth - 1] + 2) { // it is empty
                 depth--;
                 if (!(p = closed(p + 1, end, opened, &depth)))
@@ -198,12 +199,12 @@ static int walk(const char *p, const char *end, const char *key, size_t n_key, s
                 return 0;
         }
         if (!depth)
-            return json_past_blanks(p, end) == end && seen;
+            return text_past_blanks(p, end) == end && seen;
         if (opened[depth - 1] == '{' && !(p = key_end(p, end, &name)))
             return 0;
         if (depth == 1 && name.escaped)
             return 0;
-        p = json_past_blanks(p, end);
+        p = text_past_blanks(p, end);
         if (p == end)
             return 0;
     }

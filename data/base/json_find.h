@@ -10,11 +10,3 @@
  * of more than 64, numbers of many digits, an escape in a key, the key twice). What it accepts is
  * valid, except that other keys may stand there twice. */
 const char *json_find_text(const char *json, size_t n, const char *key, char *room, size_t *n_out);
-
-/* Returns where JSON's blanks at p, before end, end. */
-static inline const char *json_past_blanks(const char *p, const char *end)
-{
-    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
-        p++;
-    return p;
-}

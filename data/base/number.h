@@ -1,6 +1,12 @@
 /* number.h: numbers as people write them. */
 #pragma once
 
+#include <math.h>
+
+/* Returns a NaN without its sign. printf shows the sign, which means nothing and makes two NaNs
+ * look unlike ("nan", "-nan"). */
+static inline double nan_plain(double v) { return isnan(v) ? (double)NAN : v; }
+
 /* Reads the plain decimal at the beginning of text and returns its end. Returns NULL if the text
  * begins with anything else: a sign, a blank, a hexadecimal or an infinite number. */
 const char *number_decimal(const char *text, double *v);

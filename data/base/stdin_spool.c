@@ -74,8 +74,7 @@ int stdin_spool(const char *beside, const struct watch *watch, struct err *err)
     if (!rc && dup2(fd, STDIN_FILENO) < 0)
         rc = err_set(err, -errno, "standard input: %s", strerror(errno));
     spooled = !rc;
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(buf);
     return rc;
 }

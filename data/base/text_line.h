@@ -1,4 +1,4 @@
-/* text_line.h: goes over the lines of a text, which end with \n or \r\n. */
+/* text_line.h: goes over the lines of a text, which end with \n or \r\n, and over its blanks. */
 #pragma once
 
 #include <string.h>
@@ -15,4 +15,12 @@ static inline const char *text_line(const char **at, const char *end, size_t *n)
     stop = stop ? stop : end;
     *n = (size_t)(stop - line) - (stop > line && stop[-1] == '\r');
     return line;
+}
+
+/* Returns where the blanks and line ends at p, before end, end. */
+static inline const char *text_past_blanks(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+        p++;
+    return p;
 }

@@ -108,16 +108,15 @@ static int names_check(const struct runlog *log, int written, struct err *err)
 /* Counts the commits that run.db shows, alone or with what SQLite reads of its log. *taken (may be
  * NULL) gets how many a checkpoint had taken into run.db before the last of them; 0 in a run of an
  * older version. Writes nothing. -errno if it cannot be read at all. */
-static int commits_shown(const char *path, int alone, uint64_t *n, uint64_t *taken,
-                         struct err *err)
+static int commits_shown(const char *path, int alone, uint64_t *n, uint64_t *taken)
 {
     struct db db = { .path = (char *)path };
     int64_t   found = 0, before = 0;
-    int       rc = db_open_apart(&db, alone, err);
+    int       rc = db_open_apart(&db, alone, NULL);
 
     if (!rc) // without its tables there is no commit
         rc = db_number(&db, "SELECT n FROM commits", &found) > SQLITE_ERROR
-                 ? db_fail(&db, "looking at its commits", err) : 0;
+                 ? db_fail(&db, "looking at its commits", NULL) : 0;
     if (!rc && taken && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &before))
         before = 0;
     db_close(&db);
@@ -137,9 +136,9 @@ static int times_check(const struct runlog *log, uint64_t shown, uint64_t taken,
     const char            *p = log->db.path;
     uint64_t               alone, now;
 
-    if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL, NULL) ||
+    if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL) ||
         ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)) ||
-        commits_shown(p, 0, &now, NULL, NULL) || now != shown)
+        commits_shown(p, 0, &now, NULL) || now != shown)
         return 0;
     return err_set(err, -EBADMSG,
                    "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are of different "
@@ -159,7 +158,7 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
     uint64_t               taken;
 
     for (int attempt = 0; l->known && attempt < 2; attempt++) {
-        int rc = commits_shown(p, 0, shown, &taken, NULL);
+        int rc = commits_shown(p, 0, shown, &taken);
 
         if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
             // opening it reports the damage
@@ -167,7 +166,7 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
         usleep(attempt ? 0 : 10000);
     }
     if (!l->known)
-        return commits_shown(p, 0, shown, &taken, NULL) ? 0 : times_check(log, *shown, taken, err);
+        return commits_shown(p, 0, shown, &taken) ? 0 : times_check(log, *shown, taken, err);
     return err_set(err, -EBADMSG,
                    db_has_log(&log->db)
                        ? "%s-wal: the database's log is damaged, or it and run.db are of different "
@@ -416,7 +415,7 @@ static int past_of(struct runlog *log, int *alone, struct err *err)
     *alone = 0;
     if (rc != -EBADMSG)
         return rc;
-    if (!commits_shown(log->db.path, 1, &without, NULL, NULL) && without > begun)
+    if (!commits_shown(log->db.path, 1, &without, NULL) && without > begun)
         begun = without; // another program's checkpoint
     *alone = begun > shown;
     return *alone && (l->taken != l->commits || without != l->commits) ? rc : 1;

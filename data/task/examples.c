@@ -102,8 +102,7 @@ void examples_close(struct examples *e)
 {
     if (!e)
         return;
-    if (e->fd >= 0)
-        close(e->fd);
+    file_close(e->fd);
     free(e->path);
     free(e);
 }

@@ -46,20 +46,20 @@ int row_file_head(FILE *f, const struct unpack *packed, const char *path, enum f
                   char head[ROW_HEAD], size_t *n, struct err *err)
 {
     struct file_look look;
-    struct stat      st;
+    struct stat      st = { 0 };
 
     *n = fread(head, 1, ROW_HEAD, f);
     if (ferror(f))
         return packed ? unpack_failed(packed, err)
                       : err_set(err, -EIO, "read %s: %s", path, strerror(EIO));
     rewind(f);
-    file_kind_head(&look, head, *n, UINT64_MAX);
-    if (packed)
-        return look.kind == FILE_FORMAT
-                   ? file_kind_refuse_packed(&look, path, unpack_format(packed), want, err) : 0;
-    return fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
-                                 : file_kind_check(fileno(f), (uint64_t)st.st_size, path, want,
-                                                   err);
+    if (!packed && fstat(fileno(f), &st))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    file_kind_head(&look, head, *n, packed ? UINT64_MAX : (uint64_t)st.st_size);
+    if (look.kind != FILE_FORMAT && (packed || look.kind != FILE_TOKENS))
+        return 0;
+    return packed ? file_kind_refuse_packed(&look, path, unpack_format(packed), want, err)
+                  : file_kind_refuse(&look, path, want, err);
 }
 
 int row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err)

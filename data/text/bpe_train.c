@@ -10,6 +10,7 @@
 
 #include "data/base/file.h"
 #include "data/base/grow.h"
+#include "data/base/hash.h"
 #include "data/base/round.h"
 #include "data/text/heap.h"
 #include "data/text/tokenizer_parts.h"
@@ -104,7 +105,7 @@ static int types_grow(struct bpe_train *b, size_t n)
 static int count_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct bpe_train *b = arg;
-    uint32_t          hash = (uint32_t)word_hash(bytes, n);
+    uint32_t          hash = (uint32_t)hash_bytes(bytes, n);
 
     if (special >= 0)
         return 0;

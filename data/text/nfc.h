@@ -5,7 +5,13 @@
 #pragma once
 
 #include "data/base/err.h"
-#include "data/base/text_to.h"
+
+/* A receiver of text in pieces. fn is called for the pieces in order. If it returns other than 0,
+ * the sender stops and passes that up. */
+struct text_to {
+    int (*fn)(void *arg, const char *text, size_t n, struct err *err);
+    void *arg;
+};
 
 struct nfc;
 

@@ -7,7 +7,6 @@
 
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
-#include "data/text/nfc.h"
 #include "data/text/unicode.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "data/base/err.h"
-#include "data/base/text_to.h"
+#include "data/text/nfc.h"
 #include "data/text/origin.h"
 
 enum normalizer_kind {

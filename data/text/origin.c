@@ -63,20 +63,19 @@ void origin_spans(struct origin *o, const char *bytes, size_t n, struct token_sp
     }
 }
 
+/* Orders spans that do not overlap, for bsearch. */
+static int by_place(const void *a, const void *b)
+{
+    const struct token_span *x = a, *y = b;
+
+    return x->to <= y->from ? -1 : x->from >= y->to;
+}
+
 int origin_plain(const struct origin *o, size_t from, size_t to)
 {
     struct token_span s = span_of(o, from, to);
-    size_t            low = 0, high = o->n_plain; // the first that ends behind s.from
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (o->plain[middle].to > s.from)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low < o->n_plain && o->plain[low].from < s.to;
+    return o->n_plain && bsearch(&s, o->plain, o->n_plain, sizeof s, by_place);
 }
 
 int traced_add(struct traced *x, const struct traced *in, size_t at, size_t len, const char *bytes,

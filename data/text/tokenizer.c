@@ -5,6 +5,7 @@
  * otherwise from the model. */
 #include "data/base/crc32c.h"
 #include "data/base/grow.h"
+#include "data/base/hash.h"
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
@@ -191,7 +192,7 @@ uint32_t tokenizer_sum(const struct tokenizer *t)
 /* Where a token's id is among the words, or the free place for it. */
 static int32_t *word_find(const struct tokenizer *t, const char *bytes, size_t n)
 {
-    size_t i = word_hash(bytes, n) & t->words_mask;
+    size_t i = hash_bytes(bytes, n) & t->words_mask;
 
     for (; t->words[i] >= 0; i = (i + 1) & t->words_mask) {
         const struct token_entry *e = &t->entries[t->words[i]];
@@ -352,15 +353,15 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
     return token_buf_add(out, put->ids, put->n, err);
 }
 
-size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at)
+size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids)
 {
     size_t   n = tokenizer_around(t, TOKENIZER_BEFORE)->n;
-    int32_t *first = ids->ids + at;
+    int32_t *first = ids->ids;
 
-    if (!n || ids->n < at + 2 * n || memcmp(first, first + n, n * sizeof *first))
+    if (!n || ids->n < 2 * n || memcmp(first, first + n, n * sizeof *first))
         return n;
     ids->n -= n;
-    memmove(first, first + n, (ids->n - at) * sizeof *first);
+    memmove(first, first + n, ids->n * sizeof *first);
     return 0;
 }
 
@@ -378,21 +379,6 @@ const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
 }
 
 /* ---- encoding, with the cache ---- */
-
-uint64_t word_hash(const char *bytes, size_t n)
-{
-    uint64_t h = n, w = 0;
-
-    for (; n >= 8; n -= 8, bytes += 8) {
-        memcpy(&w, bytes, 8);
-        h = (h ^ w) * 0x9e3779b97f4a7c15u;
-        h ^= h >> 32;
-    }
-    w = 0;
-    memcpy(&w, bytes, n);
-    h = (h ^ w) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32;
-}
 
 int token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err)
 {
@@ -429,7 +415,7 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, 
         return 0;
     }
     if (n <= sizeof w->bytes) {
-        w = &e->t->cache->words[word_hash(bytes, n) & (((size_t)1 << CACHE_BITS) - 1)];
+        w = &e->t->cache->words[hash_bytes(bytes, n) & (((size_t)1 << CACHE_BITS) - 1)];
         if (w->n == n && !memcmp(w->bytes, bytes, n)) {
             memcpy(out->ids + out->n, w->ids, w->n_ids * sizeof *w->ids);
             out->n += w->n_ids;

@@ -145,10 +145,10 @@ const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokeniz
 /* Appends the ids of a place to `out`. */
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err);
-/* ids[at..) are those of BEFORE, and then a text's. If the text spells them itself, as one that a
+/* The ids are those of BEFORE, and then a text's. If the text spells them itself, as one that a
  * template has rendered does, one of both goes. Returns how many are still there that the text does
  * not spell. */
-size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at);
+size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids);
 
 /* Reads a file of the folder, or GGUF file, `dir` that supplements its tokenizer, such as
  * tokenizer_config.json. *out is NULL if it does not exist. Caller decrefs *out, and frees *path,

@@ -357,13 +357,10 @@ static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *v
         bad |= json_object_set_new(model, "merges", merges);
     else
         json_decref(merges);
-    if (bad || json_object_set_new(file, "added_tokens", added_make(t, names)) ||
-        json_object_set(file, "model", model)) {
-        json_decref(file);
-        file = NULL;
-    }
+    bad |= json_object_set_new(file, "added_tokens", added_make(t, names)) ||
+           json_object_set(file, "model", model);
     json_decref(model);
-    return file;
+    return json_whole(file, bad);
 }
 
 /* Makes special_tokens_map.json, or with `config` tokenizer_config.json, which transformers'
@@ -386,12 +383,11 @@ static json_t *roles_make(const struct tokenizer *t, int config)
         json_object_update(file, t->roles);
         return file;
     }
+    int bad = 0;
+
     for (size_t i = 0; i < 3 && end; i++)
-        if (json_object_set_new(file, roles[i], json_stringn(end, n))) {
-            json_decref(file);
-            return NULL;
-        }
-    return file;
+        bad |= json_object_set_new(file, roles[i], json_stringn(end, n));
+    return json_whole(file, bad);
 }
 
 /* Writes dir/name. Takes over `value`, which is NULL if memory ran out. */

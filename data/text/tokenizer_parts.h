@@ -161,7 +161,6 @@ const char *const *tokenizer_form(const char *dir);
 enum { TOKENIZER_COMMAND = 400 };
 void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir);
 
-uint64_t word_hash(const char *bytes, size_t n);
 static inline size_t pair_hash(uint64_t pair)
 {
     return (size_t)(pair * 0x9e3779b97f4a7c15u >> 32);

@@ -11,6 +11,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/text_line.h"
 #include "data/base/utf8.h"
 
 #include <unistd.h>
@@ -105,29 +106,27 @@ static int is_version(const char *line)
     return !strcmp(line + n, behind[0]) || !strcmp(line + n, behind[1]);
 }
 
-/* Cuts one line off a text. Returns the rest of the text, or NULL. */
-static char *line_cut(char *line)
+/* The next line of a text, which gets a NUL behind it; NULL: there is none. */
+static const char *line_next(const char **at, const char *end)
 {
-    char *end = strchr(line, '\n');
+    size_t      n;
+    const char *line = text_line(at, end, &n);
 
-    if (end)
-        *end = '\0';
-    size_t len = strlen(line);
-    if (len && line[len - 1] == '\r')
-        line[len - 1] = '\0';
-    return end ? end + 1 : NULL;
+    if (line)
+        ((char *)(uintptr_t)line)[n] = '\0';
+    return line;
 }
 
 static int is_merges(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
-    size_t at = 0;
+    const char *rest = text, *line;
+    size_t      at = 0;
 
     if (merges_make(k))
         return err_set(err, -ENOMEM, "no memory for the merges of %s", path);
     if (memchr(text, 0, n))
         return err_misuse(err, "%s has a NUL, which no list of merges has", path);
-    for (char *line = text, *next; line; line = next) {
-        next = line_cut(line);
+    while ((line = line_next(&rest, text + n))) {
         at++;
         if (*line && !(at == 1 && is_version(line)) && !json_object_get(k->merges, line))
             return err_misuse(err, "%s: line %zu is no merge of the tokenizer there", path, at);
@@ -139,17 +138,17 @@ static int is_merges(struct taking *k, char *text, size_t n, const char *path, s
  * if a word is a letter as for proteins, some are BERT's own. */
 static int is_words(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
-    size_t at = 0, go_on = 0, unknown = 0, own = 0;
+    const char *rest = text, *line;
+    size_t      at = 0, go_on = 0, unknown = 0, own = 0;
 
     if (memchr(text, 0, n))
         return err_misuse(err, "%s has a NUL, which no list of words has", path);
-    for (char *line = text, *next; line; line = next) {
-        next = line_cut(line);
+    while ((line = line_next(&rest, text + n))) {
         go_on += !strncmp(line, "##", 2) && line[2];
         unknown += !strcmp(line, "[UNK]");
         own += !strcmp(line, "[CLS]") || !strcmp(line, "[SEP]") || !strcmp(line, "[MASK]") ||
                !strcmp(line, "[PAD]");
-        if ((*line || next) && !is_token(k, line, (json_int_t)at++))
+        if (!is_token(k, line, (json_int_t)at++))
             return err_misuse(err, "%s: line %zu is no word of the tokenizer there", path, at);
         if (k->needed && line[strcspn(line, " \t\v\f\r")])
             return err_misuse(err, "%s: line %zu is no word of a vocabulary: it has white space",

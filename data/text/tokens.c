@@ -7,6 +7,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/file_kind.h"
 #include "data/base/round.h"
+#include "data/base/table.h"
 #include "data/text/llmc_file.h"
 
 #include <assert.h>
@@ -53,13 +54,8 @@ int tokens_ours(const void *head, size_t n)
     return format_of(&h) && !memcmp((const char *)head + sizeof h, llmc_mark, sizeof llmc_mark);
 }
 
-const char *tokens_format_name(size_t format)
-{
-    static const char *const names[] = { [TOKENS_AUTO] = "auto", [TOKENS_TEXT] = "text",
-                                         [TOKENS_U16] = "u16", [TOKENS_U32] = "u32" };
-
-    return format < sizeof names / sizeof *names ? names[format] : NULL;
-}
+TABLE_WORDS(tokens_format_name, [TOKENS_AUTO] = "auto", [TOKENS_TEXT] = "text",
+            [TOKENS_U16] = "u16", [TOKENS_U32] = "u32")
 
 /* Whether ids at the beginning of a file, read as integers of `width` bytes, are halves of ids
  * twice as wide: then every other one is an upper half, and small. */
@@ -100,8 +96,7 @@ static int check_width(const char *path, unsigned width, size_t vocab, struct er
                             ".astype('<u4').tofile('%.300s.u32.bin')\" makes ids that "
                             "--data-format u32 reads", path, 8 * width, path, path);
     }
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(head);
     return rc;
 }
@@ -221,8 +216,7 @@ void tokens_close(struct tokens *t)
 {
     if (!t)
         return;
-    if (t->fd >= 0)
-        close(t->fd);
+    file_close(t->fd);
     free(t->path);
     free(t->mibs);
     free(t->mib);

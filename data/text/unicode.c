@@ -7,6 +7,7 @@
 #include "data/base/utf8.h"
 #include "data/text/unicode_tables.h"
 
+#include <stdlib.h>
 #include <utf8proc.h>
 
 _Static_assert(UTF8PROC_VERSION_MAJOR > 2 || UTF8PROC_VERSION_MINOR >= 8,
@@ -41,33 +42,22 @@ static const uint8_t of_category[] = {
     [UTF8PROC_CATEGORY_CO] = UNICODE_OTHER,
 };
 
-/* Finds, among n rows of `width` numbers in the order of their first two (first and last code
- * point), the one that has cp, or NULL. */
-static const uint32_t *row_of(const uint32_t *rows, size_t n, size_t width, uint32_t cp)
+/* Whether a row, which begins with its first and last code point, has cp, for bsearch. */
+static int by_range(const void *cp, const void *row)
 {
-    size_t low = 0;
+    uint32_t        is = *(const uint32_t *)cp;
+    const uint32_t *of = row;
 
-    while (n > 0) { // rows before `low` begin at or before cp, rows from low + n on after it
-        size_t half = n / 2;
-
-        if (rows[(low + half) * width] <= cp) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low && cp <= rows[(low - 1) * width + 1] ? &rows[(low - 1) * width] : NULL;
+    return is < of[0] ? -1 : is > of[1];
 }
+#define ROW_OF(table, cp) bsearch(&(cp), table, ROWS(table), sizeof *(table), by_range)
 
 unsigned unicode_flags(uint32_t cp)
 {
-    const uint32_t *r = NULL;
-
     if (cp < ROWS(latin))
         return latin[cp];
-    if (cp >= exceptions[0][0])
-        r = row_of(exceptions[0], ROWS(exceptions), 3, cp);
+    const uint32_t *r = cp < exceptions[0][0] ? NULL : ROW_OF(exceptions, cp);
+
     return r ? r[2] : of_category[utf8proc_category((utf8proc_int32_t)cp)];
 }
 
@@ -85,7 +75,7 @@ int unicode_lower(uint32_t cp, uint32_t to[2])
         to[1] = 0x307;
         return 2;
     }
-    r = row_of(cases[0], ROWS(cases), 4, cp);
+    r = ROW_OF(cases, cp);
     if (r && (cp - r[0]) % r[2] == 0)
         to[0] = cp + r[3]; // modulo 2^32
     else if (unicode_flags(cp) & UNICODE_WORD)

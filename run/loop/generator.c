@@ -3,7 +3,7 @@
 #include "run/loop/generator.h"
 
 #include "data/base/machine.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/devices/meter.h"

@@ -2,7 +2,7 @@
 #include "run/sources/evaluate.h"
 
 #include "data/base/clock.h"
-#include "data/base/nan.h"
+#include "data/base/number.h"
 #include "data/base/round.h"
 #include "kernels/update/reduce.h"
 
