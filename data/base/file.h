@@ -116,12 +116,15 @@ static inline int file_same(const struct stat *a, const struct stat *b)
 }
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
+/* Returns whether `rc` (-errno) is a lack of this process (permission, descriptors, memory), which
+ * says nothing of the file: neither that it is damaged nor that it is lost. */
+static inline int file_is_unknown(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || file_is_denied(rc);
+}
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
  * contents. */
-static inline int file_is_unread(int rc)
-{
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EIO || file_is_denied(rc);
-}
+static inline int file_is_unread(int rc) { return rc == -EIO || file_is_unknown(rc); }
 /* Returns whether something is at the path, or may be: where this user may not look, it counts as
  * there, so that opening it says why. Otherwise an unreadable part of a folder would pass for a
  * missing one. Links are followed. */

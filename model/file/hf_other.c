@@ -105,8 +105,8 @@ static void dequantize(char *out, size_t size, const struct quantized *q, const 
     else if (!strcmp(q->method, "awq")) // by way of a folder in compressed-tensors' own form
         snprintf(out, size, "python3 -c \"from compressed_tensors.entrypoints.convert import *; "
                  "from torch import float16 as h; d = '%.100s'; convert_checkpoint(d, d + '-ct', "
-                 "AutoAWQConverter.from_pretrained(d)); convert_checkpoint(d + '-ct', d + '-plain', "
-                 "CompressedTensorsDequantizer(d + '-ct', dtype=h))\" makes the folder "
+                 "AutoAWQConverter.from_pretrained(d)); convert_checkpoint(d + '-ct', d + "
+                 "'-plain', CompressedTensorsDequantizer(d + '-ct', dtype=h))\" makes the folder "
                  "%.100s-plain, and %.100s-ct on the way (pip install torch transformers %s)",
                  path, path, path, q->by);
     else if (!strcmp(q->by, "bitsandbytes") || !strcmp(q->by, "compressed-tensors"))

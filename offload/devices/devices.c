@@ -483,7 +483,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
         // a device that is in use or may not be read is not damaged
-        if (rc && rc != -EBUSY && !file_is_denied(rc) && more->each) {
+        if (rc && rc != -EBUSY && !file_is_unknown(rc) && more->each) {
             more->each[opened] = *err;
             device_forget(d, opened);
             rc = 0;

@@ -92,7 +92,7 @@ static int find_whole(struct back *b, struct err *err)
     int              rc = snapshots_list(&list, b->s, err);
 
     if (!rc && *list.denied) {
-        snprintf(text, sizeof text, "a snapshot is passed over, since this user may not read it: "
+        snprintf(text, sizeof text, "a snapshot is passed over, since it cannot be read: "
                  "%.900s", list.denied);
         rc = session_notice(b->s, text, err);
     }

@@ -128,8 +128,8 @@ static int add_all(struct parts_seen *out, const struct session *one, size_t ran
             rc = append(out, &part, 1, err);
         }
         if (!rc && *list.denied)
-            events_notice(one->events, "a snapshot is passed over, since this user may not read "
-                          "it: %s", list.denied);
+            events_notice(one->events, "a snapshot is passed over, since it cannot be read: "
+                          "%s", list.denied);
         snapshots_free(&list);
     }
     return rc;

@@ -11,6 +11,7 @@
 #include "run/snapshots/snapshot_files.h"
 #include "run/snapshots/snapshot_places.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -173,10 +174,10 @@ static int is_known(const struct snapshots *list, const char *path)
     return 0;
 }
 
-/* Notes a folder that may hold snapshots, and that this user may not read. */
+/* Notes a folder that may hold snapshots, and that this process cannot read. */
 static void note_denied(struct snapshots *list, const char *path, int rc)
 {
-    if (file_is_denied(rc) && !*list->denied)
+    if (file_is_unknown(rc) && !*list->denied)
         snprintf(list->denied, sizeof list->denied, "%.4096s: %s", path, strerror(-rc));
 }
 
@@ -187,7 +188,10 @@ static int add(struct snapshots *list, const struct session *s, const char *path
     if (!snapshots_look(&at, s, path)) {
         char *db = file_path(NULL, "%s/run.db", path);
 
-        note_denied(list, path, db && access(db, R_OK) ? -errno : 0);
+        int   fd = db ? open(db, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+
+        note_denied(list, path, db && fd < 0 ? -errno : 0);
+        file_close(fd);
         free(db);
         return 0;
     }
@@ -311,8 +315,8 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
     if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
         rc = *list.denied
-                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that this user "
-                           "may read: %s", s->dir, step, list.denied)
+                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that can be "
+                           "read: %s", s->dir, step, list.denied)
                  : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
                               *steps ? ": there are snapshots after the steps "
                                      : "; it has none at all", steps);
