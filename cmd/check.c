@@ -10,9 +10,9 @@
 #include "csd/disk/disk.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
+#include "data/text/tokenizer.h"
 #include "model/file/finite.h"
 #include "model/file/peft.h"
-#include "data/text/tokenizer.h"
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/base_folder.h"
@@ -23,7 +23,7 @@
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus_kept.h"
+#include "run/sources/corpus_open.h"
 
 #define AT(field) offsetof(struct check_opts, field)
 

@@ -9,10 +9,10 @@
 #include "data/base/file.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/scrub.h"
-#include "run/folder/scrub_best.h"
+#include "run/folder/exports.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshots.h"
 #include "run/ranks/job_run.h"
+#include "run/snapshots/snapshots.h"
 
 enum { SENTENCES = 16 }; // at most, about one run or snapshot
 
@@ -208,17 +208,12 @@ static int recorded_row(void *ctx, int n, const char **values, const char **name
     return 0;
 }
 
-static int any_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)values, (void)names;
-    return *(int *)ctx = 1, 0;
-}
-
 int check_recorded(struct check *c, struct err *err)
 {
-    int any = 0, rc = runlog_query(c->s.log, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND"
-                                   " name = 'damages'", any_row, &any, err);
+    char any[8];
+    int  rc = runlog_value(c->s.log, any, sizeof any, err, "SELECT 1 FROM sqlite_schema WHERE"
+                           " type = 'table' AND name = 'damages'");
 
-    return rc || !any ? rc : runlog_query(c->s.log, "SELECT portion, found, text FROM damages",
+    return rc || !*any ? rc : runlog_query(c->s.log, "SELECT portion, found, text FROM damages",
                                           recorded_row, c, err);
 }

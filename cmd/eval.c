@@ -8,11 +8,11 @@
 #include "cmd/terminal/say.h"
 #include "data/base/number.h"
 #include "run/folder/output.h"
-#include "run/sources/token_folders.h"
 #include "run/sources/evaluate.h"
-#include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
-#include "run/sources/tokenise.h"
+#include "run/sources/task_files.h"
+#include "run/sources/token_folders.h"
+#include "run/texts/tokenise.h"
 
 #include <limits.h>
 #include <math.h>
@@ -175,7 +175,8 @@ static int open_data(struct mixture *out, const struct model_folder *r, const st
 static const char *rows_option(const struct opt_line *line)
 {
     const struct eval_opts *e = line->options;
-    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+    const char *chat = opt_given_of(line, chat_opt_rows),
+               *pairs = opt_given_of(line, pairs_opt_rows);
 
     return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
 }

@@ -4,7 +4,7 @@
 
 #include "cmd/cmd.h"
 #include "data/base/file.h"
-#include "run/folder/pairs_opts.h"
+#include "run/folder/tune_opts.h"
 #include "run/loop/model_folder.h"
 
 struct eval_opts {

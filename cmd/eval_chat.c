@@ -95,7 +95,7 @@ static int check(struct chatting *c, const struct opt_line *line, struct err *er
                                   .test_file = e->test_file, .predict = e->predict != NULL,
                                   .max_predict = e->max_predict };
     const struct train_opts train = train_of(c);
-    const char             *pairs = pairs_opts_given(line);
+    const char             *pairs = opt_given_of(line, pairs_opt_rows);
 
     if (e->data.n)
         return err_misuse(err, "--data is a text or tokens, and --eval-file has rows: give one of "

@@ -1,13 +1,20 @@
-/* export.c: a run's parameters as a Hugging Face folder, or as a GGUF file (export_gguf.c). */
+/* export.c: a run's parameters as a Hugging Face folder, or as a GGUF file. An existing file of the
+ * name is replaced only if siTrain wrote it, which is asked once more when the new one is
+ * complete. */
+#include "chat/template.h"
 #include "cmd/cmd.h"
-#include "cmd/export_gguf.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
+#include "data/opt/opt.h"
+#include "model/file/gguf_config.h"
+#include "model/file/gguf_export.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/exports.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/loop/model_folder.h"
+
+#include <strings.h>
 
 struct export_opts {
     const char *run, *dir;
@@ -42,6 +49,71 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Which model of a run", which_rows, AT(which) },
                                          { 0 } };
+
+/* ---- a GGUF file ---- */
+
+/* Whether this name is that of a GGUF file. */
+static int export_is_gguf(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 5 && !strcasecmp(path + n - 5, ".gguf");
+}
+
+/* Misuse: options of the other kind of export. */
+static int export_gguf_options(const struct opt_line *line, int gguf, struct err *err)
+{
+    static const char *const folders[] = { "dtype", "max-shard-size" };
+
+    if (!gguf && opt_given(line, "gguf-type"))
+        return err_misuse(err, "--gguf-type is for a GGUF file: give a name that ends in .gguf, or "
+                          "--dtype for a folder");
+    for (size_t i = 0; i < 2 && gguf; i++)
+        if (opt_given(line, folders[i]))
+            return err_misuse(err, "--%s is for a Hugging Face folder: a GGUF file has --gguf-type",
+                              folders[i]);
+    return 0;
+}
+
+/* The chat template of the model's folder. One that is no template is left out, with a notice. */
+static int template_open(struct chat_template **out, const struct hf_export *x, struct err *err)
+{
+    struct err why = { 0 };
+    int        rc = x->tokenizer ? chat_template_open(out, x->tokenizer, NULL, &why) : 0;
+
+    if (rc && !why.misuse) {
+        *err = why;
+        return rc;
+    }
+    if (rc)
+        snprintf(x->notice, x->notice_size, "the chat template is left out: %.400s", why.text);
+    return 0;
+}
+
+/* Writes the file. run: what is read, which the file may not replace. */
+static int export_gguf(const char *path, struct hf_export *x, int type, const char *run,
+                       struct err *err)
+{
+    const struct output   out = { path, OUTPUT_GGUF, &run, 1 };
+    struct chat_template *t = NULL;
+    struct gguf_writer    w = { .data.f.fd = -1 };
+    char                  notice[GGUF_NOTICE];
+    int                   rc = template_open(&t, x, err);
+    struct gguf_export    g = { .model = x, .type = gguf_type_at((size_t)type),
+                                .template = t ? chat_template_text(t) : NULL };
+
+    rc = rc ? rc : gguf_export(&w, path, &g, err);
+    rc = rc ? rc : output_check(&out, err); // from now on no other file can be replaced
+    rc = rc ? rc : gguf_writer_commit(&w, err);
+    gguf_config_notice(notice, &x->config);
+    if (!rc && *notice)
+        say_line(stderr, "siTrain: %s", notice);
+    gguf_writer_close(&w);
+    chat_template_close(t);
+    return rc;
+}
+
+/* ---- both ---- */
 
 /* Where to go on from, should the run be damaged. The export is whole without: it is said, and no
  * failure. */

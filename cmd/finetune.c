@@ -8,8 +8,7 @@
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "cmd/train_begin.h"
-#include "cmd/train_end.h"
+#include "cmd/train.h"
 #include "data/base/number.h"
 #include "data/base/stdin_spool.h"
 #include "data/base/visible.h"
@@ -19,7 +18,6 @@
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
 #include "run/loop/resume_opts.h"
-#include "run/loop/schedule_end.h"
 #include "run/sources/task_files.h"
 #include "run/sources/row_sources.h"
 #include "run/sources/source.h"
@@ -142,7 +140,8 @@ static int check_source(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
-    const char                 *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+    const char                 *chat = opt_given_of(line, chat_opt_rows),
+                               *pairs = opt_given_of(line, pairs_opt_rows);
 
     if (t->task && !task_find(t->task))
         return opt_words_refuse("task", t->task, tune_task_word, err);
@@ -346,7 +345,8 @@ static int check_line(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
-    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
+    const char *chat = opt_given_of(line, chat_opt_rows),
+               *pairs = opt_given_of(line, pairs_opt_rows);
 
     if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "data/opt/opt.h"
-#include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
+#include "run/folder/tune_opts.h"
 #include "run/loop/model_folder.h"
 #include "run/newrun.h"
 

@@ -6,7 +6,7 @@
 
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "cmd/train_begin.h"
+#include "cmd/train.h"
 #include "data/base/number.h"
 #include "model/together.h"
 #include "run/folder/run_files.h"
@@ -33,9 +33,9 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (o->data)
         return err_misuse(err, "--data is the folder of a GLUE task: with --task %s give "
                                "--train-file FILE", tune_pairs(t) ? TUNE_DPO : TUNE_CHAT);
-    if (!tune_pairs(t) && pairs_opts_given(line))
+    if (!tune_pairs(t) && opt_given_of(line, pairs_opt_rows))
         return err_misuse(err, "--%s is for preferences: give --task dpo, or leave it out",
-                          pairs_opts_given(line));
+                          opt_given_of(line, pairs_opt_rows));
     if (!t->train_file.n)
         return err_misuse(err, "--train-file FILE is missing: a file of %s",
                           tune_pairs(t) ? "preferences" : "conversations");

@@ -13,7 +13,7 @@
 #include "data/base/unpack.h"
 #include "run/generation.h"
 #include "run/loop/generator.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 #include <unistd.h>
 

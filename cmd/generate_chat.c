@@ -9,7 +9,7 @@
 #include "cmd/terminal/line.h"
 #include "data/base/grow.h"
 #include "data/base/round.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "run/folder/session.h"
 #include "run/folder/train_opts.h"
 #include "run/sources/row_sources.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 struct prepare_opts {
     struct opt_strings files;

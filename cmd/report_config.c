@@ -9,7 +9,7 @@
 #include "model/arch/arch.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
-#include "run/sources/corpus_kept.h"
+#include "run/sources/corpus_open.h"
 
 #include <unistd.h>
 

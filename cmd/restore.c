@@ -4,15 +4,16 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
-#include "run/folder/made_whole.h"
+#include "model/together.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
-#include "run/loop/damaged.h"
 #include "run/loop/going_back.h"
-#include "run/loop/lost.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_again.h"
+#include "run/snapshots/damaged.h"
+#include "run/snapshots/lost.h"
+#include "run/snapshots/made_whole.h"
 
 struct restore_opts {
     const char        *run;
@@ -41,7 +42,7 @@ static int mend_snapshots(struct session *s, uint64_t *mended, struct err *err)
 
     rc = rc ? rc : made_whole_all(s, &list, mended, err);
     snapshots_free(&list);
-    return rc ? rc : back_add(s, mended, err);
+    return rc ? rc : together_add(s->ranks.comm, mended, NULL, err);
 }
 
 /* No device is gone. Has any rank areas that cannot be read, or have other bytes than were written?
@@ -51,8 +52,8 @@ static int find_damage(struct session *s, const char *run, uint64_t *mended, str
     uint64_t n, wire;
     int      rc = damaged_count(s, &n, &wire, err);
 
-    rc = rc ? rc : back_add(s, &n, err);
-    rc = rc ? rc : back_add(s, &wire, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &n, NULL, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &wire, NULL, err);
     rc = rc || n ? rc : mend_snapshots(s, mended, err);
     if (rc || n || (*mended && !wire))
         return rc;
@@ -70,7 +71,7 @@ static int look_again(struct session *s, const char *run, struct err *err)
     int      rc = damaged_count(s, &n, &wire, err);
 
     n += rc ? 0 : wire;
-    rc = rc ? rc : back_add(s, &n, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &n, NULL, err);
     return rc || !n ? rc : err_set(err, -EIO, "%s is at its snapshot, and its drive still cannot "
                                    "read what was written: move the run to another drive (siTrain "
                                    "reshard), or remove the device's file, and: siTrain restore %s "
@@ -85,7 +86,7 @@ static int places(struct session *s, const struct restore_opts *o, struct err *e
     for (size_t i = 0; i < o->device.n && !rc; i++) {
         uint64_t all = (uint64_t)lost_is(s, o->device.item[i]), here = all;
 
-        rc = back_add(s, &all, err);
+        rc = together_add(s->ranks.comm, &all, NULL, err);
         if (!rc && (here || !all || !s->ranks.comm))
             rc = lost_place(s, o->device.item[i], err);
     }
@@ -100,7 +101,7 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     int      rc = lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
-    rc = rc ? rc : back_add(s, &all, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &all, NULL, err);
     int damaged = !rc && !all;
     rc = damaged ? find_damage(s, o->run, &mended, err) : rc;
     if (!rc && mended && job_speaks())

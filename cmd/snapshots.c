@@ -7,10 +7,10 @@
 #include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "report/report.h"
-#include "run/folder/made_whole.h"
-#include "run/folder/snapshots.h"
 #include "run/ranks/job_run.h"
-#include "run/ranks/kept_view.h"
+#include "run/ranks/kept.h"
+#include "run/snapshots/made_whole.h"
+#include "run/snapshots/snapshots.h"
 
 struct snapshots_opts { const char *run; int check, json, quiet; };
 

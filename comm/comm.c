@@ -98,6 +98,18 @@ int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct
     return rc;
 }
 
+void *comm_collect(struct comm *c, const void *mine, size_t bytes, int *rc, struct err *err)
+{
+    void *all = calloc(c->size, bytes);
+
+    *rc = all ? comm_share(c, mine, bytes, all, err)
+              : err_set(err, -ENOMEM, "out of memory for %zu ranks", c->size);
+    if (!*rc)
+        return all;
+    free(all);
+    return NULL;
+}
+
 int comm_exchange(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
                   struct comm_request *r, struct err *err)
 {

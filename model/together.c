@@ -3,21 +3,22 @@
 
 int together_add(struct comm *comm, uint64_t *a, uint64_t *b, struct err *err)
 {
-    struct { uint64_t a, b; } own = { *a, *b }, *all;
+    struct { uint64_t a, b; } own = { *a, b ? *b : 0 }, *all, sum = { 0 };
+    int rc;
 
     if (!comm)
         return 0;
-    all = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
-    int rc = comm_share(comm, &own, sizeof own, all, err);
-    *a = *b = 0;
-    for (size_t p = 0; p < comm->size && !rc; p++) {
-        *a += all[p].a;
-        *b += all[p].b;
+    if (!(all = comm_collect(comm, &own, sizeof own, &rc, err)))
+        return rc;
+    for (size_t p = 0; p < comm->size; p++) {
+        sum.a += all[p].a;
+        sum.b += all[p].b;
     }
     free(all);
-    return rc;
+    *a = sum.a;
+    if (b)
+        *b = sum.b;
+    return 0;
 }
 
 int together_gather(struct comm *comm, void *values, size_t bytes, struct err *err)

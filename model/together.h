@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Replaces *a and *b by their sums over all ranks. */
+/* Replaces *a and *b by their sums over all ranks. b may be NULL. */
 int together_add(struct comm *comm, uint64_t *a, uint64_t *b, struct err *err);
 
 /* values: (ranks, bytes). On entry, this rank's part is filled. On return, all parts are. */

@@ -120,13 +120,13 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
 static int losses_add(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
     size_t   n = t->o.model.grad_accum;
-    uint64_t none = 0, scored = p->scored - p->scored_before;
+    uint64_t scored = p->scored - p->scored_before;
     int      rc = together_gather(t->o.comm, t->losses, n * sizeof *t->losses, err);
 
     if (!rc && t->o.model.paired)
         rc = together_gather(t->o.comm, t->pairs, n * sizeof *t->pairs, err);
     if (!rc && p->evaluates) // a training step does not need it
-        rc = together_add(t->o.comm, &scored, &none, err);
+        rc = together_add(t->o.comm, &scored, NULL, err);
     rc = rc || !each ? rc : together_gather(t->o.comm, each, n * t->n.each * sizeof *each, err);
     for (size_t a = 0; a < p->all_micros; a++) {
         p->loss += t->losses[a];

@@ -7,8 +7,8 @@
 #include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
-#include "run/folder/portions.h"
-#include "run/sources/tokenise.h"
+#include "run/snapshots/portions.h"
+#include "run/texts/tokenise.h"
 
 #include <sys/stat.h>
 

@@ -41,4 +41,4 @@
 #include "run/loop/model_folder.h"
 #include "run/loop/training.h"
 #include "run/newrun.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"

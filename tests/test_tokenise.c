@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "data/base/json.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 #include "tests/tempdir.h"
 
 #include <dirent.h>

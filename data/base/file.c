@@ -543,6 +543,17 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     return rc;
 }
 
+void file_forget(const char *path)
+{
+    uint64_t size;
+    int      fd;
+
+    if (file_open_read(path, &fd, &size, NULL))
+        return;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
 int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err)
 {
     uint64_t size;

@@ -65,6 +65,9 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
  * caller limits how much of it is read. The caller closes *fd. */
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err);
 
+/* Drops the pages of a file that was flushed: whoever reads it then reads it from the drive. */
+void file_forget(const char *path);
+
 /* Reads a whole regular file into *out, malloced, with a 0 behind its *n bytes. A file of more
  * than `most` bytes is refused. */
 int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err);

@@ -363,6 +363,15 @@ int runlog_refuse_begun(const char *dir, struct err *err)
     return rc;
 }
 
+int runlog_open_in(struct runlog **out, const char *dir, int read_only, struct err *err)
+{
+    char *path = file_path(err, "%s/run.db", dir);
+    int   rc = path ? runlog_open(out, path, read_only, 1, err) : -ENOMEM;
+
+    free(path);
+    return rc;
+}
+
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err)
 {
     char *path = file_path(err, "%s/run.db", dir);

@@ -52,6 +52,8 @@ extern const char *const runlog_phase_names[PHASES];
  * writers away as runlog_lock_reading does. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
+/* Opens the database of the run or snapshot in the folder `dir`, durably. */
+int runlog_open_in(struct runlog **out, const char *dir, int read_only, struct err *err);
 /* Opens the database of the run in the folder `dir` for reading. If there is none, a sentence
  * says so. */
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err);
@@ -179,9 +181,9 @@ struct runlog_choice {
 };
 int runlog_choice(struct runlog *log, const struct runlog_choice *c, struct err *err);
 
-/* A snapshot (run/folder/snapshots.h): its number, the steps that are done, its folder, the bytes
- * of its states, how many of them share their blocks with the run's, and how long training waited.
- * Older runs get the table with their first row. */
+/* A snapshot (run/snapshots/snapshots.h): its number, the steps that are done, its folder, the
+ * bytes of its states, how many of them share their blocks with the run's, and how long training
+ * waited. Older runs get the table with their first row. */
 struct runlog_snapshot {
     uint64_t    n, step, bytes, shared;
     const char *path;
@@ -251,6 +253,9 @@ int runlog_query(struct runlog *log, const char *sql,
 int runlog_ask(struct runlog *log,
                int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                struct err *err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* The first column of the first row of such a SELECT as text; "": it has no row, or NULL in it. */
+int runlog_value(struct runlog *log, char *out, size_t size, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 /* Keeps the rows of a SELECT as the table `name` of this read-only connection, found by `columns`,
  * for later questions. The file stays as it is. */
 int runlog_keep(struct runlog *log, const char *name, const char *columns, struct err *err,

@@ -271,6 +271,31 @@ int runlog_ask(struct runlog *log,
     return runlog_query(log, sql, row, ctx, err);
 }
 
+struct value { char *out; size_t size; };
+
+static int value_row(void *ctx, int n, const char **values, const char **names)
+{
+    const struct value *v = ctx;
+
+    (void)n, (void)names;
+    if (!*v->out && values[0])
+        snprintf(v->out, v->size, "%s", values[0]);
+    return 0;
+}
+
+int runlog_value(struct runlog *log, char *out, size_t size, struct err *err, const char *fmt, ...)
+{
+    char         sql[QUESTION];
+    struct value v = { out, size };
+    va_list      ap;
+
+    *out = '\0';
+    va_start(ap, fmt);
+    question(sql, fmt, ap);
+    va_end(ap);
+    return runlog_query(log, sql, value_row, &v, err);
+}
+
 int runlog_keep(struct runlog *log, const char *name, const char *columns, struct err *err,
                 const char *fmt, ...)
 {

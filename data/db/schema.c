@@ -1,9 +1,9 @@
 /* schema.c: creates the measuring tables, and recognises a run's database.
  *
- * Format 12 is that of snapshots whose states lie on the drives of the run (run/folder/portions.h):
- * programs of format 11 would remove them without these files.
+ * Format 12 is that of snapshots whose states lie on the drives of the run
+ * (run/snapshots/portions.h): programs of format 11 would remove them without these files.
  *
- * Format 11 is that of snapshots (run/folder/snapshots.h), which have the tables of their run:
+ * Format 11 is that of snapshots (run/snapshots/snapshots.h), which have the tables of their run:
  * programs of format 9 would train them.
  *
  * Format 10 is that of a run that goes back to a snapshot, until it is there: its journal names

@@ -40,6 +40,13 @@ int opt_given(const struct opt_line *line, const char *name)
     return line->given[row_number(line, name)];
 }
 
+const char *opt_given_of(const struct opt_line *line, const struct opt_row *rows)
+{
+    while (rows->name && !opt_given(line, rows->name))
+        rows++;
+    return rows->name;
+}
+
 void opt_mark_given(struct opt_line *line, const char *name)
 {
     line->given[row_number(line, name)] = 1;

@@ -27,6 +27,8 @@ void opt_release(struct opt_line *line);
 
 /* Returns whether --name was given. Asserts that there is such a row. */
 int opt_given(const struct opt_line *line, const char *name);
+/* The first of these rows that was given; NULL: none was. */
+const char *opt_given_of(const struct opt_line *line, const struct opt_row *rows);
 /* Marks --name as given, because the value of another option implies it. */
 void opt_mark_given(struct opt_line *line, const char *name);
 /* Sets one option from its text, as read back from run.db. If the option does not take the text,

@@ -1,5 +1,5 @@
 /* snapshot.h: copies the committed states of a run to files of a snapshot, and puts them back. What
- * else a snapshot has, and how it is found, is in run/folder/snapshots.h.
+ * else a snapshot has, and how it is found, is in run/snapshots/snapshots.h.
  *
  * A snapshot's devices have the run's layout: the same slots at the same offsets. Their files have
  * the superblock, the committed slots and the committed residuals; all the rest of them is a hole.

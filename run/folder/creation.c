@@ -232,14 +232,14 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
  * Then it is not a leftover: opening that run completes it (creation_finish). */
 static int is_part(const char *dir, const struct left *l, struct err *err)
 {
-    char first[SESSION_PATH], tail[32];
+    char first[SESSION_PATH];
 
     if (!l->whole || !l->rank || !strcmp(l->rank, "0"))
         return 0;
-    int n = snprintf(tail, sizeof tail, ".rank%.20s", l->rank), len = (int)strlen(dir) - n;
-    if (len <= 0 || strcmp(dir + len, tail))
+    size_t n = session_first_length(dir, strtoul(l->rank, NULL, 10));
+    if (!dir[n])
         return 0;
-    snprintf(first, sizeof first, "%.*s", len, dir);
+    snprintf(first, sizeof first, "%.*s", (int)n, dir);
     return session_is_run(first)
                ? err_misuse(err, "%s is the part of rank %s of the run %s, which --resume %s "
                             "finishes: choose another name", dir, l->rank, first, first) : 0;

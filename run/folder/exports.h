@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/db/runlog.h"
+#include "offload/upkeep/scrub.h"
 #include "run/folder/events.h"
 
 enum { EXPORTS_EXPORT, EXPORTS_BEST, EXPORTS_KINDS };
@@ -30,3 +31,9 @@ const char *exports_state_text(enum export_state state); // suffix for a name: "
  * NULL: run.db is not readable. */
 void exports_say(struct runlog *log, const char *dir, const struct events *events,
                  struct err *err);
+
+/* Read dir/best, which `log` describes, and compare it with its checksums. A model that is replaced
+ * meanwhile is read again. 1: *out says what was found. 0: there is no best model. -EINTR: the
+ * scrub's watch ends it. */
+int scrub_best(struct exported *out, struct scrub *s, struct runlog *log, const char *dir,
+               struct err *err);

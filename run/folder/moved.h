@@ -14,11 +14,15 @@
 #pragma once
 
 #include "offload/layout/config.h"
+#include "offload/layout/superblock.h"
 
 /* What happened to a run's folder since it was last written. UNKNOWN: an older version wrote it.
  * RENAMED: it has another path. WHOLE: copied or moved together with its devices. APART: its
  * devices are elsewhere, and may be another run's. */
 enum moved { MOVED_NOT, MOVED_UNKNOWN, MOVED_RENAMED, MOVED_WHOLE, MOVED_APART };
+
+/* The path in a value of `place`, or of snapshot.of, which has its form; NULL: there is none. */
+const char *moved_path(const char *place);
 
 /* Compare the folder dir, a path without links, with a value of `place`. MOVED_NOT, MOVED_RENAMED,
  * or MOVED_WHOLE if it is another folder or a snapshot. */
@@ -49,3 +53,11 @@ const char *moved_path(const char *place);
 
 /* Store `place` for the folder dir, a path without links. */
 int moved_store(struct runlog *log, const char *dir, struct err *err);
+
+/* Give the open devices, which their user has named, a new word. It is first written to run.db
+ * (`owner.next`), then to all superblocks, then to run.db again (`owner`). After a kill in between,
+ * either word fits. owner, next: both words as in run.db; they are brought up to date. settle: what
+ * else is written with the second commit; it runs inside its transaction. */
+struct devices;
+int owner_take(struct devices *d, char owner[SUPERBLOCK_WORD], char next[SUPERBLOCK_WORD],
+               int (*settle)(void *ctx, struct err *err), void *ctx, struct err *err);

@@ -8,8 +8,8 @@
 #include "offload/upkeep/reshard.h"
 #include "run/folder/exports.h"
 #include "run/folder/run_files.h"
-#include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
+#include "run/folder/tune_opts.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -32,17 +32,23 @@ static const char *started_by(char by[32], const struct session *s)
     return by;
 }
 
+size_t session_first_length(const char *dir, size_t rank)
+{
+    char   tail[32] = "";
+    size_t n = strlen(dir);
+    size_t end = rank ? (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank) : 0;
+
+    return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
+}
+
 /* The folder of rank 0, quoted for a shell. */
 static void run_word(char *out, size_t size, const struct session *s)
 {
-    char   run[SESSION_PATH], tail[32];
-    size_t rank = 0, n = strlen(s->dir);
+    char   run[SESSION_PATH];
+    size_t rank = 0;
 
     settings_scan(s->log, "%zu", &rank, "rank");
-    size_t end = (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank);
-    if (rank && n > end && !strcmp(s->dir + n - end, tail))
-        n -= end;
-    snprintf(run, sizeof run, "%.*s", (int)n, s->dir);
+    snprintf(run, sizeof run, "%.*s", (int)session_first_length(s->dir, rank), s->dir);
     machine_word(out, size, run);
 }
 

@@ -5,7 +5,7 @@
 #include "csd/csd.h"
 #include "data/base/file.h"
 #include "offload/devices/slots.h"
-#include "run/folder/owner.h"
+#include "run/folder/moved.h"
 #include "run/folder/settings.h"
 
 /* The text of an option as stored, malloced. Paths, one per line, become absolute, because a resume

@@ -3,7 +3,9 @@
 
 #include "data/base/round.h"
 #include "data/text/tokenizer.h"
+#include "run/folder/settings.h"
 
+#include <math.h>
 #include <strings.h>
 
 const struct opt_row column_rows[] = {
@@ -108,4 +110,168 @@ int columns_check(const struct task_names *n, int own, struct err *err)
                           "columns",
                           same(n->text, n->pair) ? n->text : label);
     return 0;
+}
+
+/* ---- conversations ---- */
+
+enum { USUAL_SEQ = 1024 };
+
+#define CHAT(field) offsetof(struct chat_opts, field)
+
+OPT_WORDS(long_words, [CHAT_LONG_CUT] = "cut", [CHAT_LONG_DROP] = "drop",
+          [CHAT_LONG_REFUSE] = "refuse")
+
+const struct opt_row chat_opt_rows[] = {
+    { "rows", OPT_WORD, CHAT(rows), "auto", chat_form_name, .arg = "FORM",
+      .help = "Form of the rows: %w. With auto, the first row of each file decides.",
+      .kept = OPT_SOURCE },
+    { "chat-template", OPT_STRING, CHAT(template), .arg = "NAME|FILE",
+      .help = "Chat template: the name of one that the model's folder has, or a file (default: the "
+              "folder's own)", .kept = OPT_SOURCE },
+    { "loss-on", OPT_WORD, CHAT(loss_on), "answers", chat_loss_name,
+      .help = "Tokens that count in the loss\n"
+              "answers: what the assistant says, with the token that ends its turn\n"
+              "last: the assistant's last turn\n"
+              "all: every token", .kept = OPT_SOURCE },
+    { "special-in-text", OPT_FLAG, CHAT(special_in_text),
+      .help = "Let the text of a row spell special tokens, such as <|im_end|> (default: it is "
+              "plain text)", .kept = OPT_SOURCE },
+    { "date", OPT_STRING, CHAT(date), .arg = "YYYY-MM-DD",
+      .help = "Day that a chat template writes (default: today)", .kept = OPT_SOURCE },
+    { "packing", OPT_FLAG, CHAT(packing),
+      .help = "Put several examples into each row of --max-seq tokens. Attention and positions "
+              "stay within an example.", .kept = OPT_SOURCE },
+    { "group-by-length", OPT_FLAG, CHAT(by_length),
+      .help = "Make batches of rows of similar length, which saves padding", .kept = OPT_SOURCE },
+    { "long-rows", OPT_WORD, CHAT(long_rows), "cut", long_words,
+      .help = "What happens to rows of more than --max-seq tokens\n"
+              "cut: their end is cut off\n"
+              "drop: they are left out\n"
+              "refuse: the first one is refused", .kept = OPT_SOURCE },
+    { "messages-column", OPT_STRING, CHAT(messages), .arg = "NAME",
+      .help = "Key of the list of messages (default: messages, or conversations)",
+      .kept = OPT_SOURCE },
+    { "prompt-column", OPT_STRING, CHAT(prompt), .arg = "NAME",
+      .help = "Column (JSON: key) of the prompt (default: prompt)", .kept = OPT_SOURCE },
+    { "completion-column", OPT_STRING, CHAT(completion), .arg = "NAME",
+      .help = "Column (JSON: key) of the completion (default: completion)", .kept = OPT_SOURCE },
+    { 0 }
+};
+
+int chat_opts_check(const struct chat_opts *o, const struct tune_opts *t,
+                    const struct task_names *columns, const struct train_opts *train,
+                    struct err *err)
+{
+    const char *task = tune_pairs(t) ? TUNE_DPO : TUNE_CHAT;
+
+    if (columns->pair || columns->label)
+        return err_misuse(err, "--%s-column is for rows with labels: leave it out with --task %s",
+                          columns->pair ? "pair" : "label", task);
+    if (t->test_file || t->predict)
+        return err_misuse(err, "--%s is for classifiers and regressors: leave it out with --task "
+                          "%s (siTrain generate answers)", t->predict ? "predict" : "test-file",
+                          task);
+    if (t->regression || t->max_predict)
+        return err_misuse(err, "--%s is for classifiers and regressors: leave it out with --task "
+                          "%s", t->regression ? "regression" : "max-predict-samples", task);
+    if (o->packing && o->by_length)
+        return err_misuse(err, "--group-by-length saves padding, and rows that --packing fills "
+                          "have hardly any: leave it out");
+    if (o->by_length && t->mix)
+        return err_misuse(err, "--group-by-length chooses the order of rows, and so does --mix: "
+                          "leave one of them out (--packing saves padding, too)");
+    if (o->by_length && train->order == TRAIN_SEQUENTIAL)
+        return err_misuse(err, "--group-by-length chooses the order of rows, and --order "
+                          "sequential keeps that of the file: give one of them");
+    return 0;
+}
+
+int chat_opts_seq(uint64_t *seq, uint64_t asked, const struct model_config *g,
+                  const char *tokenizer, struct err *err)
+{
+    if (g->arch->encoder)
+        return err_misuse(err, "a %s predicts masked tokens, and --task chat and dpo train models "
+                          "that continue a text", g->arch->title);
+    int rc = tune_seq(seq, asked, USUAL_SEQ, g->n_positions, tokenizer, err);
+
+    return rc || *seq > 1 ? rc
+                          : err_misuse(err, "--max-seq %" PRIu64 ": a row needs at least 2 tokens, "
+                                       "of which the second is predicted", *seq);
+}
+
+/* ---- preferences ---- */
+
+#define PAIRS(field) offsetof(struct pairs_opts, field)
+
+OPT_WORDS(loss_words, [PAIRS_SIGMOID] = "sigmoid", [PAIRS_ROBUST] = "robust", [PAIRS_IPO] = "ipo")
+
+const struct opt_row pairs_opt_rows[] = {
+    { "loss", OPT_WORD, PAIRS(loss), "sigmoid", loss_words,
+      .help = "Loss of a pair of answers\n"
+              "sigmoid: of DPO; with --label-smoothing, of conservative DPO\n"
+              "robust: as sigmoid, without the bias that wrong labels bring\n"
+              "ipo: squared distance of the margin to 1 / (2 beta), by the token",
+      .kept = OPT_SOURCE },
+    { "beta", OPT_DOUBLE, PAIRS(beta), "0.1", .max = 1e6,
+      .help = "Strength with which the model stays close to the model that it began as",
+      .kept = OPT_SOURCE },
+    { "chosen-column", OPT_STRING, PAIRS(chosen), .arg = "NAME",
+      .help = "Key of the chosen answer (default: chosen)", .kept = OPT_SOURCE },
+    { "rejected-column", OPT_STRING, PAIRS(rejected), .arg = "NAME",
+      .help = "Key of the rejected answer (default: rejected)", .kept = OPT_SOURCE },
+    { 0 }
+};
+
+int pairs_opts_check(const struct pairs_opts *o, const struct chat_opts *chat,
+                     const struct train_opts *train, struct err *err)
+{
+    if (!(o->beta > 0) || !isfinite(o->beta))
+        return err_misuse(err, "--beta %g: a number above 0 is expected", o->beta);
+    if (!(train->label_smoothing < 0.5))
+        return err_misuse(err, "--label-smoothing %g: with --task dpo a number of at least 0 and "
+                          "below 0.5 is expected", train->label_smoothing);
+    if (o->loss == PAIRS_IPO && train->label_smoothing > 0)
+        return err_misuse(err, "--loss ipo has no --label-smoothing: leave one of them out");
+    if (chat->packing)
+        return err_misuse(err, "--packing is for --task chat: the two answers of a pair are rows "
+                          "of their own");
+    if (chat->loss_on != CHAT_LOSS_ANSWERS)
+        return err_misuse(err, "--loss-on is for --task chat: of a pair, the two answers count");
+    if (train->batch % 2)
+        return err_misuse(err, "--batch %" PRIu64 ": each pair takes two rows, so an even number "
+                          "is expected", train->batch);
+    return 0;
+}
+
+struct chat_names pairs_opts_names(const struct pairs_opts *o, const struct chat_opts *chat,
+                                   const struct task_names *columns)
+{
+    return (struct chat_names){ .messages = chat->messages, .prompt = chat->prompt,
+                                .completion = chat->completion, .text = columns->text,
+                                .chosen = o ? o->chosen : NULL,
+                                .rejected = o ? o->rejected : NULL };
+}
+
+struct pairs_options pairs_opts_of(const struct pairs_opts *o, const struct train_opts *train)
+{
+    return (struct pairs_options){ (enum pairs_loss)o->loss, o->beta, train->label_smoothing };
+}
+
+int pairs_opts_store(struct runlog *log, const struct pairs_options *o, struct err *err)
+{
+    return settings_set(log, err, "pairs.loss=%s\npairs.beta=%.17g\npairs.smoothing=%.17g",
+                        loss_words(o->loss), o->beta, o->smoothing);
+}
+
+int pairs_opts_load(struct pairs_options *out, struct runlog *log)
+{
+    char *loss = settings_get(log, "pairs.loss");
+    int   i = loss ? opt_words_find(loss_words, loss, strlen(loss)) : -1;
+
+    free(loss);
+    if (i < 0)
+        return 0;
+    out->loss = (enum pairs_loss)i;
+    return settings_scan(log, "%lf", &out->beta, "pairs.beta") &&
+           settings_scan(log, "%lf", &out->smoothing, "pairs.smoothing");
 }

@@ -343,8 +343,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = rc ? rc : file_new_folder(&f, best, err);
     if (rc)
         return rc;
-    rc = s->config.lora.rank ? model_out_adapter(s, source, f.temp, "writing the best adapter", err)
-                             : model_out(s, source, f.temp, "writing the best model", err);
+    rc = model_out(s, source, f.temp, 1, s->config.lora.rank ? "writing the best adapter"
+                                                             : "writing the best model", err);
     rc = rc ? rc : put_best(s, &f, err);
     file_new_abort(&f);
     return rc;

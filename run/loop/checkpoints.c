@@ -310,7 +310,7 @@ static int write_folder(void *ctx, const struct params_source *model, struct err
     if (rc)
         return rc;
     snprintf(path, sizeof path, "writing the model after step %" PRIu64, x->done);
-    rc = (s->config.lora.rank ? model_out_adapter : model_out)(s, model, f.temp, path, err);
+    rc = model_out(s, model, f.temp, 1, path, err);
     rc = rc ? rc : take_name(s, &f, x->done, err);
     file_new_abort(&f);
     return rc;

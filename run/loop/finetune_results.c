@@ -236,7 +236,7 @@ static int predict(struct finetune_results *o, struct err *err)
 {
     struct model_folder r;
     struct evaluator    e = { 0 };
-    char               *text[TASK_SPLITS] = { NULL }, *path = NULL;
+    char               *text[TASK_SPLITS] = { NULL };
     size_t              n[TASK_SPLITS];
     int rc = model_folder_open(&r, o->adapted ? o->dir : o->model, NULL,
                                o->adapted ? MODEL_BEST : MODEL_LAST, NULL, o->events, err);
@@ -249,8 +249,7 @@ static int predict(struct finetune_results *o, struct err *err)
     evaluator_close(&e);
     model_folder_close(&r);
     if (!rc) // only after the model is closed: it may be this run's
-        rc = (path = file_path(err, "%s/run.db", o->dir))
-                 ? runlog_open(&o->files.log, path, 0, 1, err) : -ENOMEM;
+        rc = runlog_open_in(&o->files.log, o->dir, 0, err);
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         if (text[i] && !rc)
             rc = put_predictions(o, i, text[i], n[i], err);
@@ -259,7 +258,6 @@ static int predict(struct finetune_results *o, struct err *err)
     rc = rc ? rc : ending_record(o->files.log, o->how, err);
     runlog_close(o->files.log);
     o->files.log = NULL;
-    free(path);
     return rc;
 }
 

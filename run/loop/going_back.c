@@ -3,17 +3,18 @@
 #include "run/loop/going_back.h"
 
 #include "data/db/branches.h"
+#include "model/together.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/exports.h"
-#include "run/folder/made_whole.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
-#include "run/loop/lost.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/keeping.h"
+#include "run/snapshots/lost.h"
+#include "run/snapshots/made_whole.h"
+#include "run/snapshots/snapshot_make.h"
 
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
@@ -159,7 +160,7 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
 static int all_have(const struct back *b, int has, struct err *err)
 {
     uint64_t with = (uint64_t)has;
-    int      rc = back_add(b->s, &with, err);
+    int      rc = together_add(b->s->ranks.comm, &with, NULL, err);
 
     return rc ? rc : with == b->s->ranks.size;
 }
@@ -330,7 +331,7 @@ static int find_present(struct back *b, struct err *err)
     b->there = !rc && !b->half_way && !b->restores && b->present == b->at.step &&
                snapshot_is_now(&b->at, s);
     uint64_t there = (uint64_t)b->there;
-    rc = rc ? rc : back_add(s, &there, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &there, NULL, err);
     b->there = !rc && there == size_max(s->ranks.size, 1);
     return rc;
 }
@@ -372,7 +373,7 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
     if (!rc && !b->there && !b->half_way && !b->restores)
         rc = keep_present(b, err);
     uint64_t goes = !rc && !(b->there && !*b->changed); // of several ranks, if any does
-    rc = rc ? rc : back_add(b->s, &goes, err);
+    rc = rc ? rc : together_add(b->s->ranks.comm, &goes, NULL, err);
     if (!rc && goes)
         rc = go(b, err);
     free(b->changed);

@@ -98,8 +98,8 @@ static int write_answer(const char *asked, struct session *s, const struct param
     struct file_new f = { 0 };
     int             rc = path && after ? file_new_folder(&f, path, err) : -ENOMEM;
 
-    rc = rc ? rc : model_out(s, source, f.temp, "writing the model that another process asks for",
-                             err);
+    rc = rc ? rc : model_out(s, source, f.temp, 0,
+                             "writing the model that another process asks for", err);
     rc = rc ? rc : file_rename_new(f.temp, after, err);
     file_new_abort(&f);
     free(path);

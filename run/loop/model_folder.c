@@ -5,10 +5,10 @@
 #include "offload/stream/stream_open.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshots.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/tokenise.h"
+#include "run/snapshots/snapshots.h"
+#include "run/texts/tokenise.h"
 
 #include <strings.h>
 #include <unistd.h>

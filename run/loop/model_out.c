@@ -3,15 +3,15 @@
  * was made. */
 #include "run/loop/model_out.h"
 
-#include "model/lora/adapted.h"
 #include "model/file/hf.h"
+#include "model/lora/adapted.h"
 #include "run/folder/settings.h"
 #include "run/ranks/gathered.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 /* Writes the folder that *x describes, completed by what the run knows. Of a model with adapters:
- * with adapter, an adapter folder; otherwise both. */
-static int write_folder(struct hf_export *x, struct session *s, const char *dir, int adapter,
+ * an adapter folder, and unless that is written alone, both. */
+static int write_folder(struct hf_export *x, struct session *s, const char *dir, int alone,
                         struct err *err)
 {
     struct unadapted bare = { &s->config, x->source };
@@ -27,15 +27,15 @@ static int write_folder(struct hf_export *x, struct session *s, const char *dir,
         x->config = lora_base(&s->config);
         x->source = unadapted_source(&bare);
     }
-    if (!rc && !(adapted && adapter))
+    if (!rc && !(adapted && alone))
         rc = hf_export_into(dir, x, err);
     free(base);
     free(sum);
     return rc;
 }
 
-static int write_out(struct session *s, const struct params_source *source, const char *dir,
-                     int adapter, const char *doing, struct err *err)
+int model_out(struct session *s, const struct params_source *source, const char *dir, int alone,
+              const char *doing, struct err *err)
 {
     struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
                            .shard_bytes = HF_SHARD_BYTES };
@@ -55,23 +55,11 @@ static int write_out(struct session *s, const struct params_source *source, cons
     x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
     struct watch w = work_begin(s->events, "%s", doing);
     x.watch = &w;
-    rc = rc ? rc : write_folder(&x, s, dir, adapter, err);
+    rc = rc ? rc : write_folder(&x, s, dir, alone, err);
     work_end(s->events);
     hf_labels_free(&labels);
     json_decref(generation);
     return rc;
-}
-
-int model_out(struct session *s, const struct params_source *source, const char *dir,
-              const char *doing, struct err *err)
-{
-    return write_out(s, source, dir, 0, doing, err);
-}
-
-int model_out_adapter(struct session *s, const struct params_source *source, const char *dir,
-                      const char *doing, struct err *err)
-{
-    return write_out(s, source, dir, 1, doing, err);
 }
 
 int model_out_between(struct model_writer *w, struct session *s, struct stream *stream,

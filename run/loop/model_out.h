@@ -8,12 +8,10 @@
 #include "run/folder/session.h"
 
 /* Write the parameters of `source` into the folder `dir`, which exists, as fp32 with config,
- * tokenizer and classes. doing: for the progress, such as "writing the best model". */
-int model_out(struct session *s, const struct params_source *source, const char *dir,
+ * tokenizer and classes. alone: of a run with adapters, the adapter is written without its model.
+ * doing: for the progress, such as "writing the best model". */
+int model_out(struct session *s, const struct params_source *source, const char *dir, int alone,
               const char *doing, struct err *err);
-/* The same for the adapter alone, of a run with adapters. */
-int model_out_adapter(struct session *s, const struct params_source *source, const char *dir,
-                      const char *doing, struct err *err);
 
 /* Call w->write with the whole model, between two steps of a training; `done` steps are done. All
  * ranks call this, and send their portions to rank 0, which alone writes. A failure to write is in

@@ -7,9 +7,9 @@
 #include "data/base/machine.h"
 #include "data/base/thread.h"
 #include "offload/devices/devices.h"
-#include "run/folder/scrub_best.h"
-#include "run/folder/snapshots.h"
+#include "run/folder/exports.h"
 #include "run/loop/scrub_order.h"
+#include "run/snapshots/snapshots.h"
 
 #include <time.h>
 
@@ -408,17 +408,10 @@ static int row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-static int found_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names, (void)values;
-    *(int *)ctx = 1;
-    return 0;
-}
-
 static int portions(struct scrubbing *c, struct err *err)
 {
-    int    mem = c->s->run.mode == RUN_MEM, any = 0;
-    char   name[32];
+    int    mem = c->s->run.mode == RUN_MEM;
+    char   name[32], any[8];
     size_t n = mem ? 1 : c->s->run.n_devices;
 
     for (size_t i = 0; i < n; i++) {
@@ -433,9 +426,9 @@ static int portions(struct scrubbing *c, struct err *err)
     if (!best || !(c->moved = calloc(n, sizeof *c->moved)))
         return err_set(err, -ENOMEM, "out of memory for reading states");
     best->there = 1;
-    int rc = runlog_query(c->s->log, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND"
-                          " name = 'scrubs'", found_row, &any, err);
-    return rc || !any ? rc : runlog_query(c->s->log, "SELECT portion, position, verified_ns,"
+    int rc = runlog_value(c->s->log, any, sizeof any, err, "SELECT 1 FROM sqlite_schema WHERE"
+                          " type = 'table' AND name = 'scrubs'");
+    return rc || !*any ? rc : runlog_query(c->s->log, "SELECT portion, position, verified_ns,"
                                           " passes, bytes, portion IN (SELECT portion FROM damages)"
                                           " FROM scrubs", row, c, err);
 }

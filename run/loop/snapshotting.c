@@ -3,11 +3,11 @@
 #include "run/loop/snapshotting.h"
 
 #include "model/together.h"
-#include "run/folder/portions.h"
-#include "run/folder/snapshot_make.h"
-#include "run/folder/snapshot_removal.h"
 #include "run/ranks/carry.h"
 #include "run/ranks/keeping.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_make.h"
+#include "run/snapshots/snapshot_removal.h"
 
 /* Whether each rank's part lies with another rank. */
 static int is_kept(const struct session *s) { return s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS; }
@@ -16,7 +16,7 @@ enum { LATE_SECONDS = 2 };
 
 int snapshotting_check(struct session *s, struct err *err)
 {
-    uint64_t every = s->o.snapshot_every, none = 0;
+    uint64_t every = s->o.snapshot_every;
     size_t   ranks = s->ranks.comm ? s->ranks.comm->size : 1;
     int      rc = every ? snapshot_can(s, err) : 0;
 
@@ -27,7 +27,7 @@ int snapshotting_check(struct session *s, struct err *err)
     if (!rc && every && is_kept(s) && ranks == 1)
         rc = err_misuse(err, "--snapshot-on hosts is for several ranks (mpirun), and this is one "
                         "process: leave it out");
-    rc = rc ? rc : together_add(s->ranks.comm, &every, &none, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &every, NULL, err);
     if (!rc && every != ranks * s->o.snapshot_every)
         rc = err_misuse(err, "--snapshot-every is %" PRIu64 " on rank %zu, and another number on "
                         "another rank: give all of them the same", s->o.snapshot_every,
@@ -146,12 +146,12 @@ static int go_on(struct snapshotting *w, int must, int *again, struct err *err)
 {
     struct snapshot made;
     struct err      why = { 0 };
-    uint64_t        begun_ns = clock_ns(), over, none = 0;
+    uint64_t        begun_ns = clock_ns(), over;
     size_t          ranks = w->s->ranks.comm ? w->s->ranks.comm->size : 1;
     int             rc, waited = must ? snapshot_wait(w->making, &why) : 0;
 
     over = must || snapshot_over(w->making);
-    if ((rc = together_add(w->s->ranks.comm, &over, &none, err)) || over < ranks)
+    if ((rc = together_add(w->s->ranks.comm, &over, NULL, err)) || over < ranks)
         return rc;
     if (w->stream && (rc = stream_drain(w->stream, err)))
         return rc;
@@ -190,14 +190,14 @@ static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, st
  * has not failed, the same directory is used again. */
 static int begin_last(struct snapshotting *w, uint64_t step, struct err *err)
 {
-    uint64_t all, none = 0;
+    uint64_t all;
     int      again, rc;
 
     do {
         again = 0;
         rc = begin(w, step, 1, &again, err);
         all = (uint64_t)again;
-        rc = rc ? rc : together_add(w->s->ranks.comm, &all, &none, err);
+        rc = rc ? rc : together_add(w->s->ranks.comm, &all, NULL, err);
         w->tried -= !again && w->tried > 0 && w->tried != SIZE_MAX;
     } while (!rc && all);
     return rc;
@@ -217,8 +217,8 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
         rc = go_on(w, ends || step % s->o.snapshot_every == 0, &again, err);
     if (rc || (due = is_due(s, step, when, err)) < 0)
         return rc ? rc : due;
-    uint64_t all = due || again, none = 0;
-    if ((rc = together_add(s->ranks.comm, &all, &none, err)))
+    uint64_t all = due || again;
+    if ((rc = together_add(s->ranks.comm, &all, NULL, err)))
         return rc;
     if (!all && when == SNAPSHOTTING_BEGINS)
         snapshots_clean(s);

@@ -1,12 +1,12 @@
-/* snapshotting.h: --snapshot-every: when a training takes snapshots (run/folder/snapshots.h). One
- * is taken before the first step, then when a multiple of so many steps are done, and at the end.
- * The step is committed first. The training goes on while the states are copied; the next snapshot
- * waits for that, and so does the end. A failure is a notice. */
+/* snapshotting.h: --snapshot-every: when a training takes snapshots (run/snapshots/snapshots.h).
+ * One is taken before the first step, then when a multiple of so many steps are done, and at the
+ * end. The step is committed first. The training goes on while the states are copied; the next
+ * snapshot waits for that, and so does the end. A failure is a notice. */
 #pragma once
 
 #include "offload/stream/stream.h"
 #include "run/folder/session.h"
-#include "run/folder/snapshot_make.h"
+#include "run/snapshots/snapshot_make.h"
 
 /* Refuse --snapshot-every for a run of which no snapshot can be taken. */
 int snapshotting_check(struct session *s, struct err *err);

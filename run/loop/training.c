@@ -5,8 +5,8 @@
 
 #include "data/base/clock.h"
 #include "data/base/machine.h"
-#include "model/together.h"
 #include "kernels/attention/attention.h"
+#include "model/together.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/recovery.h"
 #include "plan/mem_choice.h"
@@ -17,15 +17,15 @@
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
-#include "run/loop/damaged.h"
 #include "run/loop/ending.h"
 #include "run/loop/live.h"
-#include "run/loop/lost.h"
 #include "run/loop/past_steps.h"
-#include "run/loop/schedule_end.h"
+#include "run/loop/resume_opts.h"
 #include "run/loop/scrubbing.h"
 #include "run/loop/snapshotting.h"
 #include "run/ranks/job_run.h"
+#include "run/snapshots/damaged.h"
+#include "run/snapshots/lost.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -249,8 +249,8 @@ static int training_open(struct training *t, struct err *err)
 static int open_reference(struct training *t, struct err *err)
 {
     struct session *s = t->s;
-    uint64_t        lacks = (uint64_t)source_lacks_reference(t->source), none = 0;
-    int             rc = together_add(s->ranks.comm, &lacks, &none, err);
+    uint64_t        lacks = (uint64_t)source_lacks_reference(t->source);
+    int             rc = together_add(s->ranks.comm, &lacks, NULL, err);
 
     if (rc || !lacks)
         return rc;

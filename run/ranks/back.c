@@ -2,7 +2,7 @@
 #include "run/ranks/back.h"
 
 #include "model/together.h"
-#include "run/folder/made_whole.h"
+#include "run/snapshots/made_whole.h"
 #include "run/folder/settings.h"
 #include "run/ranks/keeping.h"
 
@@ -220,11 +220,4 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
 int back_wait(const struct session *s, struct err *err)
 {
     return s->ranks.comm ? comm_share(s->ranks.comm, NULL, 0, NULL, err) : 0;
-}
-
-int back_add(const struct session *s, uint64_t *n, struct err *err)
-{
-    uint64_t none = 0;
-
-    return together_add(s->ranks.comm, n, &none, err);
 }

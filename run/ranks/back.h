@@ -22,6 +22,3 @@ int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *
 
 /* Wait until all ranks are here. One that fails ends the others. A single process does not wait. */
 int back_wait(const struct session *s, struct err *err);
-
-/* *n becomes the sum over all ranks. */
-int back_add(const struct session *s, uint64_t *n, struct err *err);

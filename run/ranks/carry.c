@@ -6,7 +6,8 @@
 #include "run/ranks/carry.h"
 
 #include "data/base/file.h"
-#include "run/folder/snapshot_files.h"
+#include "model/together.h"
+#include "run/snapshots/snapshot_files.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -316,17 +317,15 @@ int carry_agree(struct comm *comm, int rc, int *failed, struct err *why, struct 
 {
     struct { int32_t rc; char text[400]; } own = { .rc = rc }, *all;
     size_t p = 0;
+    int    joined;
 
-    all = calloc(comm->size, sizeof *all);
     *failed = rc;
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
     if (rc)
         snprintf(own.text, sizeof own.text, "%.399s", why->text);
-    int joined = comm_share(comm, &own, sizeof own, all, err);
-    while (!joined && p < comm->size && !all[p].rc)
+    all = comm_collect(comm, &own, sizeof own, &joined, err);
+    while (all && p < comm->size && !all[p].rc)
         p++;
-    if (!joined && !rc && p < comm->size)
+    if (all && !rc && p < comm->size)
         *failed = err_set(why, -EIO, "rank %zu: %s", p, all[p].text);
     free(all);
     return joined;
@@ -336,17 +335,12 @@ int carry_agree(struct comm *comm, int rc, int *failed, struct err *why, struct 
 static int lengths_share(struct comm *comm, uint64_t *length, const struct end *ends, size_t n,
                          struct err *err)
 {
-    uint64_t *all = calloc((comm->size + 1) * (n + 1), sizeof *all);
-    uint64_t *own = all ? all + comm->size * (n + 1) : NULL;
-    int       rc = all ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int rc = 0;
 
-    for (size_t i = 0; i < n && !rc; i++)
-        own[i] = ends[2 * i].c && !ends[2 * i].rc ? ends[2 * i].length : 0;
-    rc = rc ? rc : comm_share(comm, own, (n + 1) * sizeof *own, all, err);
-    for (size_t i = 0; i < n && !rc; i++)
-        for (size_t p = 0; p < comm->size; p++)
-            length[i] += all[p * (n + 1) + i];
-    free(all);
+    for (size_t i = 0; i < n && !rc; i++) {
+        length[i] = ends[2 * i].c && !ends[2 * i].rc ? ends[2 * i].length : 0;
+        rc = together_add(comm, &length[i], NULL, err);
+    }
     return rc;
 }
 

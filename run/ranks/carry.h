@@ -8,8 +8,8 @@
 
 /* One sending. `from` and `to` are the same on all ranks, and differ; a pair has one at a time.
  * folder, on `from`: it has the files; on `to`: it is there, and gets them. files, on `from`: a
- * line for each file, "BYTES NAME", as snapshot.files has them (run/folder/snapshots.h). db_as, on
- * `to`: the name that the file run.db gets, or NULL. */
+ * line for each file, "BYTES NAME", as snapshot.files has them (run/snapshots/snapshots.h). db_as,
+ * on `to`: the name that the file run.db gets, or NULL. */
 struct carried {
     size_t      from, to;
     const char *folder, *files, *db_as;

@@ -78,11 +78,10 @@ enum { ID_BYTES = sizeof ((struct session *)0)->id };
 /* Gives the id that rank 0's session has. All ranks call it. */
 static int first_id(char id[ID_BYTES], const struct session *s, struct comm *comm, struct err *err)
 {
-    char (*all)[ID_BYTES] = calloc(comm->size, sizeof *all);
-    int  rc = all ? comm_share(comm, s->id, ID_BYTES, all, err)
-                  : err_set(err, -ENOMEM, "out of memory");
+    int  rc;
+    char (*all)[ID_BYTES] = comm_collect(comm, s->id, ID_BYTES, &rc, err);
 
-    if (!rc)
+    if (all)
         memcpy(id, all[0], ID_BYTES);
     free(all);
     return rc;
@@ -105,13 +104,10 @@ int job_run_id(struct session *s, struct err *err)
 /* Read a run's id; "" if it cannot be read. Opening the run reports the reason. */
 static void id_read(char id[33], const char *dir)
 {
-    char           path[SESSION_PATH + 16];
     struct runlog *log = NULL;
     struct err     why;
 
-    *id = '\0';
-    snprintf(path, sizeof path, "%s/run.db", dir);
-    if (runlog_open(&log, path, 1, 1, &why) || runlog_get(log, "id", id, 33, &why))
+    if (runlog_open_in(&log, dir, 1, &why) || runlog_get(log, "id", id, 33, &why))
         *id = '\0';
     runlog_close(log);
 }
@@ -119,16 +115,14 @@ static void id_read(char id[33], const char *dir)
 int job_run_finish(const char *dir, struct comm *comm, struct err *err)
 {
     char id[33] = "";
+    int  rc;
 
     if (!comm)
         return 0;
-    char (*all)[sizeof id] = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
     if (comm->rank == 0)
         id_read(id, dir);
-    int rc = comm_share(comm, id, sizeof id, all, err);
-    if (!rc && comm->rank > 0 && *all[0]) {
+    char (*all)[sizeof id] = comm_collect(comm, id, sizeof id, &rc, err);
+    if (all && comm->rank > 0 && *all[0]) {
         job_run_id_of(id, all[0], comm->rank);
         rc = creation_finish(dir, id, err);
     }
@@ -193,32 +187,21 @@ static int see_one(struct session *s, const struct session *first, const char *p
     return rc;
 }
 
-/* The suffix of the rank's folder name. Returns its length. */
-static int own_tail(char tail[32], const struct session *s)
-{
-    return snprintf(tail, 32, ".rank%zu", s->ranks.rank);
-}
-
 int job_run_is_placed(const struct session *s)
 {
-    char tail[32];
-    int  n = own_tail(tail, s), len = (int)strlen(s->dir);
-
-    return !s->ranks.rank || (len > n && !strcmp(s->dir + len - n, tail));
+    return !s->ranks.rank || s->dir[session_first_length(s->dir, s->ranks.rank)];
 }
 
 int job_run_part(const struct session *s, const char *path, struct err *err)
 {
-    char tail[32];
-    int  n = own_tail(tail, s);
-
     if (job_run_is_placed(s))
         return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
                           "of rank 0, which stands next to it: %.*s", path, s->ranks.rank,
-                          s->ranks.size, (int)strlen(s->dir) - n, s->dir);
+                          s->ranks.size, (int)session_first_length(s->dir, s->ranks.rank), s->dir);
     return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, but has the name of "
-                      "rank 0's folder, which is missing: rename it to %s%s, and put the folder of "
-                      "rank 0 in its place", path, s->ranks.rank, s->ranks.size, s->dir, tail);
+                      "rank 0's folder, which is missing: rename it to %s.rank%zu, and put the "
+                      "folder of rank 0 in its place", path, s->ranks.rank, s->ranks.size, s->dir,
+                      s->ranks.rank);
 }
 
 /* Check that all folders are at the same time of one training. A folder with a damaged journal
@@ -311,14 +294,12 @@ int job_run_groups(struct session *s, struct err *err)
 int job_run_frames(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
+    int          rc;
 
     if (!comm)
         return 0;
-    size_t *all = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
-    int rc = comm_share(comm, &s->run.frames, sizeof *all, all, err);
-    for (size_t p = 0; p < comm->size && !rc; p++)
+    size_t *all = comm_collect(comm, &s->run.frames, sizeof *all, &rc, err);
+    for (size_t p = 0; all && p < comm->size; p++)
         s->run.frames = size_min(s->run.frames, all[p]);
     free(all);
     return rc;
@@ -330,15 +311,11 @@ int job_run_begin(struct session *s, uint64_t next, int *missing, struct err *er
     struct { uint64_t next, missing; } *all, own = { next, (uint64_t)*missing };
     int rc = job_run_alike(s, err);
 
-    if (rc || !comm)
+    if (rc || !comm || !(all = comm_collect(comm, &own, sizeof own, &rc, err)))
         return rc;
-    all = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
-    rc = comm_share(comm, &own, sizeof own, all, err);
-    for (size_t p = 0; p < comm->size && !rc; p++)
+    for (size_t p = 0; p < comm->size; p++)
         *missing |= (int)all[p].missing;
-    if (!rc && next != all[0].next)
+    if (next != all[0].next)
         rc = err_misuse(err, "%s would go on with step %" PRIu64 ", but rank 0's folder with "
                         "step %" PRIu64 ": put folders of one time into their places", s->dir,
                         next + 1, all[0].next + 1);
@@ -351,18 +328,16 @@ int job_run_engines(struct session *s, const char *engine, struct err *err)
     enum { CUT = 192 };
     struct comm *comm = s->ranks.comm;
     char         own[CUT] = "", text[2 * CUT + 160];
+    size_t       p = 1;
+    int          rc;
 
     if (!comm)
         return 0;
-    char (*all)[CUT] = calloc(comm->size, sizeof *all);
-    if (!all)
-        return err_set(err, -ENOMEM, "out of memory");
     snprintf(own, sizeof own, "%.160s, %" PRIu64 " threads", engine, s->o.threads);
-    int    rc = comm_share(comm, own, sizeof own, all, err);
-    size_t p = 1;
-    while (p < comm->size && !strcmp(all[p], all[0]))
+    char (*all)[CUT] = comm_collect(comm, own, sizeof own, &rc, err);
+    while (all && p < comm->size && !strcmp(all[p], all[0]))
         p++;
-    if (!rc && p < comm->size) {
+    if (all && p < comm->size) {
         snprintf(text, sizeof text, "matrix products run on %s on rank 0, on %s on rank %zu: the "
                  "last bits of results may depend on the rank", all[0], all[p], p);
         rc = session_notice(s, text, err);
@@ -397,17 +372,11 @@ int job_run_stop(struct session *s, enum job_stop own, uint64_t *readers, struct
 
 int job_run_in_time(struct comm *comm, int rc, struct err *err)
 {
-    int32_t *all, own = rc && err->in_time;
+    uint64_t own = rc && err->in_time, any = own;
 
     if (!comm || (rc && !own))
         return rc;
-    if (!(all = calloc(comm->size, sizeof *all)))
-        return err_set(err, -ENOMEM, "out of memory");
-    int failed = comm_share(comm, &own, sizeof own, all, err), any = 0;
-
-    for (size_t i = 0; i < comm->size; i++)
-        any |= all[i];
-    free(all);
+    int failed = together_add(comm, &any, NULL, err);
     if (failed || own || !any)
         return failed ? failed : rc;
     return err_time(err, "stopped, since the time limit of another rank is over; the same command "

@@ -4,7 +4,7 @@
 
 #include "data/base/crc32c.h"
 #include "run/folder/settings.h"
-#include "run/sources/corpus_kept.h"
+#include "run/sources/corpus_open.h"
 
 enum { TERMS = 64 };
 

@@ -3,11 +3,9 @@
 
 #include "data/base/file.h"
 #include "run/folder/settings.h"
-#include "run/folder/snapshot_make.h"
-#include "run/folder/snapshot_removal.h"
 #include "run/ranks/carry.h"
-
-#include <sys/stat.h>
+#include "run/snapshots/snapshot_make.h"
+#include "run/snapshots/snapshot_removal.h"
 
 /* ---- who keeps whose ---- */
 
@@ -66,24 +64,6 @@ struct moving {
     char           *files;
 };
 
-/* The list of all files of a part, run.db too. */
-static int files_of(char **out, const char *path, struct err *err)
-{
-    char          *db = file_path(err, "%s/run.db", path), *files = NULL;
-    struct runlog *log = NULL;
-    struct stat    st;
-    int            rc = db ? runlog_open(&log, db, 1, 1, err) : -ENOMEM;
-
-    rc = rc ? rc : settings_find(&files, log, err, "snapshot.files");
-    runlog_close(log);
-    if (!rc && (!files || lstat(db, &st)))
-        rc = err_set(err, -EBADMSG, "%s has no list of its files", path);
-    *out = rc ? NULL : file_path(err, "%s\n%" PRIu64 " run.db", files, (uint64_t)st.st_size);
-    free(files);
-    free(db);
-    return rc || *out ? rc : -ENOMEM;
-}
-
 /* Begin this rank's end of a sending. */
 static int end_begin(struct moving *m, struct carried *c, struct session *s, struct err *err)
 {
@@ -91,7 +71,7 @@ static int end_begin(struct moving *m, struct carried *c, struct session *s, str
 
     if (c->from == s->ranks.comm->rank) {
         c->folder = m->path;
-        rc = files_of(&m->files, m->path, err);
+        rc = kept_files(&m->files, m->path, err);
         c->files = m->files;
     }
     if (!rc && c->to == s->ranks.comm->rank) {
@@ -219,8 +199,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
         if (holder == comm->rank && !failed && !(failed = kept_find(&has, s, of, p, err)))
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
         for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
-            if (at->owner == p && at->holder == holder && at->step == of->step &&
-                at->sum == of->sum)
+            if (at->owner == p && at->holder == holder && kept_same(at, of))
                 m[n].n = at->n;
         got = p == comm->rank ? &m[n].got : got;
         n++;

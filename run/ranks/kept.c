@@ -5,6 +5,7 @@
 #include "data/base/file.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
+#include "model/together.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
 
@@ -43,13 +44,11 @@ static int decides(const struct opt_row *row)
 static uint64_t sum_of(const struct snapshot *at)
 {
     enum { STEPS = 100 };
-    char                  db[SESSION_PATH + 16];
     struct runlog        *log = NULL;
     const struct opt_row *row;
     uint32_t              sum = 0;
 
-    snprintf(db, sizeof db, "%s/run.db", at->path);
-    if (runlog_open(&log, db, 1, 1, NULL))
+    if (runlog_open_in(&log, at->path, 1, NULL))
         return 0;
     runlog_ask(log, add_row, &sum, NULL, "SELECT printf('%%d %%!.17g %%!.17g %%!.17g', step, loss,"
                " lr, grad_norm) FROM steps WHERE step < %" PRIu64 " ORDER BY step DESC LIMIT %d",
@@ -78,6 +77,22 @@ static uint64_t file_of(const struct snapshot *at)
     return hash_bytes(is, sizeof is);
 }
 
+int kept_files(char **out, const char *path, struct err *err)
+{
+    char          *files = NULL;
+    struct runlog *log = NULL;
+    struct stat    st;
+    int            rc = runlog_open_in(&log, path, 1, err);
+
+    rc = rc ? rc : settings_find(&files, log, err, "snapshot.files");
+    if (!rc && (!files || lstat(runlog_path(log), &st)))
+        rc = err_set(err, -EBADMSG, "%s has no list of its files", path);
+    runlog_close(log);
+    *out = rc ? NULL : file_path(err, "%s\n%" PRIu64 " run.db", files, (uint64_t)st.st_size);
+    free(files);
+    return rc || *out ? rc : -ENOMEM;
+}
+
 /* ---- all parts ---- */
 
 static int append(struct parts_seen *out, const struct part_seen *more, size_t n, struct err *err)
@@ -93,8 +108,9 @@ static int append(struct parts_seen *out, const struct part_seen *more, size_t n
     return 0;
 }
 
-int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, int by_parity,
-             struct err *err)
+/* Adds the parts that `one`, a rank's session, sees of all ranks: it is their holder. */
+static int add_all(struct parts_seen *out, const struct session *one, size_t ranks, int by_parity,
+                   struct err *err)
 {
     int rc = 0;
 
@@ -129,7 +145,7 @@ int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm
     int rc = count ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *out = (struct parts_seen){ 0 };
-    rc = rc || !s ? rc : kept_add(&own, s, comm->size, by_parity, err);
+    rc = rc || !s ? rc : add_all(&own, s, comm->size, by_parity, err);
     rc = rc ? rc : comm_share(comm, &(uint64_t){ own.n }, sizeof *count, count, err);
     for (size_t p = 0; p < comm->size && !rc; p++)
         most = count[p] > most ? count[p] : most;
@@ -177,19 +193,20 @@ size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, si
     return first;
 }
 
+/* Whether this rank has no part of the snapshot. */
+static int lacks(const struct parts_seen *seen, const struct part_seen *of, size_t rank)
+{
+    return kept_holder(seen, of, rank) == (size_t)-1;
+}
+
 /* The first rank without a part; `ranks` if all have one. */
 static size_t lacking(const struct parts_seen *seen, const struct part_seen *of, size_t ranks)
 {
     size_t rank = 0;
 
-    while (rank < ranks && kept_holder(seen, of, rank) != (size_t)-1)
+    while (rank < ranks && !lacks(seen, of, rank))
         rank++;
     return rank;
-}
-
-int kept_lacks(const struct parts_seen *seen, uint64_t step, uint64_t sum, size_t rank)
-{
-    return kept_holder(seen, &(struct part_seen){ .step = step, .sum = sum }, rank) == (size_t)-1;
 }
 
 static int better(const struct part_seen *a, const struct part_seen *b)
@@ -239,4 +256,128 @@ int kept_find(struct snapshot *out, const struct session *s, const struct part_s
     snapshots_free(&list);
     return rc || found ? rc : err_set(err, -ENOENT, "the part of rank %zu of the snapshot after "
                                       "step %" PRIu64 " is gone", owner, of->step);
+}
+
+/* ---- the parts that a command looks at ---- */
+
+/* Add the runs of the other ranks that lie next to rank 0's. */
+static int add_others(struct kept_view *v, const struct session *s, struct err *err)
+{
+    struct err unsaid;
+    int        rc = 0;
+
+    for (size_t rank = 1; rank < v->ranks && !rc; rank++) {
+        struct session *one = &v->of[v->n];
+        char            dir[SESSION_PATH];
+
+        job_run_dir(dir, s->dir, rank);
+        if (session_open(one, dir, SESSION_LOOK, s->events, &unsaid) ||
+            !job_run_together(s, one) || one->ranks.rank != rank) {
+            session_close(one);
+            continue;
+        }
+        v->n++;
+        rc = add_all(&v->seen, one, v->ranks, 0, err);
+    }
+    return rc;
+}
+
+int kept_view_open(struct kept_view *v, const struct session *s, struct comm *comm,
+                   struct err *err)
+{
+    *v = (struct kept_view){ .comm = comm, .ranks = s->ranks.size };
+    if (!(v->of = calloc(s->ranks.size, sizeof *v->of)))
+        return err_set(err, -ENOMEM, "out of memory");
+    v->of[v->n++] = *s;
+    if (comm)
+        return kept_look(&v->seen, s, comm, 0, err);
+    int rc = add_all(&v->seen, s, v->ranks, 0, err);
+    return rc || s->ranks.rank ? rc : add_others(v, s, err);
+}
+
+void kept_view_close(struct kept_view *v)
+{
+    for (size_t i = 1; i < v->n; i++)
+        session_close(&v->of[i]);
+    free(v->of);
+    kept_free(&v->seen);
+}
+
+/* A part of rank `owner` with this number; NULL: there is none. */
+static const struct part_seen *part_of(const struct kept_view *v, size_t owner, uint64_t step,
+                                       uint64_t n)
+{
+    for (size_t i = 0; i < v->seen.n; i++)
+        if (v->seen.at[i].owner == owner && v->seen.at[i].step == step && v->seen.at[i].n == n)
+            return &v->seen.at[i];
+    return NULL;
+}
+
+size_t kept_view_lacks(const struct kept_view *v, const struct snapshot *at)
+{
+    const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
+
+    for (size_t rank = 0; own && rank < v->ranks; rank++)
+        if (lacks(&v->seen, own, rank))
+            return rank;
+    return SIZE_MAX;
+}
+
+const struct part_seen *kept_view_other(const struct kept_view *v, size_t i)
+{
+    for (size_t k = 0; k < v->seen.n; k++) {
+        const struct part_seen *at = &v->seen.at[k];
+        int known = !lacks(&v->seen, at, v->of[0].ranks.rank);
+
+        for (size_t j = 0; j < k && !known; j++)
+            known = kept_same(&v->seen.at[j], at);
+        if (!known && i-- == 0)
+            return at;
+    }
+    return NULL;
+}
+
+/* Read the part of `owner` that one of the runs sees. A path that was read is not read again. */
+static int check_part(const struct session *by, const struct part_seen *part,
+                      char (*read)[SESSION_PATH], size_t *n, struct err *err)
+{
+    struct session  s;
+    struct snapshot at;
+    int             rc = kept_find(&at, by, part, part->owner, err);
+
+    for (size_t i = 0; i < *n && !rc; i++)
+        if (!strcmp(read[i], at.path))
+            return 0;
+    if (rc)
+        return rc;
+    memcpy(read[(*n)++], at.path, SESSION_PATH);
+    rc = session_open(&s, at.path, SESSION_READ, by->events, err);
+    rc = rc ? rc : snapshot_verify(&s, err);
+    session_close(&s);
+    return rc;
+}
+
+int kept_view_check(const struct kept_view *v, const struct snapshot *at, uint64_t *damaged,
+                    void (*say)(const char *sentence), struct err *err)
+{
+    const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
+    char (*read)[SESSION_PATH] = calloc(v->seen.n + 1, sizeof *read);
+    size_t   n = 0;
+    int      rc = read ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+    *damaged = 0;
+    for (size_t i = 0; own && i < v->seen.n && !rc; i++) {
+        const struct part_seen *part = &v->seen.at[i];
+
+        for (size_t k = 0; k < v->n && !rc; k++)
+            if (part->holder == v->of[k].ranks.rank && kept_same(part, own) &&
+                (rc = check_part(&v->of[k], part, read, &n, err)) && !err->stopped &&
+                rc != -ENOMEM) {
+                say(err->text);
+                ++*damaged;
+                rc = 0;
+            }
+    }
+    free(read);
+    return rc ? rc : together_add(v->comm, damaged, NULL, err);
 }

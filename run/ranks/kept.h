@@ -1,5 +1,5 @@
-/* kept.h: the parts of a run's snapshots, of which each rank has one (run/folder/snapshots.h), as
- * all ranks see them together. A part may lie where its own rank finds it, or only with another
+/* kept.h: the parts of a run's snapshots, of which each rank has one (run/snapshots/snapshots.h),
+ * as all ranks see them together. A part may lie where its own rank finds it, or only with another
  * rank, which keeps it (keeping.h).
  *
  * Two parts are of one snapshot if they are of the same step and have the same history: the same
@@ -8,7 +8,7 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 /* A complete part. holder: who sees it; file: two holders see the same one in the same place; now:
  * it is of what its rank has done; 2: a rank is on its way to it. */
@@ -24,16 +24,10 @@ struct session kept_session(const struct session *s, size_t rank);
  * frees the list, also after a failure. */
 int  kept_look(struct parts_seen *out, const struct session *s, struct comm *comm, int by_parity,
                struct err *err);
-/* The same for one process: `one`, as one of n sessions of ranks that it sees, is `holder`. Adds to
- * *out. ranks: of the run. */
-int  kept_add(struct parts_seen *out, const struct session *one, size_t ranks, int by_parity,
-              struct err *err);
 void kept_free(struct parts_seen *seen);
 
 /* Two parts are of one snapshot. */
 int  kept_same(const struct part_seen *a, const struct part_seen *b);
-/* Whether this rank has no part of the snapshot. */
-int  kept_lacks(const struct parts_seen *seen, uint64_t step, uint64_t sum, size_t rank);
 
 /* Choose the snapshot of which all ranks have a part: after *step steps; or, with step NULL, the
  * latest of what the run has done, or else the newest. *out: a part of it. `dir` is the run, for
@@ -46,3 +40,34 @@ size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, si
 /* The part `of` the rank `owner` that this process sees. -ENOENT: it is gone. */
 int  kept_find(struct snapshot *out, const struct session *s, const struct part_seen *of,
                size_t owner, struct err *err);
+
+/* The list of all files of the part at this path, as snapshot.files has it, and behind them run.db;
+ * malloced. */
+int  kept_files(char **out, const char *path, struct err *err);
+
+/* ---- for siTrain snapshots: which parts there are, and whether they are whole. All ranks look at
+ * what each of them sees, or one process at what the folders next to RUN have ---- */
+
+struct kept_view {
+    struct comm      *comm;  // NULL: one process
+    struct session   *of;    // (n) the ranks' runs that this process sees
+    size_t            n, ranks;
+    struct parts_seen seen;
+};
+
+/* s: rank 0's run, or of a job this rank's. It is used until close, and not closed. The caller
+ * closes the view, also after a failure. */
+int  kept_view_open(struct kept_view *v, const struct session *s, struct comm *comm,
+                    struct err *err);
+void kept_view_close(struct kept_view *v);
+
+/* The first rank of which no part of this snapshot is seen, of one of which rank 0 has the part;
+ * SIZE_MAX: there is none. */
+size_t kept_view_lacks(const struct kept_view *v, const struct snapshot *at);
+/* Snapshots of which rank 0 has no part: the i-th; NULL past the last. */
+const struct part_seen *kept_view_other(const struct kept_view *v, size_t i);
+
+/* Read all parts of the snapshot that are seen. say() gets a sentence for each that is damaged.
+ * *damaged: how many are. All ranks call it. */
+int  kept_view_check(const struct kept_view *v, const struct snapshot *at, uint64_t *damaged,
+                     void (*say)(const char *sentence), struct err *err);

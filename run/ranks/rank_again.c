@@ -51,26 +51,19 @@ struct again {
 /* Of a part, run.db and the tokenizer. */
 static int part_files(struct again *a, const char *path, struct err *err)
 {
-    char          *db = file_path(err, "%s/" RUN_DB, path), *all = NULL, *rest, *line;
-    struct runlog *log = NULL;
-    struct stat    st;
-    size_t         size;
-    int            rc = db ? runlog_open(&log, db, 1, 1, err) : -ENOMEM;
+    char  *all = NULL, *rest, *line;
+    size_t size;
+    int    rc = kept_files(&all, path, err);
+    FILE  *f = rc ? NULL : open_memstream(&a->files, &size);
 
-    rc = rc ? rc : settings_find(&all, log, err, "snapshot.files");
-    runlog_close(log);
-    FILE *f = rc ? NULL : open_memstream(&a->files, &size);
-    if (!rc && (!f || !all || lstat(db, &st)))
-        rc = err_set(err, -EBADMSG, "%s: its files cannot be listed", path);
+    if (!rc && !f)
+        rc = err_set(err, -ENOMEM, "out of memory for a list of files");
     for (rest = all; !rc && (line = strsep(&rest, "\n"));)
-        if (strstr(line, " tokenizer/"))
-            fprintf(f, "%s\n", line);
-    if (!rc)
-        fprintf(f, "%" PRIu64 " " RUN_DB, (uint64_t)st.st_size);
+        if (strstr(line, " tokenizer/") || !rest) // run.db is the last one
+            fprintf(f, "%s%s", line, rest ? "\n" : "");
     if (f)
         fclose(f);
     free(all);
-    free(db);
     return rc;
 }
 
@@ -189,18 +182,16 @@ static int take_db(struct again *a, struct err *err)
  * nothing to any other run. */
 static int take_places(const char *dir, struct err *err)
 {
-    char           db[AGAIN_PATH];
     struct runlog *log = NULL;
 
-    snprintf(db, sizeof db, "%s/" RUN_DB, dir);
-    if (!session_is_run(dir) || runlog_open(&log, db, 1, 1, err))
+    if (!session_is_run(dir) || runlog_open_in(&log, dir, 1, err))
         return 0; // opening it says so
     int fresh = settings_has(log, SNAPSHOT_WAS "option.csd") && settings_has(log, "going_back");
     runlog_close(log);
     log = NULL;
     if (!fresh)
         return 0;
-    int rc = runlog_open(&log, db, 0, 1, err);
+    int rc = runlog_open_in(&log, dir, 0, err);
     if (!rc && !(rc = runlog_begin(log, err))) {
         for (size_t i = 0; snapshot_changes[i] && !rc; i++) {
             char was[64], *value;

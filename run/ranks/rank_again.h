@@ -2,7 +2,7 @@
  * tokenizer come from its part of a snapshot, which has the form of a run; the tokens and rows that
  * lie in a run's folder from another rank, since all ranks have the same. The folder that is made
  * says in its run.db that it is on its way back to that snapshot (back.h). Its devices are missing
- * still: they are made as any that is lost (run/loop/lost.h). */
+ * still: they are made as any that is lost (run/snapshots/lost.h). */
 #pragma once
 
 #include "run/folder/session.h"

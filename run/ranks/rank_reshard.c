@@ -13,7 +13,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/tokenise.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -7,9 +7,9 @@
 #include "chat/rows.h"
 #include "data/task/examples.h"
 #include "data/text/tokenizer.h"
-#include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
-#include "run/sources/text_list.h"
+#include "run/folder/tune_opts.h"
+#include "run/texts/text_list.h"
 
 struct chat_files {
     struct text_list             train, eval; // the files; the caller closes them

@@ -10,9 +10,9 @@
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"
-#include "run/sources/text_files.h"
-#include "run/sources/tokenise.h"
-#include "run/sources/tokenise_done.h"
+#include "run/texts/text_files.h"
+#include "run/texts/tokenise.h"
+#include "run/texts/tokenise_done.h"
 
 #include <strings.h>
 #include <sys/stat.h>

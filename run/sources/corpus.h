@@ -3,7 +3,6 @@
  * The run stores paths and checksums, and checks them at each open. */
 #pragma once
 
-#include "run/sources/corpus_kept.h"
 #include "run/sources/corpus_open.h"
 
 /* The data of a new run, as its user names them. */

@@ -9,7 +9,7 @@
 #include "data/text/mixture.h"
 #include "run/folder/session.h"
 #include "run/folder/tune_opts.h"
-#include "run/sources/text_list.h"
+#include "run/texts/text_list.h"
 
 /* Stream of permute.h: "epoch", plus the number of an epoch of the pool. */
 #define ROWS_EPOCH 0x65706f6368000000u

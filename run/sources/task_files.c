@@ -8,8 +8,8 @@
 #include "run/folder/settings.h"
 #include "run/folder/tune_opts.h"
 #include "run/sources/row_sources.h"
-#include "run/sources/text_cut.h"
-#include "run/sources/tokenise.h"
+#include "run/texts/text_cut.h"
+#include "run/texts/tokenise.h"
 
 #include <limits.h>
 #include <strings.h>

@@ -11,7 +11,7 @@
 #include "data/text/tokenizer.h"
 #include "model/file/hf.h"
 #include "run/folder/session.h"
-#include "run/sources/text_list.h"
+#include "run/texts/text_list.h"
 
 struct task_file {
     const char *name; // train, dev, dev_mm, test, test_mm: RUN/NAME.ex; NAME.sum, NAME.rows in

@@ -4,7 +4,7 @@
 
 #include "data/base/file_kind.h"
 #include "run/sources/mix_weights.h"
-#include "run/sources/text_list.h"
+#include "run/texts/text_list.h"
 
 #include <strings.h>
 #include <sys/stat.h>

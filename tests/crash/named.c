@@ -1,7 +1,7 @@
 /* named.c: see named.h. The copy has the run's id and states; its word is another one. */
 #include "tests/crash/named.h"
 
-#include "run/folder/owner.h"
+#include "run/folder/moved.h"
 #include "tests/crash/bytes.h"
 #include "tests/crash/power.h"
 #include "tests/crash/storage.h"

@@ -1,4 +1,4 @@
-/* named.h: a run whose user names its devices with --device, as run/folder/owner.c marks them, next
+/* named.h: a run whose user names its devices with --device, as run/folder/moved.c marks them, next
  * to the devices of a copy of the run. */
 #pragma once
 

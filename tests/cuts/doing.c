@@ -3,10 +3,10 @@
  * end, also while training goes on beside. */
 #include "tests/cuts/doing.h"
 
-#include "run/folder/portions.h"
-#include "run/folder/snapshot_make.h"
-#include "run/folder/snapshot_removal.h"
 #include "run/loop/going_back.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_make.h"
+#include "run/snapshots/snapshot_removal.h"
 #include "tests/crash/power.h"
 
 static enum doing doing;

@@ -4,7 +4,7 @@
 #include "data/base/crc32c.h"
 #include "offload/devices/image.h"
 #include "offload/devices/journal.h"
-#include "run/folder/snapshots.h"
+#include "run/snapshots/snapshots.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "data/base/json.h"
 #include "data/base/json_find.h"
 #include "data/base/utf8.h"
-#include "run/sources/text_cut.h"
+#include "run/texts/text_cut.h"
 
 #include <stdlib.h>
 #include <string.h>

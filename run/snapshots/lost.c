@@ -1,0 +1,426 @@
+/* lost.c: finds devices that are gone, and makes them again. */
+#include "run/snapshots/lost.h"
+
+#include "data/base/file.h"
+#include "data/base/file_walk.h"
+#include "data/base/machine.h"
+#include "offload/devices/devices.h"
+#include "offload/devices/devices_room.h"
+#include "offload/devices/image.h"
+#include "run/folder/drives.h"
+#include "run/folder/output.h"
+#include "run/folder/settings.h"
+#include "run/snapshots/damaged.h"
+#include "run/snapshots/snapshots.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- what is gone ---- */
+
+static int image_is_lost(const struct run_config *cfg, unsigned area)
+{
+    char        path[PATH_MAX];
+    struct stat st;
+
+    image_path(cfg, area, path, sizeof path);
+    return !file_may_be(path) ||
+           (!stat(path, &st) && S_ISREG(st.st_mode) &&
+            (uint64_t)st.st_size < (area == IMAGE_FROZEN ? image_frozen_bytes(cfg)
+                                                         : image_bytes(cfg)));
+}
+
+/* True if the file has the superblock of the run's device i. */
+static int is_own(const struct run_config *cfg, size_t i, const char *path)
+{
+    struct superblock super;
+    char              page[SUPERBLOCK_BYTES];
+    int               fd = file_open_device(path, O_RDONLY);
+    int own = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
+              !superblock_read(page, &super) && super.device == i && !strcmp(super.id, cfg->id);
+
+    file_close(fd);
+    return own;
+}
+
+static int is_lost(const struct run_config *cfg, const struct store *st, size_t i)
+{
+    return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]);
+}
+
+/* RUN/frozen is made again if it is gone, or proved damaged. */
+static int frozen_is_lost(const struct run_config *cfg)
+{
+    struct image_check found;
+    struct err         ignored;
+
+    return image_frozen_bytes(cfg) &&
+           (image_is_lost(cfg, IMAGE_FROZEN) ||
+            (!image_check(cfg, IMAGE_FROZEN, &found, &ignored) && found.damaged));
+}
+
+int lost_count(const struct session *s, size_t *n, struct err *err)
+{
+    const struct run_config *cfg = &s->run;
+    struct image_state       now;
+    struct store             st;
+    int                      rc;
+
+    *n = 0;
+    if (cfg->mode == RUN_MEM) {
+        rc = image_latest(cfg, &now, err);
+        *n = rc ? 0 : (size_t)image_is_lost(cfg, now.area) +
+                          (size_t)(image_frozen_bytes(cfg) && image_is_lost(cfg, IMAGE_FROZEN));
+        return rc;
+    }
+    rc = store_init(&st, cfg, err);
+    for (size_t i = 0; i < cfg->n_devices && !rc; i++)
+        *n += (size_t)is_lost(cfg, &st, i);
+    store_release(&st);
+    return rc;
+}
+
+int lost_explain(struct session *s, int rc, struct err *err)
+{
+    struct snapshots list;
+    struct err       unsaid;
+    size_t           gone;
+    char             line[SESSION_LINE];
+
+    if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
+        snapshots_list(&list, s, &unsaid))
+        return rc;
+    if (snapshots_newest(&list) || snapshots_any_by_parity(&list) ||
+        s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
+        err_set(err, rc, "%.600s; if it is lost, %s makes it again and goes back to the newest "
+                "snapshot, from which --resume goes on", err->text,
+                session_ranks_line(line, s, "restore"));
+    snapshots_free(&list);
+    return rc;
+}
+
+/* ---- where it is made again ---- */
+
+/* The paths of --device with another one for device i, as opt_set takes them; malloced. */
+static char *paths_with(const struct session *s, size_t i, const char *path)
+{
+    char  *text = NULL;
+    size_t size;
+    FILE  *f = open_memstream(&text, &size);
+
+    for (size_t k = 0; f && k < s->o.device.n; k++)
+        fprintf(f, "%s%s", k ? "\n" : "", k == i ? path : s->o.device.item[k]);
+    if (f && !fclose(f))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* The number of the device in I=PATH, and *path. -1: this is not of that form. */
+static long place_of(const struct session *s, const char *text, const char **path)
+{
+    char    *end;
+    uint64_t i = strtoull(text, &end, 10);
+
+    *path = end + 1;
+    return end == text || *end != '=' || !end[1] || i >= s->run.n_devices ? -1 : (long)i;
+}
+
+/* A run whose devices lie in it: the user may say that the old place is meant. */
+static int place_in_run(const struct session *s, const char *text, size_t i, const char *path,
+                        struct err *err)
+{
+    char *at = file_absolute(path, err), *own = file_path(err, "%s/dev%zu", s->dir, i);
+    int   rc = !at || !own ? -ENOMEM
+               : s->run.mode != RUN_MEM && !strcmp(at, own)
+                   ? 0
+                   : err_misuse(err, "--device %s: the devices of %s lie in its folder, where they "
+                                "are made again: leave --device out", text, s->dir);
+
+    free(at);
+    free(own);
+    return rc;
+}
+
+/* Refuses a file that is there, unless a killed process has made it for device i, and one that is
+ * another device's. */
+static int refuse_file(const struct session *s, size_t i, const char *path, struct err *err)
+{
+    struct stat st;
+
+    for (size_t k = 0; k < s->o.device.n; k++)
+        if (k != i && !strcmp(s->o.device.item[k], path) && (stat(path, &st) ||
+                                                              !S_ISDIR(st.st_mode)))
+            return err_misuse(err, "--device %s is the place of device %zu, too: a file or a drive "
+                              "holds one device, a folder any number", path, k);
+
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || is_own(&s->run, i, path))
+        return 0;
+    return err_misuse(err, "--device %s exists; expected a folder, a block device or the name of a "
+                      "new file", path);
+}
+
+int lost_is(const struct session *s, const char *text)
+{
+    const char  *path;
+    struct err   unsaid;
+    struct store st;
+    long         i = place_of(s, text, &path);
+
+    if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
+        return 0;
+    int lost = is_lost(&s->run, &st, (size_t)i);
+    store_release(&st);
+    return lost;
+}
+
+int lost_place(struct session *s, const char *text, struct err *err)
+{
+    struct opt_line line = train_opts_line(&s->o);
+    const char     *given;
+    char           *path;
+    long            i = place_of(s, text, &given);
+
+    if (i < 0)
+        return err_misuse(err, "--device %s: expected I=PATH, where I is a device's number, 0 to "
+                          "%zu", text, s->run.n_devices - 1);
+    if (s->run.mode == RUN_MEM || !s->o.device.n)
+        return place_in_run(s, text, (size_t)i, given, err);
+    int rc = output_check_name("--device", given, err);
+    if (rc)
+        return rc;
+    if (!(path = file_absolute(given, err)))
+        return -ENOMEM;
+    if (strchr(path, '\n')) {
+        rc = err_misuse(err, "--device %s: a path without line breaks is expected, because run.db "
+                        "has one on each line", path);
+        free(path);
+        return rc;
+    }
+    if (!strcmp(path, s->o.device.item[i])) { // it is meant, even if its drive seems not mounted
+        free(path);
+        return 0;
+    }
+    struct store st = { 0 };
+    rc = refuse_file(s, (size_t)i, path, err);
+    rc = rc ? rc : store_init(&st, &s->run, err);
+    if (!rc && !is_lost(&s->run, &st, (size_t)i))
+        rc = err_misuse(err, "--device %s: device %ld of %s is there, in %s: leave it out (siTrain "
+                        "reshard moves devices)", text, i, s->dir, s->o.device.item[i]);
+    store_release(&st);
+    char *all = rc ? NULL : paths_with(s, (size_t)i, path);
+    if (!rc)
+        rc = all ? opt_set(&line, "device", all, err) : err_set(err, -ENOMEM, "out of memory");
+    free(path);
+    free(all);
+    return rc ? rc : session_config(s, err);
+}
+
+/* ---- before anything changes ---- */
+
+/* Refuses a place that was a folder and is not there: a file would get its name. */
+static int place_check(const struct session *s, size_t i, struct err *err)
+{
+    const char *given = s->run.device_paths ? s->run.device_paths[i] : s->dir;
+    char        was[PATH_MAX];
+    size_t      n = file_trimmed(given);
+    int         rc = runlog_value(s->log, was, sizeof was, err,
+                                  "SELECT path FROM devices WHERE device = %zu", i);
+
+    if (rc || !access(given, F_OK) || strncmp(was, given, n) || was[n] != '/')
+        return rc;
+    return err_misuse(err, "the folder %s of device %zu is not there: mount its drive, or make the "
+                      "folder, or name another place with --device %zu=PATH", given, i, i);
+}
+
+static int is_empty(const char *folder)
+{
+    struct file_walk w;
+    int              empty = !file_walk_begin(&w, folder, NULL) && !file_walk_next(&w);
+
+    file_walk_end(&w, 0, NULL);
+    return empty;
+}
+
+/* Refuses the old place if its drive may just not be mounted. A run of an older version does not
+ * know where it was mounted; then an empty folder looks like a mount point. */
+static int mount_check(const struct session *s, size_t i, const char *folder, struct err *err)
+{
+    char was[PATH_MAX];
+    int  mounted = drives_mounted(s, i, folder, was);
+
+    if (mounted > 0 || (mounted < 0 && (devices_inside(&s->run, folder) || !is_empty(folder))))
+        return 0;
+    if (!mounted && *was == '.')
+        snprintf(was, sizeof was, "%s", s->dir);
+    return err_misuse(err, "device %zu of %s is not in %s, and %s%s%s: mount its drive; if it is "
+                      "lost, name its place with --device %zu=PATH, this one or another", i,
+                      s->dir, folder, mounted ? "that folder is empty, as if its drive were not "
+                      "mounted" : "its drive was mounted at ", mounted ? "" : was,
+                      mounted ? "" : ", where another file system is now", i);
+}
+
+/* Refuses a place where device i cannot be made. folder: the one that it would be in; NULL: it is a
+ * drive, or there is none. */
+static int place_fits(const struct session *s, size_t i, const char *folder, struct err *err)
+{
+    const struct run_config *cfg = &s->run;
+    const char              *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    char                    *path = NULL;
+    int rc = devices_place_check(given ? given : s->dir, given ? "--device" : NULL,
+                                 cfg->device_in_ram, err);
+
+    rc = rc || !given ? rc : devices_path(&path, cfg, i, 1, err);
+    free(path);
+    rc = rc || !given ? rc : devices_free_check(given, "--device", cfg->force_device, err);
+    if (rc || !folder)
+        return rc;
+    if (access(folder, W_OK | X_OK))
+        return err_set(err, -errno, "device %zu cannot be made in %s: %s", i, folder,
+                       strerror(errno));
+    return file_check_folder(folder, err);
+}
+
+/* The folder of device i's file, malloced. NULL: a drive, or it is not there. */
+static int folder_of(char **out, const struct session *s, size_t i, struct err *err)
+{
+    const char *given = s->run.device_paths ? s->run.device_paths[i] : NULL;
+    char       *own = given ? NULL : file_path(err, "%s/dev%zu", s->dir, i);
+    int         rc = given || own ? 0 : -ENOMEM;
+
+    *out = NULL;
+    rc = rc ? rc : devices_folder(out, given ? given : own, err);
+    free(own);
+    return rc;
+}
+
+/* Looks at device i, which is lost. *bytes: that it needs. */
+static int check_one(const struct session *s, size_t i, int named, uint64_t *bytes, struct err *err)
+{
+    struct stat st;
+    char       *folder, *path = NULL;
+    const char *fixed;
+    int         cut = !devices_gone(&s->run, i), rc = cut ? 0 : place_check(s, i, err);
+
+    if (rc || (rc = folder_of(&folder, s, i, err)))
+        return rc;
+    if (cut && !(rc = devices_path(&path, &s->run, i, 0, err)) && !stat(path, &st))
+        *bytes -= (uint64_t)st.st_size < *bytes ? (uint64_t)st.st_size : *bytes;
+    if (path && !rc && !is_own(&s->run, i, path) && (fixed = file_fixed(path))) // put_aside
+        rc = err_misuse(err, "%s %s", path, fixed);
+    if (!cut && !named && folder)
+        rc = mount_check(s, i, folder, err);
+    rc = rc || cut ? rc : place_fits(s, i, folder, err);
+    free(folder);
+    free(path);
+    return rc;
+}
+
+static int is_named(const struct session *s, const struct opt_strings *named, size_t i)
+{
+    const char *path;
+
+    for (size_t k = 0; k < named->n; k++)
+        if (place_of(s, named->item[k], &path) == (long)i)
+            return 1;
+    return 0;
+}
+
+int lost_check(const struct session *s, const struct opt_strings *named, struct err *err)
+{
+    const struct run_config *cfg = &s->run;
+    struct store             st = { 0 };
+    int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
+
+    for (size_t i = 0; i < st.n_devices && !rc; i++)
+        if (is_lost(cfg, &st, i))
+            rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
+        else
+            st.device_bytes[i] = 0;
+    rc = rc || cfg->mode == RUN_MEM ? rc : devices_room_check(cfg, st.device_bytes, err);
+    store_release(&st);
+    return rc;
+}
+
+/* ---- making ---- */
+
+/* A file without the run's superblock is not certainly its own: it stays, under another name. */
+static int put_aside(const struct run_config *cfg, size_t i, struct err *err)
+{
+    char *path = NULL, *to = NULL, hex[17];
+    int   rc = devices_path(&path, cfg, i, 0, err);
+
+    if (rc)
+        return rc;
+    int has = is_own(cfg, i, path);
+    if (!has && !(rc = machine_hex(hex, sizeof hex - 1, err)) &&
+        (to = file_path(err, "%s.cut-%s", path, hex)) && !(rc = file_rename_new(path, to, err)))
+        rc = file_sync_parent(path, err);
+    else if (!has && !to)
+        rc = rc ? rc : -ENOMEM;
+    free(path);
+    free(to);
+    return rc;
+}
+
+/* *made: only new files are to be made, which a failure removes again. */
+static int put_aside_all(const struct run_config *cfg, int *made, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
+
+    *made = 1;
+    for (size_t i = 0; i < cfg->n_devices && !rc; i++)
+        if (devices_gone(cfg, i)) {
+            *made &= !cfg->device_paths || !file_is_block(cfg->device_paths[i]);
+        } else if (devices_cut(cfg, i, st.device_bytes[i])) {
+            *made = 0;
+            rc = put_aside(cfg, i, err);
+        }
+    store_release(&st);
+    return rc;
+}
+
+static int record(struct session *s, const struct devices *d, struct err *err)
+{
+    int rc = runlog_begin(s->log, err);
+
+    if (rc)
+        return rc;
+    rc = session_store_options(s, 1, err);
+    rc = rc ? rc : devices_record(d, s->log, err);
+    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
+    rc = rc ? rc : drives_record(s, err);
+    return runlog_end(s->log, rc, err);
+}
+
+int lost_make(struct session *s, const struct session *snapshot, int *untouched, struct err *err)
+{
+    struct run_config cfg = s->run;
+    struct devices    d = { 0 };
+    int               only_new, wrote;
+    char              from[PATH_MAX], to[PATH_MAX];
+    int               rc;
+
+    *untouched = 0;
+    if (cfg.mode == RUN_MEM) {
+        image_path(&snapshot->run, IMAGE_FROZEN, from, sizeof from);
+        image_path(&cfg, IMAGE_FROZEN, to, sizeof to);
+        if (!frozen_is_lost(&cfg))
+            return 0;
+        rc = file_copy(from, to, UINT64_MAX, err);
+        *untouched = rc != 0;
+        return rc;
+    }
+    cfg.links = (struct topology_config){ 0 };
+    if ((rc = put_aside_all(&cfg, &only_new, err)))
+        return rc;
+    rc = damaged_open_up(s, &wrote, err);
+    rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);
+    rc = rc ? rc : devices_flush(&d, err);
+    if ((rc = rc ? rc : record(s, &d, err)))
+        devices_discard(&d);
+    *untouched = rc && only_new && !wrote;
+    devices_close(&d);
+    return rc;
+}

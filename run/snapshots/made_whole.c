@@ -1,0 +1,206 @@
+/* made_whole.c: has snapshots mended from their parity, and records in them where files are that
+ * were made in another place. */
+#include "run/snapshots/made_whole.h"
+
+#include "csd/csd.h"
+#include "data/base/file.h"
+#include "run/folder/moved.h"
+#include "run/folder/settings.h"
+#include "run/snapshots/portions.h"
+
+#include <unistd.h>
+
+struct mending {
+    struct session *s, snapshot;
+    struct portions p;
+    const struct snapshot *at;
+    int             moved; // some files are in another place than its run.db says
+};
+
+/* ---- places ---- */
+
+static char *path_in(const char *folder, const char *path, struct err *err)
+{
+    return file_path(err, "%s/%s", folder, strrchr(path, '/') + 1);
+}
+
+/* Whether a file of device i is not there. */
+static int is_gone(const struct mending *m, size_t i)
+{
+    return !file_may_be(m->p.path[2 * i]) || !file_may_be(m->p.path[2 * i + 1]);
+}
+
+/* Where device i's files are made: where they were, or in the folder of the device now. */
+static int place(struct mending *m, size_t i, struct err *err)
+{
+    char *folder = portions_folder(m->s, i, err), *was = file_folder(m->p.path[2 * i]);
+    int   rc = folder && was ? 0 : -ENOMEM, lost = is_gone(m, i);
+
+    for (size_t k = 2 * i; lost && k < 2 * i + 2 && !rc && strcmp(folder, was); k++) {
+        if (file_may_be(m->p.path[k])) // it stays where it is
+            continue;
+        char *path = path_in(folder, m->p.path[k], err);
+        rc = path ? 0 : -ENOMEM;
+        free(m->p.path[k]);
+        m->p.path[k] = path;
+        m->moved = 1;
+    }
+    rc = rc || !lost ? rc : file_have_folder(folder, err);
+    free(folder);
+    free(was);
+    return rc;
+}
+
+/* Has the snapshot's run.db say where its files are. */
+static int record(const struct mending *m, struct err *err)
+{
+    char           lock[SESSION_PATH + 16];
+    struct runlog *log = NULL;
+
+    snprintf(lock, sizeof lock, "%s/run.lock", m->at->path);
+    int rc = runlog_open_in(&log, m->at->path, 0, err);
+    if (!rc && !(rc = runlog_begin(log, err))) {
+        rc = portions_store(&m->p, log, err);
+        for (size_t i = 0; i < m->p.n && !rc; i++)
+            rc = runlog_device(log, (int)i, m->p.path[2 * i], csd_name(0), m->s->run.disk,
+                               m->p.bytes[2 * i], err);
+        rc = runlog_end(log, rc, err);
+    }
+    rc = rc ? rc : runlog_whole(log, err);
+    runlog_close(log);
+    unlink(lock);
+    return rc;
+}
+
+/* ---- one snapshot ---- */
+
+/* Read a snapshot that is open, whose devices are at m->p, and mend it unless f->look. */
+static int mend(struct mending *m, struct parity_files *f, const char *doing, struct err *err)
+{
+    struct run_config cfg = m->snapshot.run;
+    const char      **paths = portions_paths(&m->p, 0, err);
+
+    if (!paths)
+        return -ENOMEM;
+    cfg.device_paths = paths;
+    struct watch w = work_begin(m->snapshot.events, "%s %s by its parity", doing, m->at->path);
+    f->snapshot = &cfg;
+    f->step = m->at->step;
+    f->watch = &w;
+    int rc = portions_work(f, &m->p, parity_mend, err);
+    work_end(m->snapshot.events);
+    free(paths);
+    return rc;
+}
+
+static int begin(struct mending *m, const struct events *events, struct err *err)
+{
+    int rc = session_open(&m->snapshot, m->at->path, SESSION_READ, events, err);
+
+    rc = rc ? rc : portions_load(&m->p, m->snapshot.log, err);
+    if (!rc && m->p.n != m->snapshot.run.n_devices)
+        rc = err_set(err, -EBADMSG, "%s: the settings of the snapshot's parity are damaged",
+                     m->at->path);
+    return rc;
+}
+
+/* Whether its run.db names files of this very RUN. The run.db of a copied snapshot names those of
+ * the original, which nobody else writes to: then -EBADMSG, and the sentence says so. */
+static int whose_files(const struct mending *m, struct err *err)
+{
+    char       *of = NULL;
+    int         rc = settings_find(&of, m->snapshot.log, err, "snapshot.of");
+    const char *was = of ? moved_path(of) : NULL;
+
+    if (!rc && !(of && portions_certain(m->s, of)))
+        rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because its "
+                     "files on the devices are those of the run %s, of which %s is a copy: restore "
+                     "that run first", m->at->path, was ? was : "elsewhere", m->s->dir);
+    free(of);
+    return rc;
+}
+
+/* Read it, and mend it if its files are those of this run. */
+static int read_all(struct mending *m, struct parity_files *f, struct err *err)
+{
+    const struct session *s = m->s;
+    struct err            not_ours;
+    size_t                gone = 0;
+    int                   ours = whose_files(m, &not_ours), rc = 0;
+
+    if (ours && ours != -EBADMSG)
+        return *err = not_ours, ours;
+    f->look = ours != 0;
+    for (size_t i = 0; i < m->p.n; i++)
+        gone += (size_t)is_gone(m, i);
+    for (size_t i = 0; !ours && gone <= m->p.parity && i < m->p.n && i < s->o.device.n && !rc; i++)
+        rc = place(m, i, err);
+    rc = rc ? rc : mend(m, f, ours ? "checking" : "restoring", err);
+    return rc || !ours || !f->damaged ? rc
+                                      : err_set(err, -EBADMSG, "%.700s; %.300s", not_ours.text,
+                                                f->first.text);
+}
+
+static int say_mended(const struct mending *m, uint64_t mended, struct err *err)
+{
+    char text[SESSION_PATH + 128];
+
+    snprintf(text, sizeof text, "the snapshot %s is whole again, by its parity (%" PRIu64
+             " parts)", m->at->path, mended);
+    return session_notice(m->s, text, err);
+}
+
+int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, struct err *why)
+{
+    struct mending      m = { .s = s, .at = at };
+    struct parity_files f = { 0 };
+
+    if (!at->parity)
+        return snapshot_is_whole(at->path, 1, s->events, why);
+    int rc = begin(&m, s->events, why), rest;
+    rc = rc ? rc : read_all(&m, &f, why);
+    rest = rc ? rc : snapshot_prove_rest(&m.snapshot, why);
+    session_close(&m.snapshot);
+    rc = rc || !m.moved ? rc : record(&m, why);
+    rc = rc || !f.mended ? rc : say_mended(&m, f.mended, why);
+    rc = rc ? rc : rest;
+    *mended += f.mended;
+    portions_release(&m.p);
+    return !rc ? 1 : rc == -EINTR || rc == -ENOMEM ? rc : 0;
+}
+
+int made_whole_all(struct session *s, const struct snapshots *list, uint64_t *mended,
+                   struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = list->n; i-- > 0 && !rc;) {
+        const struct snapshot *at = &list->at[i];
+        struct err             why;
+
+        if (!at->files || !at->parity)
+            continue;
+        int whole = made_whole(s, at, mended, &why);
+        if (whole < 0)
+            *err = why, rc = whole;
+        else if (!whole) // another one may be mended
+            rc = session_notice(s, why.text, err);
+    }
+    return rc;
+}
+
+int made_whole_can(const struct snapshot *at, const struct events *events, struct err *why,
+                   struct err *err)
+{
+    struct mending      m = { .at = at };
+    struct parity_files f = { .look = 1 };
+    int                 rc = begin(&m, events, err);
+
+    if (!rc && m.p.n)
+        rc = mend(&m, &f, "checking", err);
+    int can = !rc && m.p.n && f.damaged;
+    *why = f.first;
+    session_close(&m.snapshot);
+    portions_release(&m.p);
+    return rc == -EBADMSG ? 0 : rc ? rc : can;
+}

@@ -1,0 +1,119 @@
+/* snapshot_files.c: notes the names of a snapshot's files, and copies whole files into it. */
+#include "run/snapshots/snapshot_files.h"
+
+#include "data/base/file.h"
+#include "data/base/file_walk.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_PATH = 4096 + 128 };
+
+int snapshot_files_is_plain(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return *name && *name != '/' && !strstr(name, "..") && (!slash || !strchr(slash + 1, '/'));
+}
+
+int snapshot_files_begin(struct snapshot_files *f, const char *dir, struct err *err)
+{
+    *f = (struct snapshot_files){ .dir = dir };
+    f->list = open_memstream(&f->names, &f->size);
+    return f->list ? 0 : err_set(err, -ENOMEM,
+                                 "out of memory for the names of a snapshot's files");
+}
+
+void snapshot_files_end(struct snapshot_files *f)
+{
+    if (f->list)
+        fclose(f->list);
+    free(f->names);
+    *f = (struct snapshot_files){ 0 };
+}
+
+int snapshot_files_note(void *files, const char *name, struct err *err)
+{
+    struct snapshot_files *f = files;
+
+    return fprintf(f->list, "%s\n", name) < 0
+               ? err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files") : 0;
+}
+
+int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
+                        int (*takes)(const char *name), struct err *err)
+{
+    struct file_walk w;
+    struct stat      st;
+    char             from[FILES_PATH], to[FILES_PATH], name[2 * NAME_MAX + 2];
+    int              rc;
+
+    snprintf(from, sizeof from, "%s/%s", folder, sub);
+    snprintf(to, sizeof to, "%s/%s", f->dir, sub);
+    if (lstat(from, &st) || !S_ISDIR(st.st_mode))
+        return 0;
+    if (file_make_folder(to))
+        return err_set(err, -errno, "mkdir %s: %s", to, strerror(errno));
+    rc = file_walk_begin(&w, from, err);
+    while (!rc && file_walk_next(&w)) {
+        if (!takes(w.name) || lstat(w.path, &st) || !S_ISREG(st.st_mode))
+            continue;
+        snprintf(name, sizeof name, "%s/%s", sub, w.name);
+        rc = snapshot_files_note(f, name, err);
+        char *path = rc ? NULL : file_path(err, "%s/%s", f->dir, name);
+        rc = path ? file_copy(w.path, path, UINT64_MAX, err) : -ENOMEM;
+        if (!rc)
+            file_forget(path);
+        free(path);
+    }
+    rc = file_walk_end(&w, rc, err);
+    return rc ? rc : file_sync_dir(to, err);
+}
+
+static uint64_t size_of(const struct stat *st) { return (uint64_t)st->st_size; }
+static uint64_t time_of(const struct stat *st) { return file_ns(&st->st_mtim); }
+
+static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat *st),
+                  struct err *err)
+{
+    char       *out = NULL, *names, *rest, *name;
+    size_t      size;
+    FILE       *to;
+    struct stat st;
+    int         bad = fflush(f->list);
+
+    names = rest = bad ? NULL : strdup(f->names);
+    if (!names || !(to = open_memstream(&out, &size))) {
+        err_set(err, -ENOMEM, "out of memory for the names of a snapshot's files");
+        free(names);
+        return NULL;
+    }
+    while ((name = strsep(&rest, "\n")) && *name) {
+        char *path = file_path(NULL, "%s/%s", f->dir, name);
+
+        bad |= !path || lstat(path, &st);
+        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "", bad ? 0 : number(&st), name);
+        free(path);
+    }
+    bad |= fclose(to) != 0;
+    free(names);
+    if (!bad)
+        return out;
+    free(out);
+    err_set(err, -EIO, "%s: the files of the snapshot cannot be listed", f->dir);
+    return NULL;
+}
+
+char *snapshot_files_sizes(struct snapshot_files *f, struct err *err)
+{
+    return text(f, size_of, err);
+}
+
+char *snapshot_files_times(struct snapshot_files *f, struct err *err)
+{
+    return text(f, time_of, err);
+}

@@ -1,0 +1,31 @@
+/* snapshot_files.h: the list of a snapshot's files (snapshot.files and snapshot.times in its
+ * run.db), and its files that are copied whole. Each file is noted before it is made. */
+#pragma once
+
+#include "data/base/err.h"
+
+#include <stdio.h>
+
+struct snapshot_files {
+    const char *dir;   // the snapshot's folder
+    FILE       *list;  // names of its files, one per line
+    char       *names;
+    size_t      size;
+};
+
+int  snapshot_files_begin(struct snapshot_files *f, const char *dir, struct err *err);
+void snapshot_files_end(struct snapshot_files *f); // accepts the zero state
+
+int  snapshot_files_note(void *files, const char *name, struct err *err);
+/* Copy those files of folder/sub whose names `takes` wants to dir/sub. Links are not copied. 0 also
+ * if there is no such folder. */
+int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
+                         int (*takes)(const char *name), struct err *err);
+/* The list with sizes or with times of writing, as snapshot.files and snapshot.times have it;
+ * malloced. */
+char *snapshot_files_sizes(struct snapshot_files *f, struct err *err);
+char *snapshot_files_times(struct snapshot_files *f, struct err *err);
+
+/* True if a name of the list is one that siTrain gives: NAME or SUB/NAME. Of a longer path a folder
+ * might be a link that leads elsewhere. */
+int snapshot_files_is_plain(const char *name);

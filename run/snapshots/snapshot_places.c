@@ -1,0 +1,113 @@
+/* snapshot_places.c: names the folders of a run's snapshots, and goes over those that there are. */
+#include "run/snapshots/snapshot_places.h"
+
+#include "data/base/file_walk.h"
+
+#include <fnmatch.h>
+
+static const char own_folder[] = "snapshots";
+
+/* The length of RUN's path: without the end of a rank's. */
+static size_t run_length(const struct session *s)
+{
+    return session_first_length(s->dir, s->kept_by ? s->kept_by - 1 : s->ranks.rank);
+}
+
+void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s)
+{
+    snprintf(out, SESSION_PATH, "%.4000s/%s", s->dir, own_folder);
+}
+
+void snapshot_places_rank(char out[SESSION_PATH], const struct session *s)
+{
+    if (!s->kept_by)
+        snprintf(out, SESSION_PATH, "%s", s->dir);
+    else if (s->ranks.rank)
+        snprintf(out, SESSION_PATH, "%.*s.rank%zu", (int)run_length(s), s->dir, s->ranks.rank);
+    else
+        snprintf(out, SESSION_PATH, "%.*s", (int)run_length(s), s->dir);
+}
+
+void snapshot_places_own(char out[SESSION_PATH], const struct session *s)
+{
+    char run[SESSION_PATH];
+    int  apart = s->kept_by || s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS;
+
+    snprintf(run, sizeof run, "%.*s", (int)run_length(s), s->dir);
+    snprintf(out, SESSION_PATH, "%.4000s/%s", !apart && session_is_run(run) ? run : s->dir,
+             own_folder);
+}
+
+/* The id of rank 0. */
+static void id_of(char id[33], const struct session *s)
+{
+    memcpy(id, s->id, 33);
+    if (s->ranks.size > 1)
+        memcpy(id + 4, "0000", 4);
+}
+
+void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struct session *s,
+                           uint64_t step)
+{
+    char   id[33];
+    size_t n = run_length(s), at = n;
+
+    id_of(id, s);
+    while (at > 0 && s->dir[at - 1] != '/')
+        at--;
+    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)(n - at < 200 ? n - at : 200), s->dir + at, id);
+    at = (size_t)snprintf(name, 64, "step-%08" PRIu64, step);
+    if (s->ranks.rank)
+        snprintf(name + at, 64 - at, ".rank%zu", s->ranks.rank);
+}
+
+int snapshot_places_is_step(const struct session *s, const char *name)
+{
+    char pattern[64] = "step-+([0-9])"; // of fnmatch, in glibc's notation
+
+    if (s->ranks.rank)
+        snprintf(pattern, sizeof pattern, "step-+([0-9]).rank%zu", s->ranks.rank);
+    return !fnmatch(pattern, name, FNM_EXTMATCH);
+}
+
+/* Whether a name in a snapshot directory is NAME-ID of this run. RUN may have been renamed. */
+static int is_of_run(const struct session *s, const char *name)
+{
+    char   id[33];
+    size_t n = strlen(name), end = sizeof id - 1;
+
+    id_of(id, s);
+    return n > end + 1 && name[n - end - 1] == '-' && !strcmp(name + n - end, id);
+}
+
+/* Calls each(ctx, NAME-ID) for each of the run's folders in this snapshot directory. */
+static int each_folder(const struct session *s, const char *dir,
+                       int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
+                       struct err *err)
+{
+    struct file_walk w;
+    int              rc = file_walk_begin(&w, dir, NULL);
+
+    if (rc) // or else a drive that is away
+        return file_is_unknown(rc) ? each(ctx, dir, err) : 0;
+    while (!rc && file_walk_next(&w))
+        rc = is_of_run(s, w.name) ? each(ctx, w.path, err) : 0;
+    file_walk_end(&w, rc, NULL);
+    return rc;
+}
+
+int snapshot_places_each(const struct session *s,
+                         int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
+                         struct err *err)
+{
+    char own[SESSION_PATH], ranks[SESSION_PATH];
+
+    snapshot_places_own(own, s);
+    snapshot_places_ranks(ranks, s);
+    int rc = each_folder(s, own, each, ctx, err);
+    if (!rc && strcmp(own, ranks))
+        rc = each_folder(s, ranks, each, ctx, err);
+    for (size_t i = 0; i < s->o.snapshot_dir.n && !rc; i++)
+        rc = each_folder(s, s->o.snapshot_dir.item[i], each, ctx, err);
+    return rc;
+}

@@ -1,0 +1,506 @@
+/* snapshots.c: finds the snapshots of a run, says which are certainly its own, and reads one. */
+#include "run/snapshots/snapshots.h"
+
+#include "data/base/file.h"
+#include "data/base/file_walk.h"
+#include "data/text/tokenizer.h"
+#include "offload/upkeep/verify.h"
+#include "run/folder/exports.h"
+#include "run/folder/settings.h"
+#include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_files.h"
+#include "run/snapshots/snapshot_places.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- whose it is ---- */
+
+static int is_in(const char *folder, const char *path)
+{
+    size_t n = strlen(folder);
+
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
+/* Whether the path is in RUN/snapshots. */
+static int is_in_run(const struct session *s, const char *path)
+{
+    char own[SESSION_PATH], ranks[SESSION_PATH];
+
+    snapshot_places_own(own, s);
+    snapshot_places_ranks(ranks, s);
+    return is_in(own, path) || is_in(ranks, path);
+}
+
+enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
+
+/* of: the setting snapshot.of. A copy of RUN has another inode; a backup that took RUN's place has
+ * its path. A copy has its own snapshots in it, and may be read from those of its original, which
+ * it never removes. */
+static enum whose whose_is(const struct session *s, const char *path, const char *of)
+{
+    const char *was = moved_path(of);
+    char        dir[SESSION_PATH];
+
+    snapshot_places_rank(dir, s);
+    int same_path = was && !strcmp(was, dir);
+    if (is_in_run(s, path))
+        return CERTAINLY_OURS;
+    if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
+        return CERTAINLY_OURS;
+    return same_path ? LOOKS_LIKE_OURS : NOT_OURS;
+}
+
+/* ---- one snapshot ---- */
+
+/* Whether a file is there with its size; adds what it takes on the drive. */
+static int look_file(void *ctx, const char *file, uint64_t bytes)
+{
+    struct snapshot *at = ctx;
+    struct stat      st;
+
+    if (lstat(file, &st)) {
+        at->whole &= file_is_denied(-errno);
+        return 0;
+    }
+    at->whole &= S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    if (at->whole)
+        at->bytes += (uint64_t)st.st_blocks * 512;
+    return 0;
+}
+
+/* Its files on the devices' drives. */
+static int look_portions(struct snapshot *at, struct runlog *log)
+{
+    struct portions p;
+    int             rc = portions_load(&p, log, NULL);
+
+    at->parity = p.parity;
+    at->lost = portions_lost(&p, &at->lost_first);
+    at->bytes += portions_held(&p);
+    portions_release(&p);
+    return !rc;
+}
+
+/* What its run.db says. 1: it is a snapshot of this run, or may be. */
+static int look_log(struct snapshot *at, const struct session *s, struct runlog *log)
+{
+    char  id[sizeof s->id] = "", loss[32], *of = settings_get(log, "snapshot.of");
+    char *files = settings_get(log, "snapshot.files");
+    int   known = settings_scan(log, "%" SCNu64, &at->step, "snapshot") &&
+                  settings_scan(log, "%" SCNu64, &at->n, "snapshot.n") && of && files &&
+                  !runlog_get(log, "id", id, sizeof id, NULL) && !strcmp(id, s->id);
+    enum whose whose = known ? whose_is(s, at->path, of) : NOT_OURS;
+    struct stat st;
+
+    at->ours = whose == CERTAINLY_OURS;
+    at->whole = known;
+    at->whole = known && !snapshots_each_file(at->path, files, look_file, at) && at->whole;
+    at->files = at->whole = at->whole && look_portions(at, log);
+    at->whole = at->whole && !at->lost;
+    if (known && !stat(runlog_path(log), &st))
+        at->bytes += (uint64_t)st.st_blocks * 512;
+    runlog_get(log, "snapshot.taken", at->taken, sizeof at->taken, NULL);
+    if (known && at->step && !runlog_value(log, loss, sizeof loss, NULL, "SELECT loss FROM steps "
+                                           "WHERE step = %" PRIu64, at->step - 1) && *loss)
+        at->loss = runlog_real(loss);
+    free(of);
+    free(files);
+    return whose != NOT_OURS;
+}
+
+const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    size_t      n = base ? (size_t)(base - path) : 0;
+
+    for (size_t i = list->n; i-- > 0;) {
+        const struct snapshot *at = &list->at[i];
+
+        if (at->whole && at->ours && !strncmp(at->path, path, n) && at->path[n] == '/')
+            return at;
+    }
+    return NULL;
+}
+
+int snapshots_each_file(const char *path, const char *files,
+                        int (*each)(void *ctx, const char *file, uint64_t bytes), void *ctx)
+{
+    char *copy = strdup(files), *rest = copy, *line;
+    int   rc = copy ? 0 : -ENOMEM;
+
+    if (!*files) // with --snapshot-on devices and no tokenizer there is run.db alone
+        rest = NULL;
+    while (!rc && (line = strsep(&rest, "\n"))) {
+        char    *name, *file;
+        uint64_t bytes = strtoull(line, &name, 10);
+
+        if (*name++ != ' ' || !snapshot_files_is_plain(name))
+            rc = -EBADMSG; // not as snapshot_make.c writes it
+        file = rc ? NULL : file_path(NULL, "%s/%s", path, name);
+        rc = rc ? rc : file ? each(ctx, file, bytes) : -ENOMEM;
+        free(file);
+    }
+    free(copy);
+    return rc;
+}
+
+int snapshots_look(struct snapshot *at, const struct session *s, const char *path)
+{
+    struct runlog *log = NULL;
+
+    *at = (struct snapshot){ .loss = (double)NAN };
+    if (!realpath(path, at->path))
+        return 0;
+    int found = !runlog_open_in(&log, at->path, 1, NULL) && look_log(at, s, log);
+    runlog_close(log);
+    return found;
+}
+
+/* ---- all snapshots ---- */
+
+/* A snapshot may be seen by two paths, as of a drive that is mounted twice. */
+static int is_known(const struct snapshots *list, const char *path)
+{
+    struct stat here, there;
+
+    for (size_t i = 0; i < list->n; i++)
+        if (!strcmp(list->at[i].path, path) ||
+            (!stat(list->at[i].path, &there) && !stat(path, &here) && file_same(&there, &here)))
+            return 1;
+    return 0;
+}
+
+/* Notes a folder that may hold snapshots, and that this process cannot read. */
+static void note_denied(struct snapshots *list, const char *path, int rc)
+{
+    if (file_is_unknown(rc) && !*list->denied)
+        snprintf(list->denied, sizeof list->denied, "%.4096s: %s", path, strerror(-rc));
+}
+
+static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
+{
+    struct snapshot at, *grown;
+
+    if (!snapshots_look(&at, s, path)) {
+        char *db = file_path(NULL, "%s/run.db", path);
+
+        int   fd = db ? open(db, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+
+        note_denied(list, path, db && fd < 0 ? -errno : 0);
+        file_close(fd);
+        free(db);
+        return 0;
+    }
+    if (is_known(list, at.path))
+        return 0;
+    if (!(grown = realloc(list->at, (list->n + 1) * sizeof *grown)))
+        return err_set(err, -ENOMEM, "out of memory for %zu snapshots", list->n + 1);
+    list->at = grown;
+    grown[list->n++] = at;
+    return 0;
+}
+
+struct listing { struct snapshots *list; const struct session *s; struct err *err; int rc; };
+
+static int list_folder(void *ctx, const char *folder, struct err *err)
+{
+    struct listing  *l = ctx;
+    struct file_walk w;
+    int              rc = 0;
+
+    if ((rc = file_walk_begin(&w, folder, NULL))) {
+        note_denied(l->list, folder, rc);
+        return 0;
+    }
+    while (!rc && file_walk_next(&w))
+        if (snapshot_places_is_step(l->s, w.name))
+            rc = add(l->list, l->s, w.path, err);
+    file_walk_end(&w, rc, NULL);
+    return rc;
+}
+
+/* A row of run.db's table: in a directory that is an option no more. */
+static int list_row(void *ctx, int n, const char **values, const char **names)
+{
+    struct listing *l = ctx;
+
+    (void)n, (void)names;
+    return l->rc = values[0] ? add(l->list, l->s, values[0], l->err) : 0;
+}
+
+static int by_n(const void *a, const void *b)
+{
+    const struct snapshot *x = a, *y = b;
+
+    return (x->n > y->n) - (x->n < y->n);
+}
+
+int snapshots_find(struct snapshots *out, const struct session *s, struct err *err)
+{
+    struct listing l = { .list = out, .s = s, .err = err };
+
+    *out = (struct snapshots){ 0 };
+    int rc = snapshot_places_each(s, list_folder, &l, err);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, by_n);
+    return rc;
+}
+
+int snapshots_list(struct snapshots *out, const struct session *s, struct err *err)
+{
+    struct listing l = { .list = out, .s = s, .err = err };
+    int            rc = snapshots_find(out, s, err);
+
+    if (!rc) // a run of an older version has no such table
+        runlog_query(s->log, "SELECT path FROM snapshots", list_row, &l, NULL);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, by_n);
+    return rc ? rc : l.rc;
+}
+
+void snapshots_free(struct snapshots *list)
+{
+    free(list->at);
+    *list = (struct snapshots){ 0 };
+}
+
+static const struct snapshot *find(const struct snapshots *list, uint64_t step)
+{
+    for (size_t i = list->n; i-- > 0;)
+        if (list->at[i].whole && list->at[i].step == step)
+            return &list->at[i];
+    return NULL;
+}
+
+const struct snapshot *snapshots_newest(const struct snapshots *list)
+{
+    for (size_t i = list->n; i-- > 0;)
+        if (list->at[i].whole)
+            return &list->at[i];
+    return NULL;
+}
+
+int snapshots_any_by_parity(const struct snapshots *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->at[i].files && list->at[i].lost && list->at[i].lost <= list->at[i].parity)
+            return 1;
+    return 0;
+}
+
+/* The steps of all whole ones, such as "0, 400 and 800". */
+static void steps_text(const struct snapshots *list, char *out, size_t size)
+{
+    const struct snapshot *last = snapshots_newest(list);
+    size_t                 n = 0;
+
+    *out = '\0';
+    for (const struct snapshot *at = list->at; last && at <= last && n < size; at++)
+        if (at->whole)
+            n += (size_t)snprintf(out + n, size - n, "%s%" PRIu64,
+                                  !n ? "" : at == last ? " and " : ", ", at->step);
+}
+
+int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err)
+{
+    struct snapshots       list;
+    const struct snapshot *at = NULL;
+    char                   steps[512];
+    int                    rc = snapshots_list(&list, s, err);
+
+    if (!rc && !(at = find(&list, step))) {
+        steps_text(&list, steps, sizeof steps);
+        rc = *list.denied
+                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that can be "
+                           "read: %s", s->dir, step, list.denied)
+                 : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
+                              *steps ? ": there are snapshots after the steps "
+                                     : "; it has none at all", steps);
+    }
+    if (at)
+        *out = *at;
+    snapshots_free(&list);
+    return rc;
+}
+
+enum { STEP_ROW = 128 };
+
+/* The row of a step, as text. The seconds that it took tell branches apart in which a step gave the
+ * same loss. Of a rank whose part is kept elsewhere, another rank's seconds are known. */
+static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int kept)
+{
+    *out = '\0';
+    return step ? runlog_value(log, out, STEP_ROW, NULL, "SELECT tokens || ' ' || loss || ' ' || %s"
+                               " FROM steps WHERE step = %" PRIu64,
+                               kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
+}
+
+int snapshot_is_now(const struct snapshot *at, const struct session *s)
+{
+    char           was[STEP_ROW], is[STEP_ROW];
+    struct runlog *log = NULL;
+    int            kept = s->kept_by != 0;
+
+    int same = !runlog_open_in(&log, at->path, 1, NULL) && !step_text(was, log, at->step, kept) &&
+               !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
+    runlog_close(log);
+    return same;
+}
+
+const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,
+                                         uint64_t step)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const struct snapshot *at = &list->at[i];
+
+        if (at->whole && at->step == step && snapshot_is_now(at, s))
+            return at;
+    }
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+struct verdict { uint64_t damaged; struct err first; };
+
+static void note(void *ctx, int damage, const char *sentence)
+{
+    struct verdict *v = ctx;
+
+    if (damage && v->damaged++ == 0)
+        err_set(&v->first, -EBADMSG, "%s", sentence);
+}
+
+static void note_damage(void *ctx, const char *sentence) { note(ctx, 1, sentence); }
+
+/* The model in best/. It may be another one than run.db says, if RUN's is. */
+static void look_at_best(struct session *snapshot, struct verdict *found)
+{
+    struct exported best;
+
+    if (exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
+        best.state == EXPORTS_DAMAGED)
+        note(found, 1, best.why.text);
+}
+
+/* Whether the parity of a snapshot is as it was written. Its portions were read. */
+static int look_at_parity(struct session *snapshot, const struct portions *p,
+                          struct beside *beside, struct verdict *found, struct err *err)
+{
+    struct parity_files f = { .snapshot = &snapshot->run, .beside = beside };
+
+    settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
+    if (p->n != snapshot->run.n_devices || !snapshot->run.device_paths) {
+        note(found, 1, "the settings of the snapshot's parity are damaged");
+        return 0;
+    }
+    struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);
+
+    f.watch = &w;
+    int rc = portions_work(&f, p, parity_check, err);
+    work_end(snapshot->events);
+    if (!rc && f.damaged)
+        note(found, 1, f.first.text);
+    return rc;
+}
+
+/* Whether the tokenizer is the one that the run was made with. One of a class that siTrain does not
+ * know is not compared. */
+static int same_tokenizer(const struct session *s, struct err *err)
+{
+    struct tokenizer *t = NULL;
+    char             *path = file_path(err, "%s/tokenizer", s->dir);
+    int               rc = path ? 0 : -ENOMEM;
+
+    if (!rc && tokenizer_is_there(path)) {
+        rc = tokenizer_open(&t, path, err);
+        rc = rc == -ENOTSUP ? 0 : rc ? rc : session_same_tokenizer(s, t, err);
+        tokenizer_close(t);
+    } else if (!rc && settings_has(s->log, "endoftext")) {
+        rc = err_set(err, -EBADMSG, "%s: no tokenizer there, though this run was made with one",
+                     path);
+    }
+    free(path);
+    return rc ? rc : session_same_template(s, err);
+}
+
+int snapshot_check(struct session *snapshot, struct err *err)
+{
+    struct exported best;
+    int             rc = snapshot_verify(snapshot, err);
+
+    rc = rc ? rc : same_tokenizer(snapshot, err);
+    if (!rc && exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
+        best.state == EXPORTS_OTHER)
+        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best after step "
+                     "%" PRIu64, best.path, best.step);
+    return rc;
+}
+
+/* Its states, and their parity. */
+static int look_at_states(struct session *snapshot, int frozen_known, struct beside *beside,
+                          struct verdict *found, struct err *err)
+{
+    struct watch    w = work_begin(snapshot->events, "checking %s", snapshot->dir);
+    struct verify   v = { .say = note, .ctx = found, .watch = &w, .frozen_known = frozen_known,
+                          .beside = beside };
+    struct portions p;
+    int             rc = portions_load(&p, snapshot->log, err);
+
+    v.link = p.n ? LINK_HOST : LINK_FILES;
+    if (beside)
+        beside->cls = CLASS_SNAPSHOT;
+    rc = rc ? rc : verify_run(&v, &snapshot->run, err);
+    if (beside)
+        beside->cls = CLASS_PARITY;
+    work_end(snapshot->events);
+    rc = rc || !p.n ? rc : look_at_parity(snapshot, &p, beside, found, err);
+    portions_release(&p);
+    return rc || !v.half_done ? rc : err_set(err, -EBADMSG, "%s is in the middle of a step",
+                                             snapshot->dir);
+}
+
+/* Adds what was found in run.db and in the best model. Returns a sentence about the first. */
+static int look_at_rest(struct session *snapshot, struct verdict *found, struct err *err)
+{
+    struct runlog_check db;
+    int                 rc = runlog_check(snapshot->log, 0, note_damage, found, &db, err);
+
+    if (rc)
+        return rc;
+    look_at_best(snapshot, found);
+    return found->damaged ? err_set(err, -EBADMSG, "%s", found->first.text) : 0;
+}
+
+int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
+                   struct err *err)
+{
+    struct verdict found = { 0 };
+    int            rc = look_at_states(snapshot, frozen_known, beside, &found, err);
+
+    return rc ? rc : look_at_rest(snapshot, &found, err);
+}
+
+int snapshot_prove_rest(struct session *snapshot, struct err *err)
+{
+    return look_at_rest(snapshot, &(struct verdict){ 0 }, err);
+}
+
+int snapshot_verify(struct session *snapshot, struct err *err)
+{
+    return snapshot_prove(snapshot, 0, NULL, err);
+}
+
+int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
+{
+    struct session s;
+    int            rc = session_open(&s, path, SESSION_READ, events, err);
+
+    rc = rc ? rc : states ? snapshot_verify(&s, err) : snapshot_prove_rest(&s, err);
+    session_close(&s);
+    return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
+}
