@@ -11,7 +11,7 @@
 #include "cmd/train_begin.h"
 #include "cmd/train_end.h"
 #include "data/base/number.h"
-#include "data/base/stdin_spool.h"
+#include "data/file/stdin_spool.h"
 #include "data/base/visible.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/run_files.h"

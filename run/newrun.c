@@ -3,7 +3,7 @@
  * devices with the initial parameters (newrun_params.c). */
 #include "run/newrun.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "run/folder/creation.h"
 #include "run/folder/settings.h"

@@ -1,7 +1,7 @@
 /* exports.c: finds a run's exports by its run.db, and checks their files. */
 #include "run/folder/exports.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "model/file/peft.h"
 #include "run/folder/settings.h"
 

@@ -1,8 +1,8 @@
 /* scrub_best.c: verifies the best model at the pace of a scrub. */
 #include "run/folder/scrub_best.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 
 #include <fcntl.h>
 #include <unistd.h>

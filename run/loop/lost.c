@@ -1,9 +1,9 @@
 /* lost.c: finds devices that are gone, and makes them again. */
 #include "run/loop/lost.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
-#include "data/base/file_walk.h"
+#include "data/file/file_walk.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_room.h"
 #include "offload/devices/image.h"

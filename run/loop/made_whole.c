@@ -3,7 +3,7 @@
 #include "run/loop/made_whole.h"
 
 #include "csd/csd.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/portions.h"
 #include "run/folder/settings.h"
 

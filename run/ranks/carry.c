@@ -5,7 +5,7 @@
  */
 #include "run/ranks/carry.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/snapshot_files.h"
 
 #include <fcntl.h>

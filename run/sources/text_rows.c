@@ -2,11 +2,11 @@
  * tokenises. */
 #include "run/sources/text_rows.h"
 
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 #include "data/base/hash.h"
-#include "data/base/json.h"
-#include "data/base/json_find.h"
-#include "data/base/unpack.h"
+#include "data/json/json.h"
+#include "data/json/json_find.h"
+#include "data/file/unpack.h"
 #include "data/base/utf8.h"
 #include "run/sources/text_cut.h"
 
