@@ -193,17 +193,20 @@ static int check_checkpoints(struct check *c, struct err *err)
         if (rc || !file_may_be(path))
             continue;
         struct watch w = work_begin(&say_events, "checking %s", path);
-        int failed = ours && (peft_files_open(&st, path, &why) ||
-                              safetensors_verify(st, &w, &why));
+        int failed = ours ? peft_files_open(&st, path, &why) : 0;
+        failed = failed || !ours ? failed : safetensors_verify(st, &w, &why);
         work_end(&say_events);
         if (why.stopped)
             rc = err_stopped(err, "%s", why.text);
+        else if (file_is_unknown(failed))
+            check_denied(c, why.text);
         else if (failed)
             check_damage(c, why.text);
         check_line(c, "checkpoint", st ? st->bytes : 0, "%s%s", path,
-                   !ours    ? ": changed since it was written"
-                   : failed ? ": damaged"
-                            : "");
+                   !ours                     ? ": changed since it was written"
+                   : file_is_unknown(failed) ? ": not read"
+                   : failed                  ? ": damaged"
+                                             : "");
         safetensors_close(st);
     }
     free(step);
@@ -216,7 +219,7 @@ static int part_over(struct check *c, int rc, struct err *err)
 {
     if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
         return rc;
-    if (file_is_denied(rc))
+    if (file_is_unknown(rc))
         check_denied(c, err->text);
     else
         check_damage(c, err->text);
@@ -472,7 +475,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
         return 0;
     }
     int rc = check_run(&c, err);
-    if (file_is_denied(rc)) {
+    if (file_is_unknown(rc)) {
         check_remark("%s", err->text);
         first->others_damaged = 1;
         *err = (struct err){ 0 };

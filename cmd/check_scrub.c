@@ -30,7 +30,7 @@ static int scrub_states(struct check *c, struct scrub *s, const struct session *
     s->from = &rows.source;
     for (size_t i = 0; i < rows.source.n && rc >= 0; i++) {
         rc = scrub_read(s, i, &area, err);
-        if (file_is_denied(rc)) {
+        if (file_is_unknown(rc)) {
             if (area.file != denied)
                 check_denied(c, err->text);
             denied = area.file;
@@ -106,7 +106,7 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
         return rc;
     if (rc == -EBUSY || rc == -ENOENT || !file_may_be(at->path)) { // a training removes it just now
         check_line(c, "not checked", 0, "%s: it is being removed", at->path);
-    } else if (file_is_denied(rc)) {
+    } else if (file_is_unknown(rc)) {
         check_denied(c, err->text);
     } else if (rc || !at->whole) {
         struct err text;
@@ -124,7 +124,7 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
         return rc;
     if (rc && !file_may_be(at->path))
         rc = 0;
-    else if (rc && !file_is_denied(rc))
+    else if (rc && !file_is_unknown(rc))
         check_damage(c, err->text);
     *err = (struct err){ 0 };
     return 0;

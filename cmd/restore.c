@@ -4,6 +4,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "run/folder/made_whole.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
 #include "run/loop/damaged.h"
@@ -32,16 +33,28 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* No device is gone. Has any rank areas that cannot be read, or have other bytes than were
- * written? */
-static int find_damage(struct session *s, const char *run, struct err *err)
+/* Make all snapshots whole. *mended: parts that were made again on any rank. */
+static int mend_snapshots(struct session *s, uint64_t *mended, struct err *err)
+{
+    struct snapshots list;
+    int              rc = snapshots_list(&list, s, err);
+
+    rc = rc ? rc : made_whole_all(s, &list, mended, err);
+    snapshots_free(&list);
+    return rc ? rc : back_add(s, mended, err);
+}
+
+/* No device is gone. Has any rank areas that cannot be read, or have other bytes than were written?
+ * If there are none, snapshots are mended alone: *mended. */
+static int find_damage(struct session *s, const char *run, uint64_t *mended, struct err *err)
 {
     uint64_t n, wire;
     int      rc = damaged_count(s, &n, &wire, err);
 
     rc = rc ? rc : back_add(s, &n, err);
     rc = rc ? rc : back_add(s, &wire, err);
-    if (rc || n)
+    rc = rc || n ? rc : mend_snapshots(s, mended, err);
+    if (rc || n || (*mended && !wire))
         return rc;
     if (wire)
         return err_misuse(err, "no device of %s is gone, and nothing of it is damaged that siTrain "
@@ -81,7 +94,7 @@ static int places(struct session *s, const struct restore_opts *o, struct err *e
 
 static int restore(struct session *s, const struct restore_opts *o, size_t made, struct err *err)
 {
-    uint64_t step, all;
+    uint64_t step, all, mended = 0;
     size_t   gone;
     char     line[SESSION_LINE];
     int      rc = lost_count(s, &gone, err);
@@ -89,8 +102,12 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
     rc = rc ? rc : back_add(s, &all, err);
     int damaged = !rc && !all;
-    rc = damaged ? find_damage(s, o->run, err) : rc;
-    rc = rc ? rc : places(s, o, err);
+    rc = damaged ? find_damage(s, o->run, &mended, err) : rc;
+    if (!rc && mended && job_speaks())
+        say_line(stdout, "%s has lost nothing, and its snapshots are whole again", o->run);
+    if (rc || mended)
+        return rc;
+    rc = places(s, o, err);
     s->o.force_device = s->run.force_device = o->force_device;
     rc = rc ? rc : lost_check(s, &o->device, err);
     rc = rc ? rc : back_wait(s, err);
@@ -142,8 +159,9 @@ const struct opt_command restore_command = {
     .text = "siTrain makes devices that are lost or cut again, and takes all states from the "
             "newest whole snapshot (--snapshot-every). --resume then computes the later steps "
             "again. If no device is lost, siTrain first reads all states. It changes the run only "
-            "if it finds damage that check --repair cannot mend. Parity first mends the snapshots "
-            "of --snapshot-on devices. A drive that is only not mounted is not lost: mount it. To "
+            "if it finds damage that check --repair cannot mend. Snapshots of --snapshot-on "
+            "devices are mended by their parity: first the newest, then, when the run has its "
+            "states again, the others. A drive that is only not mounted is not lost: mount it. To "
             "restore a run of several ranks, start all ranks with mpirun. A rank's lost folder is "
             "made again, too.",
     .parts = parts, .size = sizeof(struct restore_opts), .by_ranks = 1, .run = run,

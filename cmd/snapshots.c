@@ -7,8 +7,8 @@
 #include "cmd/terminal/say.h"
 #include "data/file/file.h"
 #include "report/report.h"
+#include "run/folder/made_whole.h"
 #include "run/folder/snapshots.h"
-#include "run/loop/made_whole.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/kept_view.h"
 
@@ -57,7 +57,7 @@ static int check(struct snapshot *at, struct err *err)
         err_set(&named, rc, "%s: %.700s", at->path, err->text);
     say_damage(named.text);
     at->whole = 0;
-    at->denied = file_is_denied(rc);
+    at->denied = file_is_unknown(rc);
     return check_parity(at, err);
 }
 
@@ -170,7 +170,7 @@ static int look(struct listed *l, struct session *s, struct comm *comm,
     if (!rc && !l->lacks)
         rc = err_set(err, -ENOMEM, "out of memory");
     if (!rc && *l->list.denied && s->ranks.size < 2)
-        say_line(stderr, "siTrain: there may be others, which this user may not read: %s",
+        say_line(stderr, "siTrain: there may be others, which cannot be read: %s",
                  l->list.denied);
     for (size_t i = 0; i < l->list.n && !rc; i++)
         l->lacks[i] = SIZE_MAX;

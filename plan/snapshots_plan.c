@@ -15,15 +15,18 @@ int snapshots_plan(struct snapshots_plan *out, const struct session *s, struct e
     uint64_t bytes;
     size_t   parity = on_devices(s) ? (size_t)s->o.parity : 0;
 
+    int      kept = s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS;
+
     *out = (struct snapshots_plan){ .every = s->o.snapshot_every };
     if (!out->every)
         return 0;
     int rc = snapshot_bytes(&s->run, &bytes, err);
-    rc = rc ? rc : snapshot_traffic(&out->moved, &s->run, parity, err);
+    rc = rc ? rc : snapshot_traffic(&out->moved, &s->run, parity, kept, err);
     if (rc)
         return rc;
     out->parity = (double)out->moved.bytes[LINK_HOST][CLASS_PARITY][LINK_WRITE];
-    out->each = (double)bytes * (s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS ? 2 : 1) + out->parity;
+    out->each = (double)bytes * (kept ? 2 : 1) + out->parity;
+    out->sent = kept ? 2 * (double)bytes : 0;
     if (s->o.keep_best)
         out->each += 4 * (double)arch_total(&s->config);
     return 0;
@@ -65,7 +68,8 @@ struct step_bytes snapshots_plan_bytes(const struct snapshots_plan *p, const str
 
 double snapshots_plan_seconds(const struct snapshots_plan *p, const struct session *s)
 {
-    double bytes = bytes_over(p, LINK_HOST, LINK_READ) + bytes_over(p, LINK_FILES, LINK_READ);
+    double bytes = bytes_over(p, LINK_HOST, LINK_READ) + bytes_over(p, LINK_FILES, LINK_READ) -
+                   p->sent;
 
     return s->o.snapshot_bw ? bytes / (double)s->o.snapshot_bw : 0;
 }

@@ -8,6 +8,7 @@
 struct snapshots_plan {
     uint64_t          every;         // steps between two; 0: there are none, and the rest is zero
     double            each, parity;  // bytes of one, its parity and best model included; of parity
+    double            sent;          // read at full speed, of copies that ranks send each other
     struct link_meter moved;         // by one
 };
 

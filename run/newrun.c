@@ -78,16 +78,19 @@ static int add_corpus(struct session *s, const struct corpus_opts *o, struct err
 }
 
 /* Fill the folder, and check that all ranks have read the same data. */
-static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
+static int fill_folder(struct creation *place, struct session *s, const struct newrun *n,
+                       struct err *err)
 {
     int rc = runlog_begin(s->log, err);
 
     if (rc || (rc = runlog_end(s->log, newrun_record(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
         (n->corpus && (rc = add_corpus(s, n->corpus, err))) ||
-        (rc = newrun_params(s, n, err)) || (rc = notice_spares(s, err)))
+        (rc = newrun_params(s, n, err)))
         return rc;
-    return job_run_alike(s, err);
+    place->devices = 1;
+    rc = notice_spares(s, err);
+    return rc ? rc : job_run_alike(s, err);
 }
 
 /* Turn the folder into a run. With several ranks, all folders are completed first, then rank 0's
@@ -175,7 +178,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;
-        rc = fill_folder(&s, n, err);
+        rc = fill_folder(&place, &s, n, err);
         rc = rc ? rc : moved_note(&s.run, err);
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }

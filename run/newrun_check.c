@@ -7,6 +7,7 @@
 #include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
+#include "run/folder/portions.h"
 #include "run/sources/tokenise.h"
 
 #include <sys/stat.h>
@@ -141,6 +142,8 @@ int newrun_check(const struct newrun *n, struct err *err)
 
     rc = rc ? rc : base_folder_refuse(&n->o->lora, n->base, err);
     rc = rc ? rc : arch_check_head(&n->config, err);
+    if (!rc && n->o->snapshot_every && n->o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
+        rc = portions_can(n->dir, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
     if (!rc && n->tokenizer)
         rc = tokenizer_expect(n->tokenizer, err);

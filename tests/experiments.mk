@@ -4,14 +4,14 @@
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
         bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-snapshots bench-activations bench-adapters glue-table glue-encoder curves \
-        prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
+        prove-memory prove-kills prove-drives prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
 VENV ?= $(BUILD)/venv
 
 check-hf: $(TARGET) ## the same parameters, logits, losses, ids, continuations and rendered conversations as Hugging Face's libraries (VENV=, DATA=)
-	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl peft bitsandbytes mlx-lm 'mlx[cpu]'
+	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl peft bitsandbytes mlx-lm 'mlx[cpu]' compressed-tensors
 	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py tests/hf/check_families.py tests/hf/check_encoders.py \
 	    tests/hf/check_chat.py tests/hf/check_peft.py tests/hf/check_lines.py
 
@@ -139,6 +139,11 @@ prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees 
 KILLS ?=
 prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every command, by seed (minutes; KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/kills.py $(KILLS)
+
+# DRIVES="--seed 7 --minutes 60 '3, parity 2'": these losses again, for longer, one of the runs
+DRIVES ?=
+prove-drives: $(TARGET) ## drives that are lost at random moments, and kills of what then happens, by seed (15 minutes; DRIVES=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/drives.py $(DRIVES)
 
 # RANK_KILLS="--seed 7 --kills 100 compressed": these kills again, more of them, one of the ways
 RANK_KILLS ?=

@@ -5,13 +5,10 @@ that docs/messages.md explains is one that the program has. TAP."""
 import re
 import sys
 
-from tap import ROOT, ROOMS, done, report, sources
+from tap import NO_CODE, ROOT, ROOMS, done, report, sources
 
 COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 600, 70, 8
 
-# What is no code: comments, texts, characters, lines of the preprocessor.
-NO_CODE = re.compile(r"""/\*.*?\*/ | //[^\n]* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
-                         | ^[ \t]*\#(?:\\\n|[^\n])*""", re.S | re.M | re.X)
 # Parentheses with parentheses inside, three deep.
 INSIDE = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
 ATTRIBUTE = re.compile(rf"__attribute__\s*\({INSIDE}\)")

@@ -1,9 +1,13 @@
 """tap.py: what Python tests share: TAP; and, for those that look at the sources, the sources."""
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ["cmd", "bench", "report", "run", "plan", "model", "offload", "chat", "csd", "comm", "kernels",
          "data"]
+# What is no code: comments, texts, characters, lines of the preprocessor.
+NO_CODE = re.compile(r"""/\*.*?\*/ | //[^\n]* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
+                         | ^[ \t]*\#(?:\\\n|[^\n])*""", re.S | re.M | re.X)
 LAST_LINES = 30  # of why something failed, at most
 count = failed = 0
 

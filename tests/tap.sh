@@ -204,8 +204,8 @@ killed_restores() {
         "$tap_begin"
         LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/run" --device "1=$tap_place" >"$tmp/out" 2>"$tmp/err" </dev/null
         [ $? = 137 ] && kills=$((kills + 1))
-        got=0
-        [ "$(steps_of "$tmp/run" | wc -l)" = 4 ] || run restore "$tmp/run" --device "1=$tap_place"
+        run snapshots "$tmp/run" --check # it may have been killed when the run was restored, and other snapshots were not yet
+        [ "$got$(steps_of "$tmp/run" | wc -l)" = 04 ] || run restore "$tmp/run" --device "1=$tap_place"
         [ "$got" = 0 ] || bad="$bad same-$at"
         run pretrain --resume "$tmp/run" --steps 9 --quiet
         [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad $at"

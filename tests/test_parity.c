@@ -215,7 +215,7 @@ static void make(struct made *m, size_t devices, size_t parity, int feedback)
     is_whole(m, &pace);
     m->files.beside = NULL;
     beside_take(&pace, &moved);
-    must(t, snapshot_traffic(&want, &t->cfg, parity, &t->err));
+    must(t, snapshot_traffic(&want, &t->cfg, parity, 0, &t->err));
     assert_memory_equal(&moved, &want, sizeof want); // to the byte
 }
 

@@ -326,6 +326,42 @@ static void test_acts_aside(void **state)
     topology_close(t);
 }
 
+/* A base in place on the drive that also takes activations: both are one mix, of which the drive
+ * moves less than of either alone. On another drive its reads take their own time. */
+static void test_base_beside(void **state)
+{
+    static const size_t     bytes[5] = { 0, 1000, 2000, 0, 0 };
+    const struct step_drive whole = { 400, 200, 30 / (16.0 / 400 + 14.0 / 200 + 0.05) },
+                            halves[2] = { { 200, 100, whole.mixed / 2 },
+                                          { 200, 100, whole.mixed / 2 } };
+    struct run_config suo = run_of(RUN_SUO, 1);
+    struct step_rates rates = { .drive = &whole, .files = 400, .files_beside = 1 };
+    struct step_work  w = { 0 }, two = { 0 }, apart = { 0 };
+    struct step_share share;
+    struct err        err;
+
+    (void)state;
+    suo.base_end = 3;
+    suo.base_bytes = bytes;
+    suo.acts = (struct run_acts){ .n = 1, .written = 500, .read = 500 };
+    assert_int_equal(step_work_moves(&w, &suo, NULL, &rates, &err), 0);
+    near(w.wire_forward.drive, step_drive_seconds(&whole, 2.0 * PARAMS + 3000, 500));
+    assert_true(w.wire_forward.files == 0 && w.wire_backward.files == 0);
+    rates.files_beside = 0;
+    assert_int_equal(step_work_moves(&apart, &suo, NULL, &rates, &err), 0);
+    near(apart.wire_forward.drive, step_drive_seconds(&whole, 2.0 * PARAMS, 500));
+    near(apart.wire_forward.files, 3000.0 / 400);
+    near(w.wire_backward.drive, apart.wire_backward.drive + apart.wire_backward.files);
+
+    // two devices have half of the drive each
+    suo.n_devices = 2;
+    rates = (struct step_rates){ .drive = halves, .files = 400, .files_beside = 1 };
+    assert_int_equal(step_work_moves(&two, &suo, NULL, &rates, &err), 0);
+    assert_int_equal(step_work_share(&share, &suo, &err), 0);
+    near(two.wire_backward.drive * share.all,
+         2 * share.all * apart.wire_backward.drive + apart.wire_backward.files);
+}
+
 /* An accelerator behind the drives' link: parameters go up and down again, gradients so, too. */
 static void test_tree(void **state)
 {
@@ -359,7 +395,7 @@ int main(void)
         cmocka_unit_test(test_network),
         cmocka_unit_test(test_engine), IN_TEMPDIR(test_tree),
         cmocka_unit_test(test_drive), cmocka_unit_test(test_emulated),
-        cmocka_unit_test(test_acts_aside),
+        cmocka_unit_test(test_acts_aside), cmocka_unit_test(test_base_beside),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

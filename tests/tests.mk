@@ -14,9 +14,9 @@ CMD_PARTS  := $(filter-out %/main.o,$(CMD_OBJ))
 CMOCKA     := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null || echo -lcmocka)
 
 # tests/run.py runs tests side by side, in this order: those that take longest come first.
-TESTS_LONG := $(patsubst %,tests/cli/%.sh,ranks plan inputs bench checkpoints going_back families strangers owners chat xrt mix stop examples reshard \
+TESTS_LONG := $(patsubst %,tests/cli/%.sh,ranks plan inputs bench checkpoints going_back families strangers owners victims chat xrt mix stop examples reshard \
               surroundings snapshots encoders train prepare report memory)
-TESTS_REST := $(BUILD)/tests/cuts/cuts $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
+TESTS_REST := $(BUILD)/tests/cuts/cuts $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/owners.py tests/style.py $(TEST_BIN))
 OPENCL_TESTS := $(BUILD)/tests/test_csd $(BUILD)/tests/test_csd_ahead
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = BUILD="$(abspath $(BUILD))" SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" \

@@ -52,7 +52,7 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
     uint64_t bytes = (uint64_t)st.st_size;
     if (S_ISREG(st.st_mode) && cfg->keep && bytes >= cfg->keep) {
         int own = file_open_device(cfg->path, O_RDWR); // O_DIRECT off, to allocate
-        rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
+        rc = own < 0 ? file_open_fail(cfg->path, own, err)
                      : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
         file_close(own);
         return rc;

@@ -5,13 +5,32 @@
 #include "data/base/utf8.h"
 #include "data/base/visible.h"
 
+#include <limits.h>
 #include <stdarg.h>
+
+enum { LONGEST = 3 * PATH_MAX }; // two paths and more
 
 enum kind { FAILED, MISUSED, STOPPED, IN_TIME };
 
+/* Copies shown[0..n). If it does not fit, its middle is left out, as of a long path: the reason and
+ * the way on are at the end. */
+static void shorten(char *to, size_t size, const char *shown, size_t n)
+{
+    static const char gap[] = " ... ";
+    size_t            first = n, last = 0;
+
+    if (n >= size) {
+        first = size / 3 - utf8_unfinished(shown, size / 3);
+        last = size - first - sizeof gap;
+        while (((unsigned char)shown[n - last] & 0xC0) == 0x80) // the rest of a character
+            last--;
+    }
+    snprintf(to, size, "%.*s%s%s", (int)first, shown, last ? gap : "", shown + n - last);
+}
+
 static void err_write(struct err *err, enum kind kind, const char *fmt, va_list ap)
 {
-    char text[sizeof err->text]; // the sentence may quote the one it replaces
+    char text[LONGEST], shown[LONGEST]; // the sentence may quote the one it replaces
 
     if (!err)
         return;
@@ -20,7 +39,8 @@ static void err_write(struct err *err, enum kind kind, const char *fmt, va_list 
     err->misuse = kind == MISUSED;
     err->stopped = kind == STOPPED;
     err->in_time = kind == IN_TIME;
-    visible_text(err->text, sizeof err->text, text, whole ? n : n - utf8_unfinished(text, n), "");
+    n = visible_text(shown, sizeof shown, text, whole ? n : n - utf8_unfinished(text, n), "");
+    shorten(err->text, sizeof err->text, shown, n);
 }
 
 int err_set(struct err *err, int rc, const char *fmt, ...)

@@ -16,6 +16,16 @@
 
 enum { PATH_BYTES = 504 }; // SQLite takes 512 with "-journal"
 
+static int too_long(const char *path, char *out, size_t size)
+{
+    size_t n = strlen(path);
+
+    if (n > PATH_BYTES)
+        snprintf(out, size, "a path of %zu bytes is too long, %d are the most: choose a shorter "
+                 "one", n, PATH_BYTES);
+    return n > PATH_BYTES;
+}
+
 /* What of a database this process may not write, or why its name cannot be opened at all; "": it is
  * something else. SQLite names the database alone. */
 static const char *db_denied(const char *path, char *out, size_t size)
@@ -34,14 +44,17 @@ static const char *db_denied(const char *path, char *out, size_t size)
     size_t n = denied ? strlen(out) : 0;
     snprintf(out + n, size - n, "%s%s", denied ? " may not be written: " : "",
              denied ? strerror(errno) : "");
-    if (!denied && strlen(path) > PATH_BYTES)
-        snprintf(out, size, "a path of %zu bytes is too long, %d are the most: choose a shorter "
-                 "one", strlen(path), PATH_BYTES);
+    if (!denied)
+        too_long(path, out, size);
     return out;
 }
 
 int db_beside_fail(const char *path, int rc, struct err *err)
 {
+    char why[128];
+
+    if (too_long(path, why, sizeof why))
+        return err_set(err, rc, "%s cannot be opened: %s", path, why);
     char *journal = file_path(err, "%s-probe", path);
     int   fd = journal ? open(journal, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
 

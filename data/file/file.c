@@ -234,6 +234,8 @@ int file_open_fail(const char *path, int rc, struct err *err)
 {
     const char *fixed = rc == -EPERM ? file_fixed(path) : NULL;
 
+    if (rc == -ENODEV) // of file_open_device
+        return err_set(err, rc, "%s is neither a file nor a block device", path);
     return fixed ? err_set(err, rc, "%s %s", path, fixed)
                  : err_set(err, rc, "open %s: %s", path, strerror(-rc));
 }
@@ -382,6 +384,13 @@ int file_make_folder(const char *path)
         close(fd);
     }
     return rc;
+}
+
+int file_have_folder(const char *path, struct err *err)
+{
+    if (!file_make_folder(path))
+        return file_sync_parent(path, err);
+    return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
 }
 
 int file_check_own(const char *path, int written, struct err *err)

@@ -84,6 +84,8 @@ int file_check_own(const char *path, int written, struct err *err);
 void file_give_owner(int fd, const char *path);
 /* Makes a folder, its mode by umask. Returns 0, or -1 with errno set. */
 int  file_make_folder(const char *path);
+/* Makes a folder, for good (the one around it is flushed), unless it is there. */
+int  file_have_folder(const char *path, struct err *err);
 
 /* Opens the regular file or block device that holds a device's states. Links are followed,
  * because people name drives by /dev/disk/by-id. `flags` are those of open. Returns the
@@ -113,12 +115,15 @@ static inline int file_same(const struct stat *a, const struct stat *b)
 }
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
+/* Returns whether `rc` (-errno) is a lack of this process (permission, descriptors, memory), which
+ * says nothing of the file: neither that it is damaged nor that it is lost. */
+static inline int file_is_unknown(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || file_is_denied(rc);
+}
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
  * contents. */
-static inline int file_is_unread(int rc)
-{
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EIO || file_is_denied(rc);
-}
+static inline int file_is_unread(int rc) { return rc == -EIO || file_is_unknown(rc); }
 /* Returns whether something is at the path, or may be: where this user may not look, it counts as
  * there, so that opening it says why. Otherwise an unreadable part of a folder would pass for a
  * missing one. Links are followed. */
@@ -222,7 +227,8 @@ char *file_mounted(const char *path);
 /* Returns NULL if this process may rename or remove what is at this path, in a folder that it may
  * write to. Otherwise it returns why not, as in "PATH WHY". */
 const char *file_fixed(const char *path);
-/* Reports that a file could not be opened for writing, and if an attribute of it is why, which. */
+/* Reports that a file could not be opened for writing, or by file_open_device: of an attribute that
+ * forbids it, and of another kind of file, it says which. */
 int file_open_fail(const char *path, int rc, struct err *err);
 
 /* Refuses a folder in which no name can be moved or removed, because of its attributes (chattr +i,

@@ -293,7 +293,8 @@ struct backward_tiles { // for one thread
     word  *k, *k_cols, *v; // (T padded to TILE, width): the head's key tiles, one after the other
     float *dk, *dv;        // (T padded to TILE, width): sums over query tiles, in order
     float *dk_next, *dv_next; // the same for another head that shares the keys; or NULL
-    word  *q, *qt, *q_fold, *dout, *doutt, *dout_fold; // (TILE, width) of the query tile
+    word  *rows;           // (TILE, width): a tile on its way to another
+    word  *q, *qt, *dout, *doutt; // (TILE, width) of the query tile: folded; transposed
     float *dq;             // (width, TILE): sums over key tiles, in order, transposed
     float *delta, *lse;    // (TILE): each row's dout . out; lse, 0 beyond T
     float *p, *ds;         // scores of a panel, then probabilities; their gradients
@@ -304,7 +305,7 @@ struct backward_tiles { // for one thread
 static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, size_t width,
                               int shared)
 {
-    word     **tiles[]   = { &t->q, &t->qt, &t->q_fold, &t->dout, &t->doutt, &t->dout_fold };
+    word     **tiles[]   = { &t->rows, &t->q, &t->qt, &t->dout, &t->doutt };
     word     **squares[] = { &t->to.p, &t->to.ds, &t->to.ds_folded };
     size_t     all = round_up(T, TILE) * width;
     struct arena c = { .base = base, .bytes = SIZE_MAX };
@@ -352,9 +353,8 @@ static struct gradients backward_panel(const struct backward_tiles *t, const str
     return hd->form->softmax_backward(&t->to, t->p, t->ds, &tile);
 }
 
-/* Adds the gradients of the loaded tile of queries with one of the head's keys. q, dout: folded. */
-static void backward_pair(const struct backward_tiles *t, const struct head *hd, const word *q,
-                          const word *dout, struct pair p)
+/* Adds the gradients of the loaded tile of queries with one of the head's keys. */
+static void backward_pair(const struct backward_tiles *t, const struct head *hd, struct pair p)
 {
     const struct panel like = hd->form->backward;
     struct gradients   g = { 0 };
@@ -371,8 +371,8 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
         tile_queries_add(t->dq, hd, key_columns(t, hd, p.j0), g.ds_folded, &at, p.diagonal,
                          p.fresh);
     }
-    tile_keys_add(t->dv + to, hd, g.p, dout, p.nq, p.diagonal, fresh);
-    tile_keys_add(t->dk + to, hd, g.ds, q, p.nq, p.diagonal, fresh);
+    tile_keys_add(t->dv + to, hd, g.p, t->dout, p.nq, p.diagonal, fresh);
+    tile_keys_add(t->dk + to, hd, g.ds, t->q, p.nq, p.diagonal, fresh);
 }
 
 /* Loads the head's keys and values as tiles. */
@@ -385,28 +385,36 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
 
         tile_load(t->k + in, hd, hd->k, hd->stride, j0);
         tile_load(t->v + in, hd, hd->v, hd->stride, j0);
-        tile_columns(t->k_cols + in, t->q_fold, hd, t->k + in);
+        tile_columns(t->k_cols + in, t->rows, hd, t->k + in);
     }
+}
+
+/* Loads rows i0.. of x as right operands: `turned`, and `folded` for sums over them. */
+static void backward_load(const struct backward_tiles *t, const struct head *hd, const void *x,
+                          size_t stride, size_t i0, word *turned, word *folded)
+{
+    word *rows = hd->form->fold ? t->rows : folded;
+
+    tile_load(rows, hd, x, stride, i0);
+    words_transpose(turned, TILE, rows, hd->words, TILE, hd->words);
+    tile_fold(folded, hd, rows);
 }
 
 /* Computes queries i0.. with all keys that they see. dq, dout, out and lse begin at row 0. */
 static void backward_query_tile(const struct backward_tiles *t, const struct head *hd, void *dq,
                                 const void *dout, const void *out, const float *lse, size_t i0)
 {
-    size_t n = size_min(hd->T - i0, TILE), ld = hd->words;
+    size_t n = size_min(hd->T - i0, TILE);
 
-    tile_load(t->q, hd, hd->q, hd->stride, i0);
-    tile_load(t->dout, hd, dout, hd->C, i0);
-    words_transpose(t->qt, TILE, t->q, ld, TILE, ld);
-    words_transpose(t->doutt, TILE, t->dout, ld, TILE, ld);
+    backward_load(t, hd, hd->q, hd->stride, i0, t->qt, t->q);
+    backward_load(t, hd, dout, hd->C, i0, t->doutt, t->dout);
     memset(t->lse, 0, sizeof(float) * TILE);
     memcpy(t->lse, lse + i0, sizeof(float) * n);
     tile_dot(t->delta, t->p, hd, dtype_at(dout, hd->dt, i0 * hd->C),
              dtype_at(out, hd->dt, i0 * hd->C), n);
-    const word *q = tile_fold(t->q_fold, hd, t->q), *d = tile_fold(t->dout_fold, hd, t->dout);
     for (size_t j0 = tile_keys_first(hd, i0); j0 < tile_keys_end(hd, i0 + n); j0 += TILE)
-        backward_pair(t, hd, q, d, pair_of(hd, i0, j0));
-    tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
+        backward_pair(t, hd, pair_of(hd, i0, j0));
+    tile_store_columns(dq, hd->stride, t->rows, t->dq, hd, i0);
 }
 
 /* The arguments of a call of attention_backward. */

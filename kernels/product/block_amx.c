@@ -2,9 +2,11 @@
  * so that each of the four tiles that a step loads is used twice. A step loads them all before it
  * multiplies: where another thread shares the core's tile unit, loads between products wait for
  * these. One operand was packed long ago and comes from L3: a step asks for its tiles of a later
- * one. */
+ * one. The unit takes hundreds of nanoseconds to begin anew after a pause, so the block's aside is
+ * done between steps. */
 #include "kernels/product/block_form.h"
 
+#include "data/base/round.h"
 #include "kernels/tiles.h"
 
 enum { BLOCK = 2 * TILE_SIDE, STEP = TILE_SIDE * TILE_SIDE }; // words of a tile
@@ -22,12 +24,13 @@ TILES __attribute__((always_inline)) static inline void ask(const word *tile)
         __builtin_prefetch(tile + i * TILE_SIDE, 0, 3);
 }
 
-/* No ordinary store may be in here (tiles.h). */
+/* No ordinary store may be in here (tiles.h). An aside stores nothing that a tile is loaded from. */
 TILES __attribute__((always_inline)) static inline void steps(const struct block *p, const int asks)
 {
     const word  *a = p->a, *b = p->b, *low = a + p->a_next, *right = b + p->b_next;
     const word  *first = p->asks_a ? a : b, *second = p->asks_a ? low : right;
-    const size_t ahead = p->ahead * TILE_SIDE;
+    const size_t ahead = p->ahead * TILE_SIDE, left = p->aside ? p->aside->left : 0;
+    size_t       turns = div_up(left, p->words / TILE_SIDE); // of the aside in a step
 
     for (size_t k = p->words; k > 0; k -= TILE_SIDE) {
         if (asks) {
@@ -48,6 +51,8 @@ TILES __attribute__((always_inline)) static inline void steps(const struct block
         b += STEP;
         low += STEP;
         right += STEP;
+        for (size_t i = 0; i < turns && p->aside->left > 0; i++)
+            p->aside->next(p->aside);
     }
 }
 

@@ -18,6 +18,13 @@ typedef uint32_t word;
 
 enum { WORD_UNIT = 16, MOST_BLOCK = 32 * 48 }; // the depth is padded to it; floats of a block
 
+/* Small pieces of other work. A form whose unit would otherwise rest may do them between its steps;
+ * what is left then, the caller does. */
+struct aside {
+    void (*next)(struct aside *a); // does a piece, and counts it off
+    size_t left;
+};
+
 struct block {
     float      *sums;          // (rows, cols) of the form
     const word *a, *b;         // the first strips of the operands
@@ -26,6 +33,7 @@ struct block {
     int         fresh;         // sums are written, not added to
     int         asks_a;        // lines of a are prefetched; 0: those of b
     size_t      ahead;         // words of the depth between a load and its prefetch; 0: none
+    struct aside *aside;       // touches neither sums nor operands; NULL: none
 };
 
 /* How products are cut for the caches. Bits do not depend on it. */

@@ -106,7 +106,7 @@ static void plan_scratch(struct product *p)
     p->own_at = at;
     at = 0;
     lay(&at, (p->own_ready ? 0 : p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
-    p->block_at = lay(&at, (p->piece < p->panel ? p->rows * p->cols : block) * sizeof(float));
+    p->block_at = lay(&at, (p->piece < p->panel ? p->rows * p->cols : 2 * block) * sizeof(float));
     p->own_bytes = round_up(at, 4096);
     p->scratch_bytes = p->own_at + threads * p->own_bytes;
 }
@@ -159,11 +159,77 @@ void product_pack(const struct product *p, void *packed, const void *b)
 
 /* ---- results ---- */
 
-struct call { // product_run's arguments
+/* A block of C: where, and how much of it there is. */
+struct part { size_t i, j, rows, cols; };
+
+/* The sums of a block that is done, on their way to C row by row, beside the next block. */
+struct result {
+    struct aside aside; // must be first
+    const struct matmul_shape *s;
+    const float *sums; // the next row
+    size_t       step, cols; // floats from row to row; of C
+    char        *c;
+    const void  *bias;
+};
+
+struct call { // product_run's arguments, and what a thread has not written yet
     void       *c;
     const void *a, *b, *bias;
     char       *scratch;
+    struct result result;
+    size_t        turn; // which of the two places of sums is the next block's
 };
+
+SIMD_INLINE void row_put(const struct result *r, const size_t n)
+{
+    const float *restrict sums = r->sums, *bias = r->bias;
+    const bf16           *low = r->bias;
+    float *restrict       c = (float *)(void *)r->c;
+    bf16 *restrict        rounded = (bf16 *)(void *)r->c;
+
+    if (r->s->accumulate)
+        for (size_t j = 0; j < n; j++)
+            c[j] += sums[j];
+    else if (r->s->c_dt == DT_BF16)
+        for (size_t j = 0; j < n; j++)
+            rounded[j] = bf16_from_f32(sums[j] + (low ? bf16_to_f32(low[j]) : 0.0f));
+    else if (r->s->ab_dt == DT_BF16)
+        for (size_t j = 0; j < n; j++)
+            c[j] = sums[j] + (low ? bf16_to_f32(low[j]) : 0.0f);
+    else
+        for (size_t j = 0; j < n; j++)
+            c[j] = sums[j] + (bias ? bias[j] : 0.0f);
+}
+
+/* Writes a row of a block to C. */
+SIMD_CLONES static void result_next(struct aside *aside)
+{
+    enum { USUAL = 32 }; // columns of an AMX block
+    struct result *r = (struct result *)(void *)aside;
+
+    if (r->cols == USUAL)
+        row_put(r, USUAL);
+    else
+        row_put(r, r->cols);
+    r->sums += r->step;
+    r->c += r->s->n * dtype_bytes(r->s->c_dt);
+    r->aside.left--;
+}
+
+static void result_finish(struct call *call)
+{
+    while (call->result.aside.left > 0)
+        result_next(&call->result.aside);
+}
+
+static void result_begin(const struct product *p, struct call *call, struct part at,
+                         const float *sums)
+{
+    call->result = (struct result){
+        { result_next, at.rows }, &p->s, sums, p->form->cols, at.cols,
+        (char *)call->c + (at.i * p->s.n + at.j) * dtype_bytes(p->s.c_dt),
+        call->bias ? dtype_at(call->bias, p->s.ab_dt, at.j) : NULL };
+}
 
 /* Panels are in two places by turns. */
 static char *panel_at(const struct product *p, const struct call *call, struct range all)
@@ -171,40 +237,7 @@ static char *panel_at(const struct product *p, const struct call *call, struct r
     return call->scratch + all.from / p->panel % 2 * p->panel_bytes;
 }
 
-/* A block of C: where, and how much of it there is. */
-struct part { size_t i, j, rows, cols; };
-
-/* Writes a block's sums to C. */
-SIMD_CLONES static void put(const struct product *p, const struct call *call, struct part at,
-                            const float *restrict sums)
-{
-    const size_t ld = p->form->cols, n = at.cols;
-    float        bias[MOST_BLOCK];
-
-    for (size_t j = 0; j < n; j++)
-        bias[j] = call->bias ? dtype_get(call->bias, p->s.ab_dt, at.j + j) : 0.0f;
-    for (size_t i = 0; i < at.rows; i++, sums += ld) {
-        size_t first = (at.i + i) * p->s.n + at.j;
-
-        if (p->s.c_dt == DT_BF16) {
-            bf16 *c = (bf16 *)call->c + first;
-
-            for (size_t j = 0; j < n; j++)
-                c[j] = bf16_from_f32(sums[j] + bias[j]);
-        } else {
-            float *c = (float *)call->c + first;
-
-            if (p->s.accumulate)
-                for (size_t j = 0; j < n; j++)
-                    c[j] += sums[j];
-            else
-                for (size_t j = 0; j < n; j++)
-                    c[j] = sums[j] + bias[j];
-        }
-    }
-}
-
-/* Asks for the lines of C that put writes, while the block is computed. */
+/* Asks for the lines of C that a block will write. */
 static void ask(const struct product *p, const struct call *call, struct part at)
 {
     size_t bytes = dtype_bytes(p->s.c_dt), step = LINE / bytes;
@@ -261,7 +294,7 @@ struct piece {
     struct placed mine;      // the task's own strips: first words of the piece
 };
 
-static void block_run(const struct product *p, const struct call *call, struct part at,
+static void block_run(const struct product *p, struct call *call, struct part at,
                       const struct piece *x, struct placed a, struct placed b, float *sums)
 {
     if (x->words.to == p->words)
@@ -271,21 +304,23 @@ static void block_run(const struct product *p, const struct call *call, struct p
     p->form->multiply(&(struct block){
         .sums = sums, .a = a.at, .b = b.at, .a_next = a.next, .b_next = b.next,
         .words = x->words.to - x->words.from, .fresh = x->words.from == 0,
-        .asks_a = p->own_b, .ahead = p->cuts.ahead });
+        .asks_a = p->own_b, .ahead = p->cuts.ahead, .aside = &call->result.aside });
+    result_finish(call);
     if (x->words.to == p->words)
-        put(p, call, at, sums);
+        result_begin(p, call, at, sums);
     else if (x->words.to == x->all.to)
         sums_keep(p, waiting(p, call, at), at, sums);
 }
 
 /* Multiplies all own strips by those of one block of the other operand. sums: of these blocks, or
- * if the piece is the panel, of one. */
-static void lane_multiply(const struct product *p, const struct call *call, struct task t,
+ * if the piece is the panel, two places for one by turns. */
+static void lane_multiply(const struct product *p, struct call *call, struct task t,
                           const struct piece *x, struct placed other, size_t lane, float *sums)
 {
     const struct block_form *f = p->form;
     size_t lanes = p->own_b ? t.cols : t.rows, step = p->own_b ? f->cols : f->rows;
     size_t of_strip = p->own_b ? f->right : f->left;
+    size_t block = f->rows * f->cols;
     int    one = p->piece >= p->panel;
 
     for (size_t l = 0; l < lanes; l += step) {
@@ -294,8 +329,9 @@ static void lane_multiply(const struct product *p, const struct call *call, stru
 
         at.rows = size_min(f->rows, p->s.m - at.i);
         at.cols = size_min(f->cols, p->s.n - at.j);
-        block_run(p, call, at, x, p->own_b ? other : own, p->own_b ? own : other, sums);
-        sums += one ? 0 : f->rows * f->cols;
+        block_run(p, call, at, x, p->own_b ? other : own, p->own_b ? own : other,
+                  one ? sums + call->turn * block : sums + l / step * block);
+        call->turn ^= 1;
     }
 }
 
@@ -321,7 +357,7 @@ static struct placed shared(const struct product *p, const struct call *call, st
 }
 
 /* Computes a task. `packs`: its own strips are not those of the thread's task before. */
-static void task_run(const struct product *p, const struct call *call, struct task t,
+static void task_run(const struct product *p, struct call *call, struct task t,
                      struct range all, int packs)
 {
     const struct strips *s = p->own_b ? &p->b : &p->a, *others = p->own_b ? &p->a : &p->b;
@@ -350,6 +386,8 @@ static void task_run(const struct product *p, const struct call *call, struct ta
             sums += p->piece < p->panel ? lanes * step : 0;
         }
     }
+    if (p->piece < p->panel) // the next task's sums take this one's place
+        result_finish(call);
 }
 
 /* ---- who computes which task ---- */
@@ -387,7 +425,7 @@ static int turn_take(struct turns *t, int last, size_t *task)
 }
 
 /* Computes tasks until nobody has any left. */
-static void turns_run(const struct product *p, const struct call *call, struct range all,
+static void turns_run(const struct product *p, struct call *call, struct range all,
                       struct turns *turns)
 {
     size_t me = (size_t)omp_get_thread_num(), from = me, packed = SIZE_MAX;
@@ -403,8 +441,9 @@ static void turns_run(const struct product *p, const struct call *call, struct r
             if (turns_left(&turns[t]) > turns_left(&turns[from]))
                 from = t;
         if (turns_left(&turns[from]) == 0)
-            return;
+            break;
     }
+    result_finish(call);
 }
 
 /* ---- the product: all threads call these functions together ---- */
@@ -433,7 +472,7 @@ static struct turns *turns_of(const struct product *p, const struct call *call, 
 
 /* Threads that find no task of a panel any more pack the next one. Between two barriers, tasks are
  * taken from one of two lists, and the other is made for the next panel. */
-static void panels_run(const struct product *p, const struct call *call)
+static void panels_run(const struct product *p, struct call *call)
 {
     panel_pack(p, call, panel_of(p, 0));
     for (size_t k = 0, i = 0; k < p->words; k += p->panel, i++) {
@@ -453,16 +492,18 @@ static void panels_run(const struct product *p, const struct call *call)
 void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
                  void *scratch)
 {
-    struct call call = { c, a, b, bias, scratch };
+    struct call call = { c, a, b, bias, scratch, .turn = 0 };
 
     for (size_t t = 0; t < (size_t)p->threads; t++)
         turns_set(p, turns_of(p, &call, 0), t);
     #pragma omp parallel
     {
+        struct call mine = call;
+
         assert(omp_get_num_threads() <= p->threads); // of scratch
         if (p->form->begin)
             p->form->begin();
-        panels_run(p, &call);
+        panels_run(p, &mine);
         if (p->form->end)
             p->form->end();
     }

@@ -84,9 +84,9 @@ int hf_refuse_exported(const char *dir, struct err *err)
 
 /* How models are quantized: the word in config.json, its name, and the packages that convert them;
  * NULL: none does. MLX's files have no word. gptqmodel 7.7 leaves AWQ's columns in the order in
- * which they are packed, which is another model. */
+ * which they are packed, which is another model; compressed-tensors puts them in their own. */
 static const struct quantized { const char *method, *name, *by; } quantized[] = {
-    { "gptq", "GPTQ", "gptqmodel" }, { "awq", "AWQ", NULL },
+    { "gptq", "GPTQ", "gptqmodel" }, { "awq", "AWQ", "compressed-tensors" },
     { "compressed-tensors", "compressed-tensors", "compressed-tensors" },
     { "fp8", "FP8", "gptqmodel" }, { "fbgemm_fp8", "FP8 (FBGEMM)", NULL },
     { "mxfp4", "MXFP4", "gptqmodel" }, { "bitsandbytes", "bitsandbytes", "bitsandbytes" },
@@ -102,6 +102,13 @@ static void dequantize(char *out, size_t size, const struct quantized *q, const 
 
     if (!q || !q->by)
         snprintf(out, size, "begin with the model that it was made from");
+    else if (!strcmp(q->method, "awq")) // by way of a folder in compressed-tensors' own form
+        snprintf(out, size, "python3 -c \"from compressed_tensors.entrypoints.convert import *; "
+                 "from torch import float16 as h; d = '%.100s'; convert_checkpoint(d, d + '-ct', "
+                 "AutoAWQConverter.from_pretrained(d)); convert_checkpoint(d + '-ct', d + "
+                 "'-plain', CompressedTensorsDequantizer(d + '-ct', dtype=h))\" makes the folder "
+                 "%.100s-plain, and %.100s-ct on the way (pip install torch transformers %s)",
+                 path, path, path, q->by);
     else if (!strcmp(q->by, "bitsandbytes") || !strcmp(q->by, "compressed-tensors"))
         snprintf(out, size, "python3 -c \"from transformers import AutoTokenizer, %s"
                  "AutoModelForCausalLM as M; [k.save_pretrained('%.100s-plain') for k in "

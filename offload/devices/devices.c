@@ -215,6 +215,15 @@ int devices_take(struct devices *d, struct err *err)
     return rc ? rc : devices_flush(d, err);
 }
 
+/* Clears the superblock of a drive that devices_open has written to. A drive that does not answer
+ * any more keeps it. */
+static void super_clear(struct devices *d, size_t i)
+{
+    memset(d->page, 0, SUPERBLOCK_BYTES);
+    if (!d->silent && d->device[i].csd && !page_move(d, i, CSD_WRITE, NULL))
+        devices_flush(d, NULL);
+}
+
 /* Checks device i's superblock. With `create` it writes the superblock; before, it checks once more
  * that the device is free, because from here on nobody else can open it. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
@@ -224,6 +233,7 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
     if (create) {
         int rc = devices_empty_check(d->device[i].path, "--device", d->cfg.force_device, err);
 
+        d->device[i].made |= !rc;
         return rc ? rc : devices_super_write(d, i, err);
     }
     int rc = page_move(d, i, CSD_READ, err);
@@ -473,7 +483,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
         // a device that is in use or may not be read is not damaged
-        if (rc && rc != -EBUSY && !file_is_denied(rc) && more->each) {
+        if (rc && rc != -EBUSY && !file_is_unknown(rc) && more->each) {
             more->each[opened] = *err;
             device_forget(d, opened);
             rc = 0;
@@ -495,8 +505,11 @@ void devices_discard(struct devices *d)
         const struct device *at = &d->device[i];
         struct stat          st;
 
-        if (at->made && !stat(at->path, &st) && st.st_dev == at->dev && st.st_ino == at->ino)
-            unlink(at->path);
+        if (at->made && file_is_block(at->path))
+            super_clear(d, i);
+        else if (at->made && !stat(at->path, &st) && st.st_dev == at->dev &&
+                 st.st_ino == at->ino && !unlink(at->path))
+            file_sync_parent(at->path, NULL); // after a power cut nothing says whose it is
         devices_folder_remove(&d->cfg, i);
     }
 }

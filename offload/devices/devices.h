@@ -11,7 +11,7 @@ struct device {
     char        *path;     // of its file or block device
     uint64_t     dev, ino; // of the file, when it was opened
     unsigned     tasks;    // of the scheduler (scheduler.h) that are submitted and not reaped
-    int          made;     // the file is new
+    int          made;     // the file is new; or this process has written the drive's superblock
 };
 
 struct devices {
@@ -101,7 +101,8 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 
 int devices_flush(struct devices *d, struct err *err); // all open devices; waits
 
-/* Before devices_close: remove the files that devices_open made, if they still have their names. */
+/* Before devices_close: remove the files that devices_open made, if they still have their names,
+ * and clear the superblocks that it has written to drives. */
 void devices_discard(struct devices *d);
 /* Removes the folder RUN/devN of device i, if it is empty. */
 void devices_folder_remove(const struct run_config *cfg, size_t i);

@@ -173,7 +173,7 @@ int devices_empty_check(const char *path, const char *option, int force, struct 
         return 0;
     fd = file_open_device(path, O_RDONLY);
     if (fd < 0)
-        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+        return file_open_fail(path, fd, err);
     if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter file is refused elsewhere
         rc = page_free(page, path, option, err);
     close(fd);

@@ -415,7 +415,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     if (!out->named || !rc)
         return rc;
     // an image that is in use or may not be read is not damaged
-    if (rc == -EBUSY || rc == -EINTR || rc == -ENOMEM || file_is_denied(rc)) {
+    if (rc == -EBUSY || rc == -EINTR || file_is_unknown(rc)) {
         *err = why;
         return rc;
     }

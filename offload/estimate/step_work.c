@@ -8,8 +8,9 @@
 #include <math.h>
 
 /* Bytes of one move: to memory (read), from memory (write), and the kind of link that they use.
- * computed: bytes that accelerators read or compute. */
-struct bytes { double read, write; int internal, computed; };
+ * computed: bytes that accelerators read or compute. files: bytes that the first drive reads in
+ * addition, over no link. */
+struct bytes { double read, write; int internal, computed; double files; };
 
 /* ---- shares ---- */
 
@@ -163,7 +164,8 @@ static double drive_seconds(const struct machine *m, const struct bytes *b)
     double most = 0;
 
     for (size_t i = 0; i < m->n && m->drive; i++)
-        most = fmax(most, step_drive_seconds(&m->drive[i], b->read, b->write));
+        most = fmax(most, step_drive_seconds(&m->drive[i], b->read + (i ? 0 : b->files),
+                                             b->write));
     for (size_t i = 0; i < m->n && m->t; i++) {
         const struct link_ends *e = topology_ends(m->t, m->first + i);
         double seconds = 0, way[LINK_DIRS] = { 0 };
@@ -298,22 +300,35 @@ static void network_moves(struct step_work *out, const struct run_config *cfg,
 
 /* ---- a base in place ---- */
 
-/* Adds the reads of the base's files: all of them once in forward, the rest in backward. On a drive
- * of a device they are that drive's work, of which the busiest one has `share` in the end. */
-static void files_moves(struct step_work *out, const struct run_config *cfg,
-                        const struct link_meter *all, const struct step_rates *r, double share)
+/* Bytes of the base's files: of all blocks once, as forward reads them, and of a whole step. */
+struct base_reads { double once, all; };
+
+static struct base_reads base_reads(const struct run_config *cfg, const struct link_meter *all)
 {
-    double bytes = (double)all->bytes[LINK_FILES][CLASS_BASE][LINK_READ], once = 0;
-    double rate = r->files_beside ? r->files * share : r->files;
-    double *forward = r->files_beside ? &out->wire_forward.drive : &out->wire_forward.files,
-           *backward = r->files_beside ? &out->wire_backward.drive : &out->wire_backward.files;
+    struct base_reads r = { .all = (double)all->bytes[LINK_FILES][CLASS_BASE][LINK_READ] };
 
     for (size_t b = 0; cfg->base_end && b < run_blocks(cfg); b++)
-        once += (double)cfg->base_bytes[b];
-    if (!(rate > 0))
+        r.once += (double)cfg->base_bytes[b];
+    return r;
+}
+
+/* What such bytes are in struct bytes, if they lie on a device's drive: there they are mixed with
+ * activations that are written. The first device has a part of the drive's rate if others share
+ * it; its seconds are later multiplied by the busiest one's share. */
+static double beside_bytes(const struct machine *m, const struct step_rates *r, double bytes)
+{
+    return r->files_beside && r->files > 0 && m->drive
+               ? bytes * m->drive[0].read / r->files / m->share : 0;
+}
+
+/* Adds the reads of files on a drive of their own. */
+static void files_moves(struct step_work *out, const struct step_rates *r,
+                        const struct base_reads *base)
+{
+    if (r->files_beside || !(r->files > 0))
         return;
-    *forward += once / rate;
-    *backward += (bytes - once) / rate;
+    out->wire_forward.files += base->once / r->files;
+    out->wire_backward.files += (base->all - base->once) / r->files;
 }
 
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
@@ -327,6 +342,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     double part_0 = part(n_0, n), part_1 = part(n_1, n);
 
     traffic_computed(&all, cfg);
+    const struct base_reads base = base_reads(cfg, &all);
     double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
     double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
     double made = (double)all.bytes[kind][CLASS_WIRE][LINK_WRITE];
@@ -336,23 +352,26 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     double popped = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ];
     double left = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ];
     double owed = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE];
-    const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
+    const struct bytes pushed_aside = { 0, pushed, 0, 1, 0 },
+                       popped_aside = { popped, 0, 0, 1, 0 };
     // a device that hands updates over writes the wire and the master first
     double first = run_modes[cfg->mode].handler == CSD_NAIVE ? states : sizeof(float) * n;
     double tail = (states - first) * part(params_last(cfg), n);
     double sent_0 = (gradient + owed) * part(params_sent_last(cfg), n);
     int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
     const struct { struct step_move *move; struct bytes bytes; } each[] = {
-        { &out->update, { states + gradient, states + made, internal, 0 } },
-        { &out->load, { (states + gradient) * part_0, 0, internal, 0 } },
-        { &out->first, { (states + gradient) * part_0, (first + made) * part_0, internal, 0 } },
+        { &out->update, { states + gradient, states + made, internal, 0, 0 } },
+        { &out->load, { (states + gradient) * part_0, 0, internal, 0, 0 } },
+        { &out->first, { (states + gradient) * part_0, (first + made) * part_0, internal, 0, 0 } },
         { &out->second, { (states + gradient) * part_1,
-                          (states - first) * part_0 + (first + made) * part_1, internal, 0 } },
-        { &out->tail, { 0, tail, internal, 0 } },
-        { &out->wire_forward, { once, aside ? 0 : pushed, 0, 1 } },
-        { &out->wire_backward, { wire - once + left + (aside ? 0 : popped), 0, 0, 1 } },
-        { &out->gradient, { 0, gradient + owed, 0, 1 } },
-        { &out->write_0, { 0, sent_0, 0, 1 } },
+                          (states - first) * part_0 + (first + made) * part_1, internal, 0, 0 } },
+        { &out->tail, { 0, tail, internal, 0, 0 } },
+        { &out->wire_forward, { once, aside ? 0 : pushed, 0, 1,
+                                beside_bytes(&m, rates, base.once) } },
+        { &out->wire_backward, { wire - once + left + (aside ? 0 : popped), 0, 0, 1,
+                                 beside_bytes(&m, rates, base.all - base.once) } },
+        { &out->gradient, { 0, gradient + owed, 0, 1, 0 } },
+        { &out->write_0, { 0, sent_0, 0, 1, 0 } },
     };
 
     for (size_t i = 0; i < sizeof each / sizeof *each && !rc; i++)
@@ -363,7 +382,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     }
     network_moves(out, cfg, &all, rates, wire > 0 ? once / wire : 1);
     if (!rc)
-        files_moves(out, cfg, &all, rates, m.share);
+        files_moves(out, rates, &base);
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
     update_compute(&out->second, cfg, n_1, rates);
@@ -381,7 +400,7 @@ static struct step_move shared_move(struct step_move m, double share)
 int step_work_halves(struct step_halves *out, const struct run_config *cfg,
                      const struct topology *t, const struct step_rates *rates, struct err *err)
 {
-    const struct bytes      written = { 0, 1, 0, 1 }, read = { 1, 0, 0, 1 };
+    const struct bytes      written = { 0, 1, 0, 1, 0 }, read = { 1, 0, 0, 1, 0 };
     struct run_config       bare = *cfg;
     struct step_share       share;
     struct step_work        w = { 0 };
@@ -423,10 +442,10 @@ int step_work_other(struct step_move *out, const struct run_config *cfg, const s
     if (rc)
         return rc;
     m.padding = 1;
-    *out = move_of(&m, &(struct bytes){ bytes->read, bytes->write, 0, 0 });
+    *out = move_of(&m, &(struct bytes){ bytes->read, bytes->write, 0, 0, 0 });
     m.t = NULL;
     out->drive += drive_seconds(&m, &(struct bytes){ bytes->read_beneath, bytes->write_beneath,
-                                                     0, 0 });
+                                                     0, 0, 0 });
     free(m.busy);
     return 0;
 }
@@ -445,9 +464,10 @@ int step_work_serial(struct step_serial *out, const struct run_config *cfg,
     traffic_computed(&all, cfg);
     double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
     double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
-    const struct bytes sent = { 0, gradient, 0, 1 }, read = { states + gradient, 0, !base, 0 },
-                       write = { 0, states, !base, 0 },
-                       upload = { base ? 0 : sizeof(float) * n, 0, 0, 0 };
+    const struct bytes sent = { 0, gradient, 0, 1, 0 },
+                       read = { states + gradient, 0, !base, 0, 0 },
+                       write = { 0, states, !base, 0, 0 },
+                       upload = { base ? 0 : sizeof(float) * n, 0, 0, 0, 0 };
 
     if (!rc) {
         out->gradient = move_of(&m, &sent);

@@ -145,10 +145,11 @@ void parity_end(struct parity_files *p)
     free(p->file);
     free(p->sums);
     free(p->buffer);
+    free(p->wrote);
     store_release(&p->store);
     p->file = NULL;
     p->sums = NULL;
-    p->buffer = NULL;
+    p->buffer = p->wrote = NULL;
 }
 
 void parity_damage(struct parity_files *p, const char *fmt, ...)
@@ -173,6 +174,8 @@ int parity_flush(struct parity_files *p, struct err *err)
             return err_set(err, -errno, "flush %s: %s", f->portion, strerror(errno));
         if (f->parity_fd >= 0 && fsync(f->parity_fd))
             return err_set(err, -errno, "flush %s: %s", p->paths[d], strerror(errno));
+        if (f->fd >= 0)
+            posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
         if (f->parity_fd >= 0)
             posix_fadvise(f->parity_fd, 0, 0, POSIX_FADV_DONTNEED);
     }

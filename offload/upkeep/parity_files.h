@@ -35,6 +35,7 @@ struct parity_files {
     struct parity_file *file;
     uint32_t           *sums;
     unsigned char      *buffer, *chunk[PARITY_DEVICES], *page;
+    unsigned char      *wrote; // (stripes, devices) by parity_mend: what it has made again
     uint64_t            done, total;
 };
 
@@ -52,8 +53,9 @@ int parity_make(struct parity_files *p, struct err *err);
 int parity_check(struct parity_files *p, struct err *err);
 
 /* Read portions and parity, and make again what is missing or damaged: whole files, or chunks that
- * cannot be read or whose checksum is wrong. It is written in place and flushed, so a kill leaves
- * no more damage than there was, and the same call goes on. Files are made where they are not
+ * cannot be read or whose checksum is wrong. It is written in place, flushed, and read back. A kill
+ * leaves no more damage than there was, and the same call goes on. 0: all has the checksums with
+ * which it was made (with `look`: if nothing was damaged). Files are made where they are not
  * there; their folders must be. -EBADMSG: more is lost than the parity bears; what could be made
  * again was. If whole files are too many, or with `look`, nothing is written. */
 int parity_mend(struct parity_files *p, struct err *err);

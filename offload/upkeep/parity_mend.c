@@ -57,9 +57,34 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
         return 0;
     parity_damage(p, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, (uint64_t)st.st_size,
                   bytes);
-    rc = p->look ? 0 : alone_check(*fd, path, err);
-    return !p->look && !rc && ftruncate(*fd, (off_t)bytes)
-               ? err_set(err, -errno, "set the length of %s: %s", path, strerror(errno)) : rc;
+    return p->look ? 0 : alone_check(*fd, path, err);
+}
+
+/* All of it is there. Until then a file that was cut, or is new, does not pass for a whole one. */
+static int file_end(int fd, const char *path, uint64_t bytes, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    return (uint64_t)st.st_size == bytes || !ftruncate(fd, (off_t)bytes)
+               ? 0 : err_set(err, -errno, "set the length of %s: %s", path, strerror(errno));
+}
+
+static uint64_t parity_file_bytes(const struct parity_files *p, size_t d)
+{
+    return parity_sums_off(p, d) + parity_sums_bytes(p);
+}
+
+static int files_end(struct parity_files *p, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t d = 0; d < p->shape.devices && !rc; d++) {
+        rc = file_end(p->file[d].fd, p->file[d].portion, p->store.device_bytes[d], err);
+        rc = rc ? rc : file_end(p->file[d].parity_fd, p->paths[d], parity_file_bytes(p, d), err);
+    }
+    return rc;
 }
 
 /* Whole files that are missing, more than the parity bears: nothing is made then. */
@@ -89,8 +114,7 @@ static int files_open(struct parity_files *p, struct err *err)
         struct parity_file *f = &p->file[d];
 
         rc = file_begin(p, &f->fd, f->portion, p->store.device_bytes[d], err);
-        rc = rc ? rc : file_begin(p, &f->parity_fd, p->paths[d],
-                                  parity_sums_off(p, d) + parity_sums_bytes(p), err);
+        rc = rc ? rc : file_begin(p, &f->parity_fd, p->paths[d], parity_file_bytes(p, d), err);
     }
     return rc;
 }
@@ -167,10 +191,41 @@ static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond
             rc = alone_check(is_parity ? p->file[d].parity_fd : p->file[d].fd,
                              is_parity ? p->paths[d] : p->file[d].portion, err);
         rc = rc || p->look ? rc : parity_chunk_write(p, stripe, d, err);
+        p->wrote[stripe * s->devices + d] = !rc && !p->look;
         p->mended += !rc && !p->look;
     }
     p->done += s->devices * s->chunk;
     return rc && rc != -EBADMSG ? rc : watch_look(p->watch, p->done, p->total, err);
+}
+
+/* A drive may take what it does not give back. */
+static int read_back(struct parity_files *p, struct err *err)
+{
+    const struct parity_shape *s = &p->shape;
+    uint64_t                   damaged = p->damaged;
+    int                        rc = 0;
+
+    for (uint64_t i = 0; i < s->stripes * s->devices && !rc; i++) {
+        size_t d = i % s->devices;
+
+        if (!p->wrote[i] || (rc = parity_chunk_read(p, i / s->devices, d, err)))
+            continue;
+        const void *is = p->chunk[parity_place(s, i / s->devices, d)];
+        if (crc32c(0, is, s->chunk) != p->sums[i])
+            rc = err_set(err, -EIO, "%s: what was written there is read back as other bytes",
+                         parity_place(s, i / s->devices, d) < s->parity ? p->paths[d]
+                                                                        : p->file[d].portion);
+        rc = rc ? rc : watch_look(p->watch, p->done, p->total, err);
+    }
+    p->look = 1;
+    for (size_t d = 0; d < s->devices && !rc; d++) {
+        rc = pages_mend(p, d, err);
+        if (!rc && p->damaged > damaged)
+            rc = err_set(err, -EIO, "%s, or the parity file next to it: what was written there is "
+                         "read back as other bytes", p->file[d].portion);
+    }
+    p->look = 0;
+    return rc;
 }
 
 int parity_mend(struct parity_files *p, struct err *err)
@@ -181,11 +236,15 @@ int parity_mend(struct parity_files *p, struct err *err)
     rc = rc ? rc : files_open(p, err);
     rc = rc ? rc : parity_sums_read(p, err);
     p->total = p->shape.stripes * p->shape.devices * p->shape.chunk;
+    if (!rc && !(p->wrote = calloc(p->shape.stripes, p->shape.devices)))
+        rc = err_set(err, -ENOMEM, "out of memory for the parity of %zu devices", p->shape.devices);
     for (uint64_t i = 0; i < p->shape.stripes && !rc; i++)
         rc = stripe_mend(p, i, &beyond, err);
     for (size_t d = 0; d < p->shape.devices && !rc; d++)
         rc = p->file[d].fd < 0 || p->file[d].parity_fd < 0 ? 0 : pages_mend(p, d, err);
+    rc = rc || p->look || beyond ? rc : files_end(p, err);
     rc = rc || p->look ? rc : parity_flush(p, err);
+    rc = rc || !p->mended ? rc : read_back(p, err);
     if (!rc && beyond)
         rc = err_set(err, -EBADMSG, "%" PRIu64 " of %" PRIu64 " stripes of the snapshot after step "
                      "%" PRIu64 " have lost more than their parity bears (%zu of %zu devices)",

@@ -118,7 +118,7 @@ static struct scrub_file *file_of(struct scrub *s, size_t file, int *rc, struct 
     if (!f->path && (*rc = path_of(&f->path, s->cfg, file, err)))
         return NULL;
     int opened = f->fd >= 0 ? 0 : open_file(f, err);
-    *rc = file_is_denied(opened) ? opened : 0;
+    *rc = file_is_unknown(opened) ? opened : 0;
     return opened ? NULL : f;
 }
 

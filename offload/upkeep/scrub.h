@@ -49,7 +49,7 @@ void scrub_close(struct scrub *s);
 enum scrub_found { SCRUB_NOTHING, SCRUB_WHOLE, SCRUB_CHANGED, SCRUB_DAMAGED };
 /* Read area i; *area says which it was. The result is one of scrub_found, with a sentence for
  * SCRUB_DAMAGED; or -errno if the source failed, if this user may not read the file
- * (file_is_denied), or -EINTR if `watch` ends it. */
+ * (file_is_unknown), or -EINTR if `watch` ends it. */
 int scrub_read(struct scrub *s, size_t i, struct area *area, struct err *err);
 
 /* Wait until the rate allows the next read. -EINTR: `watch` ends it. */

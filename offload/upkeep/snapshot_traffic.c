@@ -6,7 +6,16 @@
 #include "offload/upkeep/parity_files.h"
 #include "offload/upkeep/snapshot.h"
 
-int snapshot_traffic(struct link_meter *out, const struct run_config *run, size_t parity,
+/* A copy is read and sent; another one comes, is written, and read back. */
+static void add_kept(struct link_meter *out, uint64_t states)
+{
+    out->bytes[LINK_FILES][CLASS_SNAPSHOT][LINK_READ] += 2 * states;
+    out->bytes[LINK_FILES][CLASS_SNAPSHOT][LINK_WRITE] += states;
+    out->bytes[LINK_NETWORK][CLASS_SNAPSHOT][LINK_WRITE] += states;
+    out->bytes[LINK_NETWORK][CLASS_SNAPSHOT][LINK_READ] += states;
+}
+
+int snapshot_traffic(struct link_meter *out, const struct run_config *run, size_t parity, int kept,
                      struct err *err)
 {
     enum link_kind from = run->mode == RUN_MEM ? LINK_FILES : LINK_HOST,
@@ -23,6 +32,8 @@ int snapshot_traffic(struct link_meter *out, const struct run_config *run, size_
     out->bytes[from][CLASS_SNAPSHOT][LINK_READ] += copied;
     out->bytes[to][CLASS_SNAPSHOT][LINK_WRITE] += copied;
     out->bytes[to][CLASS_SNAPSHOT][LINK_READ] += states;
+    if (kept)
+        add_kept(out, states);
     if (!parity)
         return 0;
     out->bytes[to][CLASS_PARITY][LINK_READ] += states + made[LINK_READ];

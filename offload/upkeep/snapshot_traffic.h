@@ -6,8 +6,10 @@
 #include "csd/link.h"
 #include "offload/layout/config.h"
 
-/* All devices together. parity: how many of the devices' drives may be lost, if the snapshot lies
- * on them (--snapshot-on devices); 0: it lies in a folder. In mode mem, the frozen blocks are only
- * read back, because an earlier snapshot has them. */
-int snapshot_traffic(struct link_meter *out, const struct run_config *run, size_t parity,
+/* All devices together. parity: how many of the devices' drives may be lost, if the snapshot
+ * lies on them (--snapshot-on devices); 0: it lies in a folder. In mode mem, the frozen blocks
+ * are only read back, because an earlier snapshot has them. kept: each rank sends a copy, and
+ * gets another one's (--snapshot-on hosts). What is sent of run.db and of the tokenizer is
+ * measured in addition. */
+int snapshot_traffic(struct link_meter *out, const struct run_config *run, size_t parity, int kept,
                      struct err *err);

@@ -397,8 +397,8 @@ struct paced { struct verify *v; uint64_t done; };
 static int look_paced(void *ctx, uint64_t done, uint64_t total)
 {
     struct paced            *p = ctx;
-    const struct beside_move m = { 0, done - (done > p->done ? p->done : 0), p->v->link,
-                                   LINK_READ };
+    uint64_t                 before = done >= p->done ? p->done : 0; // another file was begun
+    const struct beside_move m = { 0, done - before, p->v->link, LINK_READ };
     uint64_t                 over_ns;
     struct err               unsaid;
     int                      rc = beside_begin(p->v->beside, &m, &over_ns, p->v->watch, &unsaid);

@@ -414,13 +414,15 @@ static void release(struct creation *p)
     unlock(p);
 }
 
-/* Remove the devices that were made, if nothing of the run stays. */
+/* Remove the devices that were made, if nothing of the run stays. If not all could be made,
+ * run_format has removed those that it made (devices_discard), and what stands there under their
+ * names is another's, even if its id is the same. */
 static void clear_devices(struct creation *p, struct session *s)
 {
     runlog_close(s->log);
     s->log = NULL;
     spares_close(p);
-    for (size_t i = 0; !p->kept && p->part.path && i < s->run.n_devices && s->run.device_paths; i++)
+    for (size_t i = 0; !p->kept && p->devices && i < s->run.n_devices && s->run.device_paths; i++)
         clear_device(s->run.device_paths[i], s->id, i);
 }
 

@@ -29,6 +29,7 @@ struct creation {
     int             takes;             // it takes over tokens that a dead maker left
     struct run_lock lock;              // RUN/run.lock
     struct file_new part;              // RUN/run.new-HEX, the folder being filled
+    int             devices;           // set by the caller: run_format has made all devices
     int             kept;              // creation_give_up removes nothing any more
     int             spare[CREATION_SPARES], n_spare; // open files that creation_give_up closes
 };

@@ -31,7 +31,8 @@ int drives_mounted(const struct session *s, size_t device, const char *folder, c
 static int record_mount(struct session *s, size_t device, const char *path, struct err *err)
 {
     char *at = mount_of(s, path);
-    int   rc = settings_set(s->log, err, "mount.%zu=%s", device, at ? at : "");
+    int   known = at || file_is_block(path); // a file that is lost at this moment: what was known
+    int   rc = known ? settings_set(s->log, err, "mount.%zu=%s", device, at ? at : "") : 0;
 
     free(at);
     return rc;

@@ -67,7 +67,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
     }
     work_end(events);
     if (rc)
-        e->state = file_is_denied(rc) ? EXPORTS_DENIED : EXPORTS_DAMAGED;
+        e->state = file_is_unknown(rc) ? EXPORTS_DENIED : EXPORTS_DAMAGED;
     else if (!log || !settings_scan(log, "%" SCNx32, &sum, "%s.sum", kind) || sum == st->sum)
         e->state = EXPORTS_INTACT;
     else

@@ -22,8 +22,7 @@ int moved_store(struct runlog *log, const char *dir, struct err *err)
     return rc;
 }
 
-/* The path in a value of `place`; NULL: there is none. */
-static const char *place_path(const char *place)
+const char *moved_path(const char *place)
 {
     const char *born = strchr(place, ' '), *path = born ? strchr(born + 1, ' ') : NULL;
 
@@ -45,7 +44,7 @@ static int is_near(const char *was, const char *dir)
 
 enum moved moved_folder(const char *dir, const char *place)
 {
-    const char *was = place_path(place);
+    const char *was = moved_path(place);
     struct stat a, b;
 
     if (!file_is(dir, place))
@@ -60,7 +59,7 @@ enum moved moved_folder(const char *dir, const char *place)
 int moved_was_in(struct runlog *log, const char *path)
 {
     char       *place = settings_get(log, "place");
-    const char *was = place ? place_path(place) : NULL;
+    const char *was = place ? moved_path(place) : NULL;
     size_t      n = was ? strlen(was) : 0;
     int         in = n && !strncmp(path, was, n) && path[n] == '/';
 
@@ -151,7 +150,7 @@ static void put_command(FILE *f, const struct run_config *run)
 static int ask(const struct run_config *run, const struct other *other, enum moved moved,
                const char *place, struct err *err)
 {
-    const char *was = place_path(place), *dir = run->dir;
+    const char *was = moved_path(place), *dir = run->dir;
     char       *text = NULL;
     size_t      size;
     FILE       *f = open_memstream(&text, &size);
@@ -194,7 +193,7 @@ int moved_original_rests(const struct run_config *run, struct err *err)
 {
     char       *place, *path = NULL, who[128];
     int         rc = settings_find(&place, run->log, err, "place");
-    const char *was = place ? place_path(place) : NULL;
+    const char *was = place ? moved_path(place) : NULL;
 
     if (!rc && was && strcmp(was, run->dir) && !file_is(run->dir, place) && file_is(was, place) &&
         !(path = file_path(err, "%s/run.db", was)))

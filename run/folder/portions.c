@@ -86,19 +86,25 @@ char *portions_folder(const struct session *s, size_t i, struct err *err)
     return out;
 }
 
+int portions_can(const char *run, struct err *err)
+{
+    const char *slash = strrchr(run, '/');
+
+    return strchr(slash ? slash : run, '\n')
+               ? err_misuse(err, "%s has a line break in its name, and --snapshot-on devices gives "
+                            "that name to folders which run.db lists by lines: rename the folder, "
+                            "or leave --snapshot-on out", run) : 0;
+}
+
 /* Makes the folder of device i's files, for good, and names them. */
 static int name_files(struct portions *p, const struct session *s, size_t i, uint64_t step,
                       const char *word, struct err *err)
 {
     char  run[SESSION_PATH], name[64];
     char *folder = portions_folder(s, i, err);
-    int   rc = folder ? 0 : -ENOMEM;
+    int   rc = folder ? file_have_folder(folder, err) : -ENOMEM;
 
     snapshot_places_names(run, name, s, step);
-    if (!rc && file_make_folder(folder))
-        rc = errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", folder, strerror(errno));
-    else if (!rc)
-        rc = file_sync_parent(folder, err);
     if (!rc) {
         p->path[2 * i] = file_path(err, "%s/%s.%s.dev%zu", folder, name, word, i);
         p->path[2 * i + 1] = file_path(err, "%s/%s.%s.parity%zu", folder, name, word, i);
@@ -369,10 +375,9 @@ uint64_t portions_held(const struct portions *p)
 
 int portions_certain(const struct session *s, const char *of)
 {
-    const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
+    const char *was = moved_path(of);
 
-    return file_is(s->dir, of) &&
-           ((was && !strcmp(was + 1, s->dir)) || file_has_births(s->dir, of));
+    return file_is(s->dir, of) && ((was && !strcmp(was, s->dir)) || file_has_births(s->dir, of));
 }
 
 int portions_remove_file(const char *path)

@@ -29,6 +29,8 @@ static inline const char *portions_device(const struct portions *p, size_t i)
     return p->path[2 * i];
 }
 
+/* Refuse a run whose name has a line break: the files have it in their paths, which are lines. */
+int portions_can(const char *run, struct err *err);
 /* Send a notice if one lost drive would take more than one device with it, or run.db. */
 int portions_notice(struct session *s, struct err *err);
 

@@ -123,6 +123,12 @@ static struct snapshot_log log_of(const struct snapshot_making *m)
                                   .step = m->step, .n = m->n, .portions = m->portions.n > 0 };
 }
 
+/* Of a full disk, run.db's sentence is that of a run that cannot go on. */
+static int db_failed(const struct snapshot_making *m, int rc, struct err *err)
+{
+    return rc == -ENOSPC ? err_set(err, rc, "%s/" RUN_DB ": the disk is full", m->to.dir) : rc;
+}
+
 /* What differs from the run's database whatever its states are: whoever opens it takes it for
  * nothing but a snapshot. */
 static int settle_begun(struct snapshot_making *m, struct err *err)
@@ -165,9 +171,11 @@ static int pin(struct snapshot_making *m, struct err *err)
     int rc = snapshot_files_copy(&m->files, m->s->dir, "tokenizer", is_tokenizers, err);
     if (!rc && settings_has(m->s->log, "best.step"))
         rc = snapshot_files_copy(&m->files, m->s->dir, "best", output_is_model, err);
-    rc = rc ? rc : runlog_copy(m->s->log, db, err);
+    if (rc)
+        return rc;
+    rc = runlog_copy(m->s->log, db, err);
     rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
-    return rc ? rc : settle_begun(m, err);
+    return db_failed(m, rc ? rc : settle_begun(m, err), err);
 }
 
 static int fill(struct snapshot_making *m, struct err *err)
@@ -178,7 +186,7 @@ static int fill(struct snapshot_making *m, struct err *err)
     snprintf(lock, sizeof lock, "%s/" RUN_LOCK, m->to.dir);
     int rc = copy_states(m, err);
     rc = rc ? rc : encode_parity(m, err);
-    rc = rc ? rc : settle_whole(m, err);
+    rc = rc ? rc : db_failed(m, settle_whole(m, err), err);
     runlog_close(m->to.log);
     m->to.log = NULL;
     unlink(lock);
@@ -249,28 +257,20 @@ static int record(const struct snapshot_making *m, struct err *err)
                                .seconds = (double)(clock_ns() - m->begun_ns) * 1e-9 }, err);
 }
 
-/* Makes a folder, for good, unless it is there. */
-static int make_folder(const char *path, struct err *err)
-{
-    if (!file_make_folder(path))
-        return file_sync_parent(path, err);
-    return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
-}
-
 /* The folder DIR/NAME-ID, made if it is not there, and the snapshot's name in it. */
 static int place(struct snapshot_making *m, const char *dir, struct err *err)
 {
     char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
     snapshot_places_own(own, m->s);
-    int rc = dir ? 0 : make_folder(own, err);
+    int rc = dir ? 0 : file_have_folder(own, err);
     if (rc)
         return rc;
     dir = dir ? dir : own;
     snapshot_places_names(folder, name, m->s, m->step);
     if (snprintf(m->name, SESSION_PATH, "%s/%s", dir, folder) > SESSION_PATH - 96)
         return err_set(err, -ENAMETOOLONG, "%s: the path of a snapshot would be too long", dir);
-    if ((rc = make_folder(m->name, err)))
+    if ((rc = file_have_folder(m->name, err)))
         return rc;
     snprintf(m->name + strlen(m->name), 96, "/%s", name);
     return name_check(m, err);
@@ -537,7 +537,7 @@ int snapshot_adopt_begin(struct snapshot_making **out, const char **folder, stru
     *m = (struct snapshot_making){ .s = s, .step = step, .n = n, .folder = { .fd = -1 } };
     snapshots_clean(s);
     snapshot_places_ranks(own, s);
-    int rc = make_folder(own, err);
+    int rc = file_have_folder(own, err);
     rc = rc ? rc : place(m, own, err);
     rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
     *folder = m->folder.temp;
@@ -583,12 +583,14 @@ static int adopt_settle(struct snapshot_making *m, struct err *err)
     return rc ? rc : file_sync_dir(m->to.dir, err);
 }
 
-int snapshot_adopt_end(struct snapshot_making *m, int rc, struct snapshot *out, struct err *err)
+int snapshot_adopt_end(struct snapshot_making *m, int rc, struct snapshot *out,
+                       struct link_meter *moved, struct err *err)
 {
     if (!m)
         return rc;
     rc = rc ? rc : adopt_settle(m, err);
     rc = rc ? rc : prove(m, err);
+    snapshot_moved(m, moved);
     rc = rc ? rc : take_name(m, err);
     if (!rc && !snapshots_look(out, m->s, m->name))
         rc = err_set(err, -EIO, "%s is no snapshot of this run", m->name);

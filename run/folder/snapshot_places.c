@@ -93,7 +93,7 @@ static int each_folder(const struct session *s, const char *dir,
     int              rc = file_walk_begin(&w, dir, NULL);
 
     if (rc) // or else a drive that is away
-        return file_is_denied(rc) ? each(ctx, dir, err) : 0;
+        return file_is_unknown(rc) ? each(ctx, dir, err) : 0;
     while (!rc && file_walk_next(&w))
         rc = is_of_run(s, w.name) ? each(ctx, w.path, err) : 0;
     file_walk_end(&w, rc, NULL);

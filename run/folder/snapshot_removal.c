@@ -259,16 +259,23 @@ static int clean_folder(void *ctx, const char *folder, struct err *err)
 
 /* ---- files on the devices' drives, of a snapshot that was not made ---- */
 
+static int is_in_a_folder(const char *path)
+{
+    char *around = file_folder(path);
+    int   is = around && !access(around, F_OK);
+
+    free(around);
+    return is;
+}
+
 /* Whether a process makes the snapshot in this folder, or may have made it: the folder around it is
  * not there, as where its drive is away. */
 static int is_under_way(const char *folder)
 {
-    char *around = file_folder(folder);
-    int   away = !around || access(around, F_OK);
-    int   fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int   held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB);
+    int away = !is_in_a_folder(folder);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB);
 
-    free(around);
     file_close(fd);
     return away || held;
 }
@@ -318,20 +325,31 @@ static int clean_files(const struct session *s, const char *folder, char *paths)
     return rc;
 }
 
+/* A path of portions.begun, malloced. Older versions wrote a backslash as it is. */
+static char *begun_path(const char *line)
+{
+    char *path = line ? strdup(line) : NULL;
+
+    if (path)
+        portions_line_path(path);
+    if (path && !is_in_a_folder(path) && is_in_a_folder(line))
+        memcpy(path, line, strlen(line) + 1); // which is no shorter
+    return path;
+}
+
 /* Removes what a killed process had begun: files of portions.begun that are no snapshot's. */
 static void clean_begun(struct session *s)
 {
     char *text = settings_get(s->log, "portions.begun"), *rest = text;
-    char *of = strsep(&rest, "\n"), *folder = strsep(&rest, "\n");
+    char *of = strsep(&rest, "\n"), *folder = begun_path(strsep(&rest, "\n"));
 
-    if (of && folder) {
+    if (of)
         portions_line_path(of);
-        portions_line_path(folder);
-    }
     if (of && !portions_certain(s, of)) // copied with the run's run.db: they are the original's
         portions_end(s, NULL);
     else if (folder && !is_under_way(folder) && !clean_files(s, folder, rest))
         portions_end(s, NULL);
+    free(folder);
     free(text);
 }
 

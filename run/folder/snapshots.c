@@ -11,6 +11,7 @@
 #include "run/folder/snapshot_files.h"
 #include "run/folder/snapshot_places.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,11 +42,11 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
  * it never removes. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of)
 {
-    const char *born = strchr(of, ' '), *was = born ? strchr(born + 1, ' ') : NULL;
+    const char *was = moved_path(of);
     char        dir[SESSION_PATH];
 
     snapshot_places_rank(dir, s);
-    int same_path = was && !strcmp(was + 1, dir);
+    int same_path = was && !strcmp(was, dir);
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
     if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
@@ -182,10 +183,10 @@ static int is_known(const struct snapshots *list, const char *path)
     return 0;
 }
 
-/* Notes a folder that may hold snapshots, and that this user may not read. */
+/* Notes a folder that may hold snapshots, and that this process cannot read. */
 static void note_denied(struct snapshots *list, const char *path, int rc)
 {
-    if (file_is_denied(rc) && !*list->denied)
+    if (file_is_unknown(rc) && !*list->denied)
         snprintf(list->denied, sizeof list->denied, "%.4096s: %s", path, strerror(-rc));
 }
 
@@ -196,7 +197,10 @@ static int add(struct snapshots *list, const struct session *s, const char *path
     if (!snapshots_look(&at, s, path)) {
         char *db = file_path(NULL, "%s/run.db", path);
 
-        note_denied(list, path, db && access(db, R_OK) ? -errno : 0);
+        int   fd = db ? open(db, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+
+        note_denied(list, path, db && fd < 0 ? -errno : 0);
+        file_close(fd);
         free(db);
         return 0;
     }
@@ -321,8 +325,8 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
     if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
         rc = *list.denied
-                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that this user "
-                           "may read: %s", s->dir, step, list.denied)
+                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that can be "
+                           "read: %s", s->dir, step, list.denied)
                  : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
                               *steps ? ": there are snapshots after the steps "
                                      : "; it has none at all", steps);
@@ -402,26 +406,23 @@ static void look_at_best(struct session *snapshot, struct verdict *found)
 }
 
 /* Whether the parity of a snapshot is as it was written. Its portions were read. */
-static int look_at_parity(struct session *snapshot, struct beside *beside, struct verdict *found,
-                          struct err *err)
+static int look_at_parity(struct session *snapshot, const struct portions *p,
+                          struct beside *beside, struct verdict *found, struct err *err)
 {
-    struct portions     p;
     struct parity_files f = { .snapshot = &snapshot->run, .beside = beside };
-    int                 rc = portions_load(&p, snapshot->log, err);
 
     settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
-    if (!rc && p.n && (p.n != snapshot->run.n_devices || !snapshot->run.device_paths)) {
+    if (p->n != snapshot->run.n_devices || !snapshot->run.device_paths) {
         note(found, 1, "the settings of the snapshot's parity are damaged");
-    } else if (!rc && p.n) {
-        struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);
-
-        f.watch = &w;
-        rc = portions_work(&f, &p, parity_check, err);
-        work_end(snapshot->events);
+        return 0;
     }
+    struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);
+
+    f.watch = &w;
+    int rc = portions_work(&f, p, parity_check, err);
+    work_end(snapshot->events);
     if (!rc && f.damaged)
         note(found, 1, f.first.text);
-    portions_release(&p);
     return rc;
 }
 
@@ -458,34 +459,53 @@ int snapshot_check(struct session *snapshot, struct err *err)
     return rc;
 }
 
-int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
-                   struct err *err)
+/* Its states, and their parity. */
+static int look_at_states(struct session *snapshot, int frozen_known, struct beside *beside,
+                          struct verdict *found, struct err *err)
 {
-    struct verdict      found = { 0 };
-    struct watch        w = work_begin(snapshot->events, "checking %s", snapshot->dir);
-    struct verify       v = { .say = note, .ctx = &found, .watch = &w,
-                              .frozen_known = frozen_known, .beside = beside };
-    struct runlog_check db;
-    struct portions     p = { 0 };
-    int                 rc = beside ? portions_load(&p, snapshot->log, err) : 0;
+    struct watch    w = work_begin(snapshot->events, "checking %s", snapshot->dir);
+    struct verify   v = { .say = note, .ctx = found, .watch = &w, .frozen_known = frozen_known,
+                          .beside = beside };
+    struct portions p;
+    int             rc = portions_load(&p, snapshot->log, err);
 
     v.link = p.n ? LINK_HOST : LINK_FILES;
-    portions_release(&p);
     if (beside)
         beside->cls = CLASS_SNAPSHOT;
     rc = rc ? rc : verify_run(&v, &snapshot->run, err);
     if (beside)
         beside->cls = CLASS_PARITY;
-
     work_end(snapshot->events);
-    rc = rc ? rc : runlog_check(snapshot->log, 0, note_damage, &found, &db, err);
-    rc = rc ? rc : look_at_parity(snapshot, beside, &found, err);
+    rc = rc || !p.n ? rc : look_at_parity(snapshot, &p, beside, found, err);
+    portions_release(&p);
+    return rc || !v.half_done ? rc : err_set(err, -EBADMSG, "%s is in the middle of a step",
+                                             snapshot->dir);
+}
+
+/* Adds what was found in run.db and in the best model. Returns a sentence about the first. */
+static int look_at_rest(struct session *snapshot, struct verdict *found, struct err *err)
+{
+    struct runlog_check db;
+    int                 rc = runlog_check(snapshot->log, 0, note_damage, found, &db, err);
+
     if (rc)
         return rc;
-    look_at_best(snapshot, &found);
-    if (found.damaged)
-        return err_set(err, -EBADMSG, "%s", found.first.text);
-    return v.half_done ? err_set(err, -EBADMSG, "%s is in the middle of a step", snapshot->dir) : 0;
+    look_at_best(snapshot, found);
+    return found->damaged ? err_set(err, -EBADMSG, "%s", found->first.text) : 0;
+}
+
+int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
+                   struct err *err)
+{
+    struct verdict found = { 0 };
+    int            rc = look_at_states(snapshot, frozen_known, beside, &found, err);
+
+    return rc ? rc : look_at_rest(snapshot, &found, err);
+}
+
+int snapshot_prove_rest(struct session *snapshot, struct err *err)
+{
+    return look_at_rest(snapshot, &(struct verdict){ 0 }, err);
 }
 
 int snapshot_verify(struct session *snapshot, struct err *err)
@@ -495,17 +515,10 @@ int snapshot_verify(struct session *snapshot, struct err *err)
 
 int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
 {
-    struct session      s;
-    struct verdict      found = { 0 };
-    struct runlog_check db;
-    int                 rc = session_open(&s, path, SESSION_READ, events, err);
+    struct session s;
+    int            rc = session_open(&s, path, SESSION_READ, events, err);
 
-    if (!rc && states)
-        rc = snapshot_verify(&s, err);
-    else if (!rc)
-        rc = runlog_check(s.log, 0, note_damage, &found, &db, err);
-    if (!rc && found.damaged)
-        rc = err_set(err, -EBADMSG, "%s", found.first.text);
+    rc = rc ? rc : states ? snapshot_verify(&s, err) : snapshot_prove_rest(&s, err);
     session_close(&s);
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }

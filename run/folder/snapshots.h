@@ -93,12 +93,15 @@ int snapshot_verify(struct session *snapshot, struct err *err);
  * the pace next to a training, or NULL. */
 int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
                    struct err *err);
+/* The rest of snapshot_verify, of one whose states and parity were read in another way: its run.db
+ * and its best model. */
+int snapshot_prove_rest(struct session *snapshot, struct err *err);
 /* The same as snapshot_verify, and compares the tokenizer and the best model with those that its
  * run.db names. A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
 /* Whether the snapshot at this path is whole: 1; 0 with a sentence; or -errno if that was not found
- * out. states 0: only its run.db is read. */
+ * out. states 0: only its run.db and its best model are read. */
 int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err);
 
 /* The newest complete one that is certainly the run's, in the same folder as `path`; NULL: none. */

@@ -180,7 +180,7 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
         *out = adapted ? *out : whole;
         *adapter = part;
     }
-    if (!rc || err->stopped || file_is_denied(rc))
+    if (!rc || err->stopped || file_is_unknown(rc))
         return rc;
     return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64 ": put a "
                    "copy of that model there; --last takes the parameters after the last step",

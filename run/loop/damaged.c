@@ -121,7 +121,7 @@ static int open_up(const struct run_config *cfg, const struct store *st, size_t 
                              rc ? -1 : file_open_device(path, O_RDWR), 0 };
 
     if (!rc && d.fd < 0)
-        rc = err_set(err, d.fd, "open %s: %s", path, strerror(-d.fd));
+        rc = file_open_fail(path, d.fd, err);
     rc = rc ? rc : length_mend(&d, err);
     rc = rc ? rc : superblock_mend(&d, err);
     *wrote |= d.wrote;

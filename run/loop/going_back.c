@@ -5,11 +5,12 @@
 #include "data/db/branches.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/exports.h"
+#include "run/folder/made_whole.h"
 #include "run/folder/settings.h"
 #include "run/folder/snapshot_make.h"
 #include "run/loop/best.h"
+#include "run/loop/checkpoints.h"
 #include "run/loop/lost.h"
-#include "run/loop/made_whole.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/keeping.h"
@@ -17,6 +18,7 @@
 struct back {
     struct session *s, snapshot; // the snapshot is open, and nobody removes it
     struct snapshot at;
+    struct snapshots others;     // restores: those that may have to be made whole. files 0: known
     char           *changed;     // options, as session_branch_options gives them
     char           *noted;       // the snapshot to which a killed process went: "STEP N PATH"
     int             half_way;    // it was killed after the states began to be written over
@@ -81,25 +83,28 @@ static int is_nearer(const struct back *b, const struct snapshot *x, const struc
                             : x->n > y->n;
 }
 
-/* Find the nearest snapshot that is whole. Damaged ones are passed over, with a notice. */
+/* Find the nearest snapshot that is whole, or can be made whole by its parity. Others are passed
+ * over, with a notice. The states are not written over before all of their source was read; they
+ * are read again as they are written. */
 static int find_whole(struct back *b, struct err *err)
 {
-    struct snapshots list;
-    struct err       why;
-    char             text[sizeof why.text];
-    size_t           passed = 0;
-    int              rc = snapshots_list(&list, b->s, err);
+    struct snapshots *list = &b->others;
+    struct err        why;
+    char              text[sizeof why.text];
+    uint64_t          mended = 0;
+    size_t            passed = 0;
+    int               rc = snapshots_list(list, b->s, err);
 
-    if (!rc && *list.denied) {
-        snprintf(text, sizeof text, "a snapshot is passed over, since this user may not read it: "
-                 "%.900s", list.denied);
+    if (!rc && *list->denied) {
+        snprintf(text, sizeof text, "a snapshot is passed over, since it cannot be read: "
+                 "%.900s", list->denied);
         rc = session_notice(b->s, text, err);
     }
     while (!rc && !b->verified) {
         struct snapshot *best = NULL;
 
-        for (struct snapshot *at = list.at; at < list.at + list.n; at++)
-            if (at->whole && (!best || is_nearer(b, at, best)))
+        for (struct snapshot *at = list->at; at < list->at + list->n; at++)
+            if ((at->whole || (at->files && at->parity)) && (!best || is_nearer(b, at, best)))
                 best = at;
         if (!best) {
             rc = err_set(err, -ENOENT, passed ? "%s has no snapshot that is whole, and what was on "
@@ -109,11 +114,11 @@ static int find_whole(struct back *b, struct err *err)
             break;
         }
         b->at = *best;
-        int whole = snapshot_is_whole(best->path, 1, b->s->events, &why);
+        int whole = made_whole(b->s, best, &mended, &why);
         if (whole < 0)
             *err = why, rc = whole;
         b->verified = whole > 0;
-        best->whole = 0;
+        best->whole = best->files = 0;
         passed += !whole;
         if (!whole) {
             snprintf(text, sizeof text, "the snapshot after step %" PRIu64
@@ -121,7 +126,16 @@ static int find_whole(struct back *b, struct err *err)
             rc = session_notice(b->s, text, err);
         }
     }
-    snapshots_free(&list);
+    return rc;
+}
+
+/* Of several ranks, the others of this one. */
+static int find_others(struct back *b, struct err *err)
+{
+    int rc = snapshots_list(&b->others, b->s, err);
+
+    for (struct snapshot *at = b->others.at; !rc && at < b->others.at + b->others.n; at++)
+        at->files &= strcmp(at->path, b->at.path) != 0;
     return rc;
 }
 
@@ -136,7 +150,7 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     if (b->s->ranks.comm) {
         rc = back_find(&b->at, &b->half_way, b->s, step, err);
         b->verified = !rc && !step; // its holder has read it, and who got it has proved it
-        return rc;
+        return rc || step ? rc : find_others(b, err);
     }
     return step ? find_step(b, *step, err) : find_whole(b, err);
 }
@@ -333,6 +347,7 @@ static int check_options(struct back *b, const struct opt_line *line, struct err
         return rc;
     rc = session_store_options(s, 0, err);
     rc = rc ? rc : b->check->check(b->check->ctx, s, err);
+    rc = rc ? rc : checkpoints_open(s, b->at.step, err); // somebody's folder with such a name
     runlog_rollback(s->log);
     int back = session_reload_options(s, &why);
     free(b->changed);
@@ -369,12 +384,15 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
 static int find_and_go(struct back *b, const uint64_t *step, const struct opt_line *line,
                        struct err *err)
 {
-    int rc = b->restores ? made_whole(b->s, err) : 0;
+    uint64_t mended = 0;
+    int      rc = find(b, step, err);
 
-    rc = rc ? rc : find(b, step, err);
     if (rc == -ENOENT && b->restores)
         exports_say(b->s->log, b->s->dir, b->s->events, err);
     rc = rc ? rc : go_to(b, line, err);
+    if (!rc && b->restores) // the run has its states: now the others
+        rc = made_whole_all(b->s, &b->others, &mended, err);
+    snapshots_free(&b->others);
     free(b->noted);
     return rc;
 }

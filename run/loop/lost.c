@@ -306,12 +306,15 @@ static int check_one(const struct session *s, size_t i, int named, uint64_t *byt
 {
     struct stat st;
     char       *folder, *path = NULL;
+    const char *fixed;
     int         cut = !devices_gone(&s->run, i), rc = cut ? 0 : place_check(s, i, err);
 
     if (rc || (rc = folder_of(&folder, s, i, err)))
         return rc;
     if (cut && !(rc = devices_path(&path, &s->run, i, 0, err)) && !stat(path, &st))
         *bytes -= (uint64_t)st.st_size < *bytes ? (uint64_t)st.st_size : *bytes;
+    if (path && !rc && !is_own(&s->run, i, path) && (fixed = file_fixed(path))) // put_aside
+        rc = err_misuse(err, "%s %s", path, fixed);
     if (!cut && !named && folder)
         rc = mount_check(s, i, folder, err);
     rc = rc || cut ? rc : place_fits(s, i, folder, err);

@@ -323,7 +323,7 @@ static void take(struct scrubbing *c, struct scrub_portion *p, int rc, uint64_t 
     if (rc == -EINTR)
         return;
     if (rc < 0 && rc != -EBADMSG && rc != -EIO) { // no memory, say: nothing is known by that
-        p->denied = file_is_denied(rc);
+        p->denied = file_is_unknown(rc);
         c->now = SIZE_MAX;
         c->reader.due_ns = clock_ns() + IDLE_NS;
         return;

@@ -21,6 +21,8 @@ int snapshotting_check(struct session *s, struct err *err)
     int      rc = every ? snapshot_can(s, err) : 0;
 
     if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
+        rc = portions_can(s->dir, err);
+    if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
         rc = portions_notice(s, err);
     if (!rc && every && is_kept(s) && ranks == 1)
         rc = err_misuse(err, "--snapshot-on hosts is for several ranks (mpirun), and this is one "
@@ -57,24 +59,28 @@ static int is_due(struct session *s, uint64_t step, enum snapshotting_when when,
     return when == SNAPSHOTTING_ENDS || !any || step % s->o.snapshot_every == 0;
 }
 
-/* Records what the snapshot under way has moved since the last call. It counts as the next
- * step's. */
-static void measure(const struct snapshotting *w, uint64_t step)
+/* Records what snapshots have moved. It counts as the next step's. */
+static void measure(const struct snapshotting *w, const struct link_meter *moved)
+{
+    if (w->stream && link_meter_total(moved))
+        meter_traffic(w->stream->meter, w->now, PHASE_SNAPSHOT, -1, moved);
+}
+
+/* The same of the snapshot under way, since the last call. */
+static void measure_making(const struct snapshotting *w)
 {
     struct link_meter moved = { 0 };
 
-    if (!w->stream || !w->making)
-        return;
-    snapshot_moved(w->making, &moved);
-    if (link_meter_total(&moved))
-        meter_traffic(w->stream->meter, step, PHASE_SNAPSHOT, -1, &moved);
+    if (w->making)
+        snapshot_moved(w->making, &moved);
+    measure(w, &moved);
 }
 
 /* The training has waited since then. */
-static void measure_wait(const struct snapshotting *w, uint64_t step, uint64_t begun_ns)
+static void measure_wait(const struct snapshotting *w, uint64_t begun_ns)
 {
     if (w->stream)
-        meter_span(w->stream->meter, step, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), 0);
+        meter_span(w->stream->meter, w->now, PHASE_SNAPSHOT, -1, -1, begun_ns, clock_ns(), 0);
 }
 
 static int rotate(struct session *s, struct err *err)
@@ -87,14 +93,16 @@ static int rotate(struct session *s, struct err *err)
 static int settle(struct snapshotting *w, int rc, const struct snapshot *made, int *again,
                   struct err *why, struct err *err)
 {
-    struct session *s = w->s;
-    struct err      unsaid;
-    int             failed = rc, joined = 0, unkept = 0;
+    struct session   *s = w->s;
+    struct link_meter moved = { 0 };
+    struct err        unsaid;
+    int               failed = rc, joined = 0, unkept = 0;
 
     if (s->ranks.comm)
         joined = carry_agree(s->ranks.comm, rc, &failed, why, err);
     if (!joined && !failed && made && is_kept(s)) {
-        joined = keeping_send(s, made, &unkept, why, err);
+        joined = keeping_send(s, made, &moved, &unkept, why, err);
+        measure(w, &moved);
         failed = unkept;
     }
     if (joined || !failed)
@@ -106,16 +114,15 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
         return *err = *why, rc;
     if (rc == -EINTR) // all ranks end after the next step
         return 0;
-    if (!rc) {
-        if (made)
-            snapshot_remove(s, made->path, &unsaid);
-        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %.700s", w->step,
-                unkept ? ", since not all parts are on the next hosts" : "", why->text);
-    }
+    if (!rc && made)
+        snapshot_remove(s, made->path, &unsaid);
     *again = rc && w->tried < s->o.snapshot_dir.n;
     if (*again)
         snprintf(why->text + strlen(why->text), sizeof why->text - strlen(why->text),
                  ": the next --snapshot-dir is tried");
+    else
+        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %.700s", w->step,
+                unkept ? ", since not all parts are on the next hosts" : "", why->text);
     return session_notice(s, why->text, err);
 }
 
@@ -135,7 +142,7 @@ static int notice_late(struct snapshotting *w, uint64_t begun_ns, struct err *er
 }
 
 /* Ends the snapshot under way if all ranks have copied theirs; must: waits for that. */
-static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, struct err *err)
+static int go_on(struct snapshotting *w, int must, int *again, struct err *err)
 {
     struct snapshot made;
     struct err      why = { 0 };
@@ -151,13 +158,13 @@ static int go_on(struct snapshotting *w, uint64_t step, int must, int *again, st
     if (must && w->stream && !waited && (rc = notice_late(w, begun_ns, err)))
         return rc;
     w->tried = snapshot_tried(w->making);
-    measure(w, step);
+    measure_making(w);
     if (waited == -EINTR)
         snapshot_drop(w->making);
     else
         waited = snapshot_finish(&made, w->making, &why);
     w->making = NULL;
-    measure_wait(w, step, begun_ns);
+    measure_wait(w, begun_ns);
     return settle(w, waited, &made, again, &why, err);
 }
 
@@ -174,9 +181,9 @@ static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, st
     w->step = step;
     rc = snapshot_begin(&w->making, w->s, step, w->tried, ends ? NULL : w->stream, &why);
     w->tried = rc ? SIZE_MAX : snapshot_tried(w->making);
-    measure_wait(w, step, begun_ns);
+    measure_wait(w, begun_ns);
     rc = settle(w, rc, NULL, again, &why, err);
-    return rc || !ends || !w->making ? rc : go_on(w, step, 1, again, err);
+    return rc || !ends || !w->making ? rc : go_on(w, 1, again, err);
 }
 
 /* The same when training ends: no later step tries the next directory, so this does. On a rank that
@@ -204,9 +211,10 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
 
     if (!s->o.snapshot_every)
         return 0;
-    measure(w, step);
+    w->now = step;
+    measure_making(w);
     if (w->making)
-        rc = go_on(w, step, ends || step % s->o.snapshot_every == 0, &again, err);
+        rc = go_on(w, ends || step % s->o.snapshot_every == 0, &again, err);
     if (rc || (due = is_due(s, step, when, err)) < 0)
         return rc ? rc : due;
     uint64_t all = due || again, none = 0;

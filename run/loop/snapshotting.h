@@ -17,6 +17,7 @@ struct snapshotting {
     // private
     struct snapshot_making *making; // the one under way
     uint64_t                step;   // that it is of
+    uint64_t                now;    // steps that are done
     size_t                  tried;  // directories
     int                     said;   // that one was late
 };

@@ -2,6 +2,7 @@
 #include "run/ranks/back.h"
 
 #include "model/together.h"
+#include "run/folder/made_whole.h"
 #include "run/folder/settings.h"
 #include "run/ranks/keeping.h"
 
@@ -91,13 +92,16 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
 {
     struct snapshot at;
     struct err      why;
+    uint64_t        mended = 0;
 
     for (size_t p = 0; p < c->comm->size; p++) {
         if (kept_holder(c->seen, of, p) != c->comm->rank)
             continue;
         int whole = kept_find(&at, c->s, of, p, &why);
-        whole = !whole ? snapshot_is_whole(at.path, c->states, c->events, &why)
-                       : whole == -ENOENT ? 0 : whole;
+        whole = whole == -ENOENT ? 0
+                : whole          ? whole
+                : c->states      ? made_whole(c->s, &at, &mended, &why)
+                                 : snapshot_is_whole(at.path, 0, c->events, &why);
         if (whole < 0)
             return *err = why, whole;
         if (!whole && !*out)
@@ -202,7 +206,7 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
     struct parts_seen seen;
     struct part_seen  at;
     struct choice     c = { s, comm, s->events, s->dir, &seen, 1 };
-    int               rc = kept_look(&seen, s, comm, err);
+    int               rc = kept_look(&seen, s, comm, !step, err);
 
     rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);
     if (!rc)

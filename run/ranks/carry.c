@@ -31,6 +31,7 @@ struct end {
     int      fd;
     char    *path;            // of the open file
     uint64_t off, left;       // the rest of the open range
+    uint64_t moved;           // bytes of files
     char    *piece;
 };
 
@@ -196,6 +197,7 @@ static int data_move(struct end *e, char *buf, size_t n, struct err *err)
         n -= some;
         e->off += some;
         e->left -= some;
+        e->moved += some;
     }
     return rc;
 }
@@ -349,7 +351,7 @@ static int lengths_share(struct comm *comm, uint64_t *length, const struct end *
 }
 
 int carry(struct comm *comm, const struct carried *list, size_t n, const struct watch *watch,
-          int *failed, struct err *why, struct err *err)
+          struct carry_moved *moved, int *failed, struct err *why, struct err *err)
 {
     struct end *ends = calloc(2 * n + 1, sizeof *ends);
     uint64_t   *length = calloc(n + 1, sizeof *length), most = 0;
@@ -377,6 +379,7 @@ int carry(struct comm *comm, const struct carried *list, size_t n, const struct 
         if (ends[k].c) {
             finish(&ends[k], why);
             own = own ? own : ends[k].rc;
+            *(ends[k].sends ? &moved->sent : &moved->came) += ends[k].moved;
         }
     free(ends);
     free(length);

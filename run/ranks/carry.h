@@ -15,11 +15,14 @@ struct carried {
     const char *folder, *files, *db_as;
 };
 
-/* All ranks call it with the same sendings. Files are flushed. Returns -errno if the ranks do not
- * reach each other. *failed: 0, or -errno on every rank if a file could not be read or written
- * on any; why: the sentence of this rank. */
+/* Bytes of files that this rank has read and sent, and that came and were written. */
+struct carry_moved { uint64_t sent, came; };
+
+/* All ranks call it with the same sendings. Files are flushed. *moved grows. Returns -errno if
+ * the ranks do not reach each other. *failed: 0, or -errno on every rank if a file could not be
+ * read or written on any; why: the sentence of this rank. */
 int carry(struct comm *comm, const struct carried *list, size_t n, const struct watch *watch,
-          int *failed, struct err *why, struct err *err);
+          struct carry_moved *moved, int *failed, struct err *why, struct err *err);
 
 /* Whether any rank has failed with rc, and why says with what. All ranks call it. *failed: rc, or
  * -EIO if only others have, and why says which and with what. Returns -errno if they do not reach

@@ -101,23 +101,34 @@ static int end_begin(struct moving *m, struct carried *c, struct session *s, str
     return rc;
 }
 
-/* All ranks do this with the same list. Either all parts arrive, or none stays where it came. */
-static int move_all(struct session *s, struct moving *m, struct carried *c, size_t n, int *failed,
-                    struct err *why, struct err *err)
+/* What was sent is read from files, what came is written to files. */
+static void count(struct link_meter *m, const struct carry_moved *moved)
 {
-    struct watch w = work_begin(s->events, "sending parts of a snapshot between ranks");
-    struct err   unsaid;
-    int          own = 0, rc;
+    m->bytes[LINK_FILES][CLASS_SNAPSHOT][LINK_READ] += moved->sent;
+    m->bytes[LINK_NETWORK][CLASS_SNAPSHOT][LINK_WRITE] += moved->sent;
+    m->bytes[LINK_NETWORK][CLASS_SNAPSHOT][LINK_READ] += moved->came;
+    m->bytes[LINK_FILES][CLASS_SNAPSHOT][LINK_WRITE] += moved->came;
+}
+
+/* All ranks do this with the same list. Either all parts arrive, or none stays where it came. */
+static int move_all(struct session *s, struct moving *m, struct carried *c, size_t n,
+                    struct link_meter *meter, int *failed, struct err *why, struct err *err)
+{
+    struct watch       w = work_begin(s->events, "sending parts of a snapshot between ranks");
+    struct carry_moved moved = { 0 };
+    struct err         unsaid;
+    int                own = 0, rc;
 
     for (size_t i = 0; i < n && !own; i++)
         own = end_begin(&m[i], &c[i], s, why);
     rc = carry_agree(s->ranks.comm, own, failed, why, err);
     if (!rc && !*failed)
-        rc = carry(s->ranks.comm, c, n, &w, failed, why, err);
+        rc = carry(s->ranks.comm, c, n, &w, &moved, failed, why, err);
+    count(meter, &moved);
     own = rc ? rc : *failed;
     for (size_t i = 0; i < n; i++)
         if (m[i].making) {
-            int end = snapshot_adopt_end(m[i].making, own, &m[i].got, own ? &unsaid : why);
+            int end = snapshot_adopt_end(m[i].making, own, &m[i].got, meter, own ? &unsaid : why);
 
             own = own ? own : end;
         }
@@ -131,8 +142,8 @@ static int move_all(struct session *s, struct moving *m, struct carried *c, size
     return rc;
 }
 
-int keeping_send(struct session *s, const struct snapshot *made, int *failed, struct err *why,
-                 struct err *err)
+int keeping_send(struct session *s, const struct snapshot *made, struct link_meter *meter,
+                 int *failed, struct err *why, struct err *err)
 {
     struct comm    *comm = s->ranks.comm;
     struct moving  *m = calloc(comm->size, sizeof *m);
@@ -149,7 +160,7 @@ int keeping_send(struct session *s, const struct snapshot *made, int *failed, st
         snprintf(m[p].path, sizeof m[p].path, "%s", made->path);
         c[p] = (struct carried){ .from = p, .to = keeper_of(comm, p) };
     }
-    rc = rc ? rc : move_all(s, m, c, comm->size, failed, why, err);
+    rc = rc ? rc : move_all(s, m, c, comm->size, meter, failed, why, err);
     free(m);
     free(c);
     free(n);
@@ -159,7 +170,7 @@ int keeping_send(struct session *s, const struct snapshot *made, int *failed, st
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)
 {
     struct parts_seen seen;
-    int               rc = kept_look(&seen, s, s->ranks.comm, err), own = 0, kept = 0;
+    int               rc = kept_look(&seen, s, s->ranks.comm, 0, err), own = 0, kept = 0;
 
     *any = 0;
     for (size_t i = 0; i < seen.n && !rc; i++) {
@@ -216,7 +227,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     }
     rc = rc ? rc : failed;
     if (!rc && n)
-        rc = move_all(s, m, c, n, &failed, err, err);
+        rc = move_all(s, m, c, n, &(struct link_meter){ 0 }, &failed, err, err);
     rc = rc ? rc : failed;
     if (!rc && got)
         *out = *got;
@@ -234,7 +245,7 @@ int keeping_make(struct session *s, uint64_t step, int *failed, struct err *why,
     int             rc = carry_agree(s->ranks.comm, own, failed, why, err);
 
     if (!rc && !*failed && s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
-        rc = keeping_send(s, &made, failed, why, err);
+        rc = keeping_send(s, &made, &(struct link_meter){ 0 }, failed, why, err);
     if ((rc || *failed) && !own && *made.path)
         snapshot_remove(s, made.path, &unsaid);
     return rc;

@@ -10,10 +10,10 @@
 
 #include "run/ranks/kept.h"
 
-/* All ranks have taken a part, *made. Send all to their keepers. *failed: 0, or -errno on all
- * ranks, and why says what; then no keeper has a part of it. */
-int keeping_send(struct session *s, const struct snapshot *made, int *failed, struct err *why,
-                 struct err *err);
+/* All ranks have taken a part, *made. Send all to their keepers. *meter: what this moves is added.
+ * *failed: 0, or -errno on all ranks, and why says what; then no keeper has a part of it. */
+int keeping_send(struct session *s, const struct snapshot *made, struct link_meter *meter,
+                 int *failed, struct err *why, struct err *err);
 /* Whether the snapshot of what the run is now, after `step` steps, is with the keepers, too: 1 or
  * 0. *any: one of any step is. All ranks call it. */
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err);

@@ -93,7 +93,8 @@ static int append(struct parts_seen *out, const struct part_seen *more, size_t n
     return 0;
 }
 
-int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err)
+int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, int by_parity,
+             struct err *err)
 {
     int rc = 0;
 
@@ -106,20 +107,21 @@ int kept_add(struct parts_seen *out, const struct session *one, size_t ranks, st
             struct part_seen part = { .owner = rank, .holder = one->ranks.rank, .step = at->step,
                                       .n = at->n, .file = file_of(at) };
 
-            if (!at->whole || !(part.sum = sum_of(at)))
+            if (!(at->whole || (by_parity && at->files && at->parity)) || !(part.sum = sum_of(at)))
                 continue;
             part.now = (uint64_t)snapshot_is_now(at, &its);
             rc = append(out, &part, 1, err);
         }
         if (!rc && *list.denied)
-            events_notice(one->events, "a snapshot is passed over, since this user may not read "
-                          "it: %s", list.denied);
+            events_notice(one->events, "a snapshot is passed over, since it cannot be read: "
+                          "%s", list.denied);
         snapshots_free(&list);
     }
     return rc;
 }
 
-int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm, struct err *err)
+int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm, int by_parity,
+              struct err *err)
 {
     struct parts_seen own = { 0 };
     uint64_t         *count = calloc(comm->size, sizeof *count), most = 0;
@@ -127,7 +129,7 @@ int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm
     int rc = count ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *out = (struct parts_seen){ 0 };
-    rc = rc || !s ? rc : kept_add(&own, s, comm->size, err);
+    rc = rc || !s ? rc : kept_add(&own, s, comm->size, by_parity, err);
     rc = rc ? rc : comm_share(comm, &(uint64_t){ own.n }, sizeof *count, count, err);
     for (size_t p = 0; p < comm->size && !rc; p++)
         most = count[p] > most ? count[p] : most;
@@ -230,7 +232,7 @@ int kept_find(struct snapshot *out, const struct session *s, const struct part_s
     int              rc = snapshots_list(&list, &its, err), found = 0;
 
     for (size_t i = list.n; i-- > 0 && !rc && !found;)
-        if (list.at[i].whole && list.at[i].step == of->step && sum_of(&list.at[i]) == of->sum) {
+        if (list.at[i].files && list.at[i].step == of->step && sum_of(&list.at[i]) == of->sum) {
             *out = list.at[i];
             found = 1;
         }

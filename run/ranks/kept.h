@@ -20,12 +20,14 @@ struct parts_seen { struct part_seen *at; size_t n; };
 struct session kept_session(const struct session *s, size_t rank);
 
 /* Find the parts of all ranks that all ranks see. All ranks call it; s NULL: this rank has no
- * folder. ranks: of the run. The caller frees the list, also after a failure. */
-int  kept_look(struct parts_seen *out, const struct session *s, struct comm *comm,
+ * folder. by_parity: with those that may be made whole by their parity (made_whole.h). The caller
+ * frees the list, also after a failure. */
+int  kept_look(struct parts_seen *out, const struct session *s, struct comm *comm, int by_parity,
                struct err *err);
 /* The same for one process: `one`, as one of n sessions of ranks that it sees, is `holder`. Adds to
- * *out. */
-int  kept_add(struct parts_seen *out, const struct session *one, size_t ranks, struct err *err);
+ * *out. ranks: of the run. */
+int  kept_add(struct parts_seen *out, const struct session *one, size_t ranks, int by_parity,
+              struct err *err);
 void kept_free(struct parts_seen *seen);
 
 /* Two parts are of one snapshot. */

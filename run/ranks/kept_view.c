@@ -21,7 +21,7 @@ static int add_others(struct kept_view *v, const struct session *s, struct err *
             continue;
         }
         v->n++;
-        rc = kept_add(&v->seen, one, v->ranks, err);
+        rc = kept_add(&v->seen, one, v->ranks, 0, err);
     }
     return rc;
 }
@@ -34,8 +34,8 @@ int kept_view_open(struct kept_view *v, const struct session *s, struct comm *co
         return err_set(err, -ENOMEM, "out of memory");
     v->of[v->n++] = *s;
     if (comm)
-        return kept_look(&v->seen, s, comm, err);
-    int rc = kept_add(&v->seen, s, v->ranks, err);
+        return kept_look(&v->seen, s, comm, 0, err);
+    int rc = kept_add(&v->seen, s, v->ranks, 0, err);
     return rc || s->ranks.rank ? rc : add_others(v, s, err);
 }
 

@@ -103,6 +103,7 @@ static int send_all(struct again *a, int data, struct err *err)
     struct snapshot has;
     struct watch    w = work_begin(a->events, "sending %s to a new folder",
                                    data ? "data" : "a run.db");
+    struct carry_moved unread = { 0 };
     int             rc = 0, failed = 0, joined;
 
     a->n = 0;
@@ -126,7 +127,7 @@ static int send_all(struct again *a, int data, struct err *err)
         c->folder = a->from;
         c->files = a->files;
     }
-    joined = rc ? rc : carry(a->comm, a->list, a->n, &w, &failed, err, err);
+    joined = rc ? rc : carry(a->comm, a->list, a->n, &w, &unread, &failed, err, err);
     work_end(a->events);
     return joined ? joined : failed;
 }
@@ -275,7 +276,7 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
         *made += !a.all[p].has;
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
-        rc = rc ? rc : kept_look(&a.seen, s, comm, err);
+        rc = rc ? rc : kept_look(&a.seen, s, comm, 0, err);
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)

@@ -317,7 +317,7 @@ refuses 2 "--lora-rank is not set in this run and a resume keeps it" pretrain --
 refuses 2 "is an adapter (adapter_config.json): siTrain finetune or pretrain --init" import "$tmp/adapter" "$tmp/none"
 refuses 2 "--adapter: $tmp/hf has no adapters" export "$tmp/hf" "$tmp/none" --adapter
 refuses 2 "--adapter writes a folder" export "$tmp/fp32" "$tmp/none.gguf" --adapter --last
-for quantized in "gptq GPTQ gptqmodel.utils.model_dequant" "awq AWQ begin" "fp8 FP8 gptqmodel.utils.model_dequant" "compressed-tensors compressed-tensors run_compressed=False" "bitsandbytes bitsandbytes dequantize()" "hqq HQQ begin"; do
+for quantized in "gptq GPTQ gptqmodel.utils.model_dequant" "awq AWQ AutoAWQConverter.from_pretrained" "fp8 FP8 gptqmodel.utils.model_dequant" "compressed-tensors compressed-tensors run_compressed=False" "bitsandbytes bitsandbytes dequantize()" "hqq HQQ begin"; do
     set -- $quantized
     rm -rf "$tmp/quantized"
     cp -r "$tmp/hf" "$tmp/quantized"

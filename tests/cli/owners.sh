@@ -558,6 +558,18 @@ if [ -n "${more+x}" ]; then
     works "and it is whole" check "$tmp/job"
 fi
 
+# All 32 digits alike: who fails has made nothing there, and removes nothing.
+rm -rf "$tmp/alike" "$tmp/at" "$tmp/first" && mkdir "$tmp/alike"
+all=0123abcd0123abcd0123abcd0123abcd
+shimmed SHIM_HEX=$all make pretrain "$tmp/first" --device "$tmp/alike"
+result "$([ $? = 0 ] && [ "$(ls "$tmp/alike")" = "sitrain-$all-dev0" ]; echo $?)" "a run of an id that another will have"
+was=$(picture "$tmp/first" "$tmp/alike")
+for maker in pretrain import; do
+    shimmed SHIM_HEX=$all make $maker "$tmp/at" --device "$tmp/alike"
+    result "$([ $? = 1 ] && grep -q "dev0: File exists" "$tmp/err" && [ ! -e "$tmp/at" ]; echo $?)" "$maker with the same id at the same place is refused"
+    same "$was" "$(picture "$tmp/first" "$tmp/alike")" "and the first stays as it was"
+done
+
 # Runs of older versions have 8 digits there: found, and removed with them.
 rm -rf "$tmp/alike" "$tmp/at" && mkdir "$tmp/alike"
 make pretrain "$tmp/at" --device "$tmp/alike"

@@ -55,6 +55,11 @@ clear_all
 works_by 3 "snapshots on hosts" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshots 2 --snapshot-on hosts
 same "step-00000002 step-00000002.rank1 step-00000004 step-00000004.rank1" "$(cd "$tmp"/run.rank1/snapshots/run-* && echo *)" "rank 1 has its parts and rank 0's, as many as are kept"
 works "all are whole" snapshots "$tmp/run" --check --quiet
+sent() { ask "$tmp/$1" "SELECT sum(bytes) FROM traffic WHERE phase = 'snapshot' AND class = 'snapshot' AND link = '$2' AND direction = '$3'"; }
+run plan $shape --ranks 3 --steps 4 --snapshot-every 2 --snapshot-on hosts --probe off --traffic
+planned=$(awk '/^Moved for one snapshot/ { on = 1 } on && $1 == "network" && $3 == "write" { print $4 }' "$tmp/out")
+result "$([ "$planned" -gt 0 ] && [ "$(sent run network write)" -gt $((3 * planned)) ]; echo $?)" "what rank 0 sent is counted: its states, and run.db with them"
+same "$(sent run network write)" "$(sent run.rank1 network read)" "and came to rank 1"
 job 3 "$bin" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-every 0
 whole=$(state)
 keep_all

@@ -150,6 +150,21 @@ echo mine >"$tmp/run/dev1"
 refuses 2 "$tmp/run/dev1 is no folder" restore "$tmp/run"
 same "0 mine" "$(going) $(cat "$tmp/run/dev1")" "and the run is not on its way back"
 
+# nor may it be something else, or a file that cannot be moved aside
+rm "$tmp/run/dev1"
+mkdir -p "$tmp/run/dev1/states"
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q 'restore: .*run/dev1/states is neither a file nor a block device$'; echo $?)" "nor is a folder in its place taken for one"
+rmdir "$tmp/run/dev1/states"
+echo mine >"$tmp/run/dev1/states"
+if mount --bind "$tmp/run/dev1/states" "$tmp/run/dev1/states" 2>"$tmp/null"; then
+    refuses 2 "run/dev1/states is mounted: unmount it first" restore "$tmp/run"
+    umount "$tmp/run/dev1/states"
+    same "0 mine" "$(going) $(cat "$tmp/run/dev1/states")" "and the run is not on its way back"
+else
+    skip "a mounted file in a device's place" "only root may mount one"
+fi
+
 # without a snapshot there is nothing to restore from
 train="$small --mode su+o"
 rm -rf "$tmp/run"

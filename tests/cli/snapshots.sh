@@ -345,4 +345,20 @@ ranks pretrain --resume "$tmp/run" --steps 5 --schedule-steps 9
 result $? "ranks: the run goes on without one of them"
 same "step-00000004 step-00000004.rank1 step-00000005 step-00000005.rank1" "$(cd "$tmp/run/snapshots/run-$id" && echo *)" "ranks: all keep the same ones"
 
+# ---- a process that may open no more files
+
+rm -rf "$tmp/few" "$tmp/few-ram"
+works "a run with snapshots" pretrain --run "$tmp/few" $shape --steps 3 --snapshot-every 1 --export-every 1
+works "and one in memory" pretrain --run "$tmp/few-ram" $shape --steps 2 --mode mem
+why='' failed=0
+for n in 4 5 6 7 8 9 10 11 12; do
+    for line in "check $tmp/few" "check $tmp/few-ram" "check --scrub $tmp/few" "restore $tmp/few" "snapshots $tmp/few" "snapshots --check $tmp/few"; do
+        # shellcheck disable=SC2086
+        sh -c "ulimit -n $n && exec \"\$@\"" - "$bin" $line >"$tmp/out" 2>&1 </dev/null || failed=$((failed + 1))
+        if grep -q -e damaged -e 'nowhere else' -e 'has no snapshots' -e 'no complete snapshot' "$tmp/out"; then why="$why; $n: $line: $(tail -n 1 "$tmp/out")"; fi
+    done
+done
+result "$([ -z "$why" ] && [ $failed -gt 10 ]; echo $?)" "what a process cannot open for lack of descriptors is neither damaged nor lost ($failed commands) $why"
+works "and it is whole" check "$tmp/few"
+
 done_testing

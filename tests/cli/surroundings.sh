@@ -261,6 +261,14 @@ done
 long=$tmp/$(printf 'd%.0s' $(seq 200))/$(printf 'd%.0s' $(seq 200))
 mkdir -p "$long"
 refuses 1 "bytes is too long, 504 are the most" pretrain --run "$long/$(printf 'r%.0s' $(seq 80))" $data $shape --steps 1
+deep=$tmp
+while [ ${#deep} -lt 1500 ]; do deep=$deep/$(printf 'd%.0s' $(seq 99)); done
+mkdir -p "$deep"
+refuses 1 "bytes is too long, 504 are the most" pretrain --run "$deep/run" $data $shape --steps 1
+wide=$tmp/$(printf 'w%.0s' $(seq 250))
+works "a run of a long name" pretrain --run "$wide" $data $shape --steps 1 --snapshot-every 1
+result "$(grep -q 'snapshots/.*run.db cannot be opened: a path of .* bytes is too long' "$tmp/err"; echo $?)" "of which no snapshot can be made, says why"
+rm -rf "$wide"
 result "$([ -z "$(ls "$long")" ]; echo $?)" "and nothing is left"
 # an output is made under a longer name: this is said before the work, not after it
 refuses 2 "the name is too long: at most 234 bytes" report "$tmp/run" --html "$tmp/$(printf 'h%.0s' $(seq 235))"

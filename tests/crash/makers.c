@@ -58,6 +58,7 @@ static int make(const struct plan *p, struct err *err)
         s.run.id = s.id;
         rc = settle(&s, err);
         rc = rc ? rc : run_format(&s.run, &toy_init, err);
+        place.devices = !rc;
         rc = rc ? rc : creation_close(&place, &s, err);
         rc = rc ? rc : creation_name(&place, err);
     }

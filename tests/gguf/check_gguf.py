@@ -3,7 +3,8 @@
 
 A tiny model of each family is trained for some steps and exported in each type. The package gguf reads every tensor: it is the folder's export
 within the type's rounding, and Q8_0 has the very bytes of its quantize. llama.cpp gives the same ids for texts, the same greedy text, and the same
-perplexity. What is imported and exported again is the same file. The lines of Python in docs/gguf.md say what `generate --chat` says.
+perplexity. What is imported and exported again is the same file. The lines of Python in docs/gguf.md say what `generate --chat` says, also of the
+tutorial's chat model with adapters (DATA).
 """
 import json
 import math
@@ -22,7 +23,7 @@ from llama_cpp import Llama
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", "hf"), os.path.join(HERE, "..", "cli"), os.path.join(HERE, "..")]
-from checks import BIN, ROOT, done, in_python, python_of, result, sitrain  # noqa: E402
+from checks import BIN, ROOT, done, in_python, python_of, result, sitrain, skip  # noqa: E402
 from tiny_folder import decoder  # noqa: E402
 
 SEQ, POSITIONS, TOKENS = 24, 128, 24
@@ -36,6 +37,7 @@ TEXTS = ["the sea", " the  old   ship", "It's 1851, and we're 12345 miles\tfrom 
          f"a {END} word {TURN}behind", "<unk> and <s> in <0x41> text"]
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+QUESTION = r'"content": "(.*?)"'  # in the lines of docs/gguf.md
 TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
 # family, tokenizer, sizes (layers, width, heads, heads of keys, size of a head, MLP), more of config.json
 MODELS = {
@@ -300,6 +302,12 @@ def check_model(name, tmp, text, base):
     result(not wrong, f"{name}: the tokenizer that is read back gives the same ids", "\n".join(wrong))
 
 
+def answer(run, question):
+    """What `generate --chat` says in fp32."""
+    return subprocess.run([BIN, "generate", run, "--chat", "--temperature", "0", "--tokens", "20", "--dtype", "fp32"], input=question + "\n",
+                          capture_output=True, text=True, check=True).stdout.strip()
+
+
 def check_docs(tmp):
     """A chat model with adapters, as the tutorial trains it, in docs/gguf.md's lines."""
     folder, run = os.path.join(tmp, "model"), os.path.join(tmp, "run")
@@ -322,11 +330,45 @@ def check_docs(tmp):
             "--lora-rank", 8, "--lora-targets", "all", "--lr", "1e-2", "--epochs", 60, "--max-seq", 128, "--mode", "mem", "--dtype", "fp32", "--quiet")
     sitrain("export", run, os.path.join(tmp, "adapted.gguf"), "--gguf-type", "f32")
     lines = python_of("gguf.md", "The same answer in Python")
-    question = re.search(r'"content": "(.*?)"', lines)[1]
-    ours = subprocess.run([BIN, "generate", run, "--chat", "--temperature", "0", "--tokens", "20", "--dtype", "fp32"], input=question + "\n", capture_output=True,
-                          text=True, check=True).stdout.strip()
+    ours = answer(run, re.search(QUESTION, lines)[1])
     said = in_python(lines, tmp).strip()
     result(ours == said and len(ours) > 3, "the lines of docs/gguf.md: the same answer", f"{ours!r}\n{said!r}")
+
+
+def check_tutorial(tmp):
+    """Section 8 of docs/tutorial.md with the GPT-2 of DATA, its commands as they stand there; then llama.cpp answers questions that were not trained on."""
+    model = os.path.join(os.environ.get("SITRAIN_DATA") or "", "gpt2-30m")
+    if not os.path.isdir(model):
+        skip("the tutorial's chat model with adapters in llama.cpp", "DATA=FOLDER with gpt2-30m is not given")
+        return
+    here = os.path.join(tmp, "tutorial")
+    os.mkdir(here)
+    os.symlink(model, os.path.join(here, "gpt2"))
+    os.symlink(BIN, os.path.join(here, "siTrain"))
+    with open(os.path.join(ROOT, "examples", "chat.sh"), encoding="utf-8") as f:
+        rows = re.search(r"^: >chat\.jsonl\n.*?^TEMPLATE$", f.read(), re.M | re.S)[0]
+    with open(os.path.join(ROOT, "docs", "tutorial.md"), encoding="utf-8") as f:
+        section = re.search(r"^## 8\..*?(?=^## )", f.read(), re.M | re.S)[0]
+    commands = re.findall(r"^\$ ((?:.*\\\n)*.*)$", section, re.M)
+    ran = subprocess.run(["sh", "-e", "-c", "\n".join([rows, *commands])], cwd=here, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    shown = re.search(r"^\{.*\}$", section, re.M)[0]
+    result(ran.returncode == 0 and shown in ran.stdout.splitlines(), "the tutorial's chat model with adapters answers as shown", ran.stdout + ran.stderr[-1500:])
+
+    lines = python_of("gguf.md", "The same answer in Python")
+    said = in_python(lines, here).strip()
+    result(said == shown, "  and llama.cpp answers the same, by the lines of docs/gguf.md", repr(said))
+    run = os.path.join(here, "adapted")
+    sitrain("export", run, os.path.join(here, "adapted.gguf"), "--gguf-type", "f32")
+    with open(os.path.join(here, "chat-dev.jsonl"), encoding="utf-8") as f:
+        asked = [json.loads(line)["messages"][0]["content"] for line in f][::12]
+    asked.append("What is the sea? Tell me more.")  # a form that it was not trained on
+    wrong = []
+    for question in asked:
+        ours = answer(run, question)
+        said = in_python(re.sub(QUESTION, lambda _: '"content": ' + json.dumps(question), lines), here).strip()
+        if ours != said or not ours:
+            wrong.append(f"{question!r}: {ours!r} here, {said!r} there")
+    result(len(asked) > 8 and not wrong, f"  and {len(asked)} more questions, from a file in f32", "\n".join(wrong))
 
 
 def main():
@@ -348,6 +390,8 @@ def main():
                     result(False, f"{name}: works", str(e))
         if not only or "docs" in only:
             check_docs(tmp)
+        if not only or "tutorial" in only:
+            check_tutorial(tmp)
     finally:
         shutil.rmtree(tmp)
     return done()

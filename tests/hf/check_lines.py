@@ -2,7 +2,7 @@
 """check_lines.py: the commands in messages that refuse somebody's model or adapter, run as they stand there. `make check-hf` runs
 it; it prints TAP.
 
-A tiny Llama is quantized by bitsandbytes and by MLX, and gets adapters that siTrain does not train: DoRA, an adapted head, added
+A tiny Llama is quantized by bitsandbytes and by MLX, and as AutoAWQ stores it, and gets adapters that siTrain does not train: DoRA, an adapted head, added
 tokens, IA3, MLX's own. siTrain names each, and gives a command. The folder that this makes is one that siTrain evaluates, with the
 logits that the library itself has for what it was made of."""
 import json
@@ -104,6 +104,37 @@ def adapted_by_mlx(base, folder):
     return logits(model)
 
 
+def quantized_as_awq(base, folder, group=32):
+    """The matrices of the layers in 4 bits as AutoAWQ's GEMM kernels take them: eight columns in a word, in this order. The logits of what they mean."""
+    order, model = [0, 2, 4, 6, 1, 3, 5, 7], load(base, dtype=torch.float16)
+    state = model.state_dict()
+
+    def packed(x):
+        return sum(x[:, order[i]::8].to(torch.int64) << 4 * i for i in range(8)).to(torch.int32)  # the uppermost bit is the sign
+    for key in [k for k in state if k.endswith("_proj.weight")]:
+        w = state[key].T.float()  # (in, out)
+        blocks = w.view(-1, group, w.shape[1])
+        least, most = blocks.amin(1).clamp(max=0), blocks.amax(1).clamp(min=0)
+        scale = ((most - least) / 15).to(torch.float16)
+        zero = (-least / scale.float()).round().clamp(0, 15)
+        grid = (blocks / scale.float()[:, None] + zero[:, None]).round().clamp(0, 15)
+        plain = ((grid - zero[:, None]) * scale.float()[:, None]).view(w.shape).to(torch.float16)
+        stem = key.removesuffix(".weight")
+        state |= {stem + ".qweight": packed(grid.view(w.shape)), stem + ".qzeros": packed(zero), stem + ".scales": scale}
+        model.get_submodule(stem).weight.data = plain.T.contiguous()
+        del state[key]
+    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    model.config.save_pretrained(folder)
+    save_file({k: v.contiguous() for k, v in state.items()}, folder + "/model.safetensors", {"format": "pt"})
+    with open(folder + "/config.json", encoding="utf-8") as f:
+        config = json.load(f)
+    config["quantization_config"] = {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True, "version": "gemm",
+                                     "modules_to_not_convert": None}
+    with open(folder + "/config.json", "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    return logits(model.float())
+
+
 def main():
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -123,6 +154,10 @@ def main():
             load(base, quantization_config=BitsAndBytesConfig(**how)).save_pretrained(folder)
             AutoTokenizer.from_pretrained(base).save_pretrained(folder)
             compare(f"bitsandbytes in {name} bits", logits(load(folder, dtype=torch.float32).dequantize()), folder, text)
+        folder = os.path.join(tmp, "awq")
+        want = quantized_as_awq(base, folder)
+        compare("AWQ", want, folder, text)
+        compare("compressed-tensors, which AWQ's command makes on the way", want, folder + "-ct", text, 5e-3)
         folder = os.path.join(tmp, "mlx")
         subprocess.run([sys.executable, "-m", "mlx_lm", "convert", "--hf-path", base, "--mlx-path", folder, "-q", "--dtype", "float32"], check=True,
                        capture_output=True)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """races.py [--short] [--seed N] [--rounds N] [--keep] [NAME...]: several processes that want the same run, at once.
 
-Creators, resumers, reshards, imports and exports in twos, threes and fives, delayed by seed before calls of files and locks
+Creators, resumers, reshards, imports, exports, those that go back (`--from`) or restore a lost device, snapshots that rotate and
+their readers, in twos, threes and fives, delayed by seed before calls of files and locks
 (tests/shim/delay.c); meanwhile the lock's file may be removed, renamed, or copied over, and one of them gets INT or KILL. What may be:
 
   - every process ends by itself, with 0, or with 1 or 2 and one sentence (and notices of what it waits for or leaves); one that was sent INT with 130 too, or by it where it had only begun; one that was sent KILL by it;
@@ -42,7 +43,12 @@ SHAPE = "--n-layer 2 --n-head 2 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --g
 MODES = ["mem", "base", "su+o"]
 NOTICES = [  # which are not why a process ended: of a signal; of the transaction in which another one removes devices; of devices that another one uses
     r"siTrain: stopping ", r"siTrain: .*/run\.db is locked by siTrain \(process \d+\): waiting until it lets go, ",
-    r"siTrain: .*/states\S* is not of this run any more and was left where it is: another process uses it$"]
+    r"siTrain: .*/states\S* is not of this run any more and was left where it is: another process uses it$",
+    # of a run that went back, which somebody else trains before this process does
+    r"siTrain: .* went back to step \d+",
+    # of what restore reads before it goes back
+    r"siTrain: .* is damaged: its checksum is ", r"siTrain: the last whole committed state is that after step ",
+    r"siTrain: open .*/image1: No such file or directory: it holds the "]
 MEDDLING = ["nothing", "remove", "rename", "copy", "truncate"]
 
 
@@ -116,6 +122,8 @@ class Races:
             self.want[mode] = self.exported(f"{tmp}/ref-{mode}")
             must(*self.pretrain(mode, 2), "--run", f"{tmp}/begun-{mode}")
             self.begun[mode] = self.exported(f"{tmp}/begun-{mode}")
+            must(*self.pretrain(mode, 2), "--run", f"{tmp}/kept-{mode}", "--snapshot-every", "2", "--snapshots", "9")
+            must("pretrain", "--resume", f"{tmp}/kept-{mode}", "--steps", "5", "--quiet")
         must("export", f"{tmp}/begun-su+o", f"{tmp}/hf")
         self.finetune = ["finetune", "--init", f"{tmp}/hf", "--train-file", f"{tmp}/rows.csv", "--steps", "2", "--max-seq", "8", "--quiet", *DEVICES]
         must(*self.finetune, "--run", f"{tmp}/ref-fine")
@@ -290,6 +298,63 @@ class Races:
         # onto as many as there are is refused
         return self.judge(f"{n} reshards of {mode}, {how}, {sig and sig.name}", ps, True, why, False, then)
 
+    def kept(self):
+        """A run after step 5, with snapshots after 0, 2 and 4; its mode."""
+        mode = self.draw.choice(MODES)
+        shutil.copytree(f"{self.tmp}/kept-{mode}", self.x)
+        return mode
+
+    def goes_on(self, mode, again):
+        """What is wrong with the run, once the command `again` has ended what a kill left half done; with its snapshots, too."""
+        with sqlite3.connect(f"file:{self.x}/run.db?mode=ro", uri=True) as c:
+            half = c.execute("SELECT count(*) FROM runs WHERE key = 'going_back'").fetchone()[0]
+        states = f"{self.x}/image1" if mode == "mem" else f"{self.x}/dev0/states"
+        code, _, err = run(*again) if half or not os.path.exists(states) else (0, "", "")
+        done = code == 0 or (code == 2 and "is gone, and all of its states were read and are whole" in err)  # in mem one image may do
+        why = self.became(mode) if done else f"{again[0]} again: exit {code}: {err}"
+        code, out, err = run("snapshots", self.x, "--check")
+        return why + (f"snapshots --check: exit {code}: {out}{err}" if code else "")
+
+    def back(self):
+        """Some go back to a snapshot, and train; others go on from where the run is."""
+        n, how, sig = self.draws()
+        mode = self.kept()
+        again = ["pretrain", "--resume", self.x, "--from", "2", "--steps", str(STEPS), "--quiet"]
+        resume = ["pretrain", "--resume", self.x, "--steps", str(STEPS), "--quiet"]
+        ps, meddled, why = self.go([again if i == 0 or self.draw.random() < 0.6 else resume for i in range(n)], how, sig)
+        return self.judge(f"{n} that go back or on, {mode}, {how}, {sig and sig.name}", ps, meddled or any(p.sent for p in ps), why, False,
+                          lambda: self.goes_on(mode, again))
+
+    def restore(self):
+        """A device is lost; some restore it, others resume, go back or check."""
+        n, how, sig = self.draws()
+        mode = self.kept()
+        os.remove(f"{self.x}/image1" if mode == "mem" else f"{self.x}/dev0/states")
+        again = ["restore", self.x]
+        others = [again, ["pretrain", "--resume", self.x, "--steps", str(STEPS), "--quiet"], ["export", self.x, f"{self.x}.out", "--last"],
+                  ["pretrain", "--resume", self.x, "--from", "2", "--steps", str(STEPS), "--quiet"]]
+        lines = [again, *[self.draw.choice(others) for _ in range(n - 1)]]
+        ps, meddled, why = self.go(lines, how, sig)
+        return self.judge(f"{n} of a lost device, {mode}, {how}, {sig and sig.name}", ps, meddled or any(p.sent for p in ps), why, False,
+                          lambda: self.goes_on(mode, again))
+
+    def rotate(self):
+        """Trainers take snapshots and remove old ones, which others read."""
+        n, how, sig = self.draws()
+        mode = self.kept()
+        train = ["pretrain", "--resume", self.x, "--steps", str(STEPS), "--quiet", "--snapshot-every", "1", "--snapshots"]
+        lines = [[*train, "1"]]
+        for i in range(1, n):
+            lines.append(self.draw.choice([[*train, "2"], ["export", self.x, f"{self.x}.{i}", "--step", "2"], ["check", self.x, "--quiet"],
+                                           ["snapshots", self.x], ["export", self.x, f"{self.x}.{i}", "--step", "6"]]))
+        ps, meddled, why = self.go(lines, how, sig)
+        for i, p in enumerate(ps):
+            if p.code == 0 and lines[i][0] == "export" and lines[i][-1] == "2":
+                with open(f"{self.x}.{i}/model.safetensors", "rb") as f:
+                    why += "" if hashlib.sha256(f.read()).hexdigest() == self.begun[mode] else f"{p}: other parameters\n"
+        return self.judge(f"{n} of snapshots, {mode}, {how}, {sig and sig.name}", ps, meddled or any(p.sent for p in ps), why, False,
+                          lambda: self.goes_on(mode, lines[0]))
+
     def export(self):
         n, _, sig = self.draws(False)
         ps, _, why = self.go([["export", f"{self.tmp}/ref-su+o", self.x]] * n, "nothing", sig)
@@ -335,10 +400,10 @@ def main():
     a.add_argument("--seed", type=int, default=int(time.time()))
     a.add_argument("--rounds", type=int, default=60, help="of each kind")
     a.add_argument("--keep", action="store_true", help="stop at what fails first, and keep its folders")
-    a.add_argument("names", nargs="*", help="only these: create create_calm resume live mix reshard export moved jobs")
+    a.add_argument("names", nargs="*", help="only these: create create_calm resume live mix reshard back restore rotate export moved jobs")
     o = a.parse_args()
-    kinds = {"create_calm": 2, "create": 2, "resume": 1, "live": 3, "mix": 1, "reshard": 1, "export": 1, "moved": 1} if o.short else \
-        {k: o.rounds for k in ("create_calm", "create", "resume", "live", "mix", "reshard", "export", "moved", "jobs")}
+    kinds = {"create_calm": 2, "create": 2, "resume": 1, "live": 3, "mix": 1, "reshard": 1, "back": 1, "restore": 1, "rotate": 1, "export": 1, "moved": 1} if o.short else \
+        {k: o.rounds for k in ("create_calm", "create", "resume", "live", "mix", "reshard", "back", "restore", "rotate", "export", "moved", "jobs")}
     if not shutil.which("mpirun"):
         kinds.pop("jobs", None)
     elif "jobs" in kinds:

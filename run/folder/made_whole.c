@@ -1,9 +1,10 @@
 /* made_whole.c: has snapshots mended from their parity, and records in them where files are that
  * were made in another place. */
-#include "run/loop/made_whole.h"
+#include "run/folder/made_whole.h"
 
 #include "csd/csd.h"
 #include "data/file/file.h"
+#include "run/folder/moved.h"
 #include "run/folder/portions.h"
 #include "run/folder/settings.h"
 
@@ -23,12 +24,17 @@ static char *path_in(const char *folder, const char *path, struct err *err)
     return file_path(err, "%s/%s", folder, strrchr(path, '/') + 1);
 }
 
+/* Whether a file of device i is not there. */
+static int is_gone(const struct mending *m, size_t i)
+{
+    return !file_may_be(m->p.path[2 * i]) || !file_may_be(m->p.path[2 * i + 1]);
+}
+
 /* Where device i's files are made: where they were, or in the folder of the device now. */
 static int place(struct mending *m, size_t i, struct err *err)
 {
     char *folder = portions_folder(m->s, i, err), *was = file_folder(m->p.path[2 * i]);
-    int   rc = folder && was ? 0 : -ENOMEM;
-    int   lost = !file_may_be(m->p.path[2 * i]) || !file_may_be(m->p.path[2 * i + 1]);
+    int   rc = folder && was ? 0 : -ENOMEM, lost = is_gone(m, i);
 
     for (size_t k = 2 * i; lost && k < 2 * i + 2 && !rc && strcmp(folder, was); k++) {
         if (file_may_be(m->p.path[k])) // it stays where it is
@@ -39,10 +45,7 @@ static int place(struct mending *m, size_t i, struct err *err)
         m->p.path[k] = path;
         m->moved = 1;
     }
-    if (lost && !rc && file_make_folder(folder) && errno != EEXIST)
-        rc = err_set(err, -errno, "mkdir %s: %s", folder, strerror(errno));
-    else if (lost && !rc)
-        rc = file_sync_parent(folder, err);
+    rc = rc || !lost ? rc : file_have_folder(folder, err);
     free(folder);
     free(was);
     return rc;
@@ -72,7 +75,7 @@ static int record(const struct mending *m, struct err *err)
 
 /* ---- one snapshot ---- */
 
-/* Read and mend a snapshot that is open, whose devices are at m->p. */
+/* Read a snapshot that is open, whose devices are at m->p, and mend it unless f->look. */
 static int mend(struct mending *m, struct parity_files *f, const char *doing, struct err *err)
 {
     struct run_config cfg = m->snapshot.run;
@@ -93,7 +96,7 @@ static int mend(struct mending *m, struct parity_files *f, const char *doing, st
     return rc;
 }
 
-static int open_snapshot(struct mending *m, const struct events *events, struct err *err)
+static int begin(struct mending *m, const struct events *events, struct err *err)
 {
     int rc = session_open(&m->snapshot, m->at->path, SESSION_READ, events, err);
 
@@ -104,56 +107,88 @@ static int open_snapshot(struct mending *m, const struct events *events, struct 
     return rc;
 }
 
-/* Whose files its run.db names: *of, malloced, the folder of a run; *mends: that is this very RUN.
- * The run.db of a copied snapshot names the original's files, which nobody else writes to. */
-static int whose_files(const struct mending *m, char **of, int *mends, struct err *err)
+/* Whether its run.db names files of this very RUN. The run.db of a copied snapshot names those of
+ * the original, which nobody else writes to: then -EBADMSG, and the sentence says so. */
+static int whose_files(const struct mending *m, struct err *err)
 {
-    char       *is = NULL;
-    int         rc = settings_find(&is, m->snapshot.log, err, "snapshot.of");
-    const char *born = is ? strchr(is, ' ') : NULL, *path = born ? strchr(born + 1, ' ') : NULL;
+    char       *of = NULL;
+    int         rc = settings_find(&of, m->snapshot.log, err, "snapshot.of");
+    const char *was = of ? moved_path(of) : NULL;
 
-    *mends = is && portions_certain(m->s, is);
-    *of = rc ? NULL : strdup(path ? path + 1 : "elsewhere");
-    free(is);
-    return rc || *of ? rc : err_set(err, -ENOMEM, "out of memory for a snapshot");
+    if (!rc && !(of && portions_certain(m->s, of)))
+        rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because its "
+                     "files on the devices are those of the run %s, of which %s is a copy: restore "
+                     "that run first", m->at->path, was ? was : "elsewhere", m->s->dir);
+    free(of);
+    return rc;
 }
 
-/* What came of it. */
-static int say_mended(struct session *s, const struct snapshot *at, const struct parity_files *f,
-                      int mends, const char *of, struct err *err)
+/* Read it, and mend it if its files are those of this run. */
+static int read_all(struct mending *m, struct parity_files *f, struct err *err)
 {
-    char text[2 * SESSION_PATH + 512];
+    const struct session *s = m->s;
+    struct err            not_ours;
+    size_t                gone = 0;
+    int                   ours = whose_files(m, &not_ours), rc = 0;
 
-    if (!mends && f->damaged)
-        snprintf(text, sizeof text, "the snapshot %s is damaged, and it is not mended, because its "
-                 "files on the devices are those of the run %s, of which %s is a copy: restore "
-                 "that run first; %.300s", at->path, of, s->dir, f->first.text);
-    else if (f->mended)
-        snprintf(text, sizeof text, "the snapshot %s is whole again, by its parity (%" PRIu64
-                 " parts)", at->path, f->mended);
-    else
-        return 0;
-    return session_notice(s, text, err);
+    if (ours && ours != -EBADMSG)
+        return *err = not_ours, ours;
+    f->look = ours != 0;
+    for (size_t i = 0; i < m->p.n; i++)
+        gone += (size_t)is_gone(m, i);
+    for (size_t i = 0; !ours && gone <= m->p.parity && i < m->p.n && i < s->o.device.n && !rc; i++)
+        rc = place(m, i, err);
+    rc = rc ? rc : mend(m, f, ours ? "checking" : "restoring", err);
+    return rc || !ours || !f->damaged ? rc
+                                      : err_set(err, -EBADMSG, "%.700s; %.300s", not_ours.text,
+                                                f->first.text);
 }
 
-static int make_whole(struct session *s, const struct snapshot *at, struct err *err)
+static int say_mended(const struct mending *m, uint64_t mended, struct err *err)
+{
+    char text[SESSION_PATH + 128];
+
+    snprintf(text, sizeof text, "the snapshot %s is whole again, by its parity (%" PRIu64
+             " parts)", m->at->path, mended);
+    return session_notice(m->s, text, err);
+}
+
+int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, struct err *why)
 {
     struct mending      m = { .s = s, .at = at };
     struct parity_files f = { 0 };
-    char               *of = NULL;
-    int                 mends = 0, rc = open_snapshot(&m, s->events, err);
 
-    rc = rc ? rc : whose_files(&m, &of, &mends, err);
-    f.look = !mends;
-    for (size_t i = 0; mends && !rc && at->lost <= at->parity && i < m.p.n && i < s->o.device.n;
-         i++)
-        rc = place(&m, i, err);
-    rc = rc ? rc : mend(&m, &f, mends ? "restoring" : "checking", err);
+    if (!at->parity)
+        return snapshot_is_whole(at->path, 1, s->events, why);
+    int rc = begin(&m, s->events, why), rest;
+    rc = rc ? rc : read_all(&m, &f, why);
+    rest = rc ? rc : snapshot_prove_rest(&m.snapshot, why);
     session_close(&m.snapshot);
-    rc = rc || !m.moved ? rc : record(&m, err);
+    rc = rc || !m.moved ? rc : record(&m, why);
+    rc = rc || !f.mended ? rc : say_mended(&m, f.mended, why);
+    rc = rc ? rc : rest;
+    *mended += f.mended;
     portions_release(&m.p);
-    rc = rc ? rc : say_mended(s, at, &f, mends, of, err);
-    free(of);
+    return !rc ? 1 : rc == -EINTR || rc == -ENOMEM ? rc : 0;
+}
+
+int made_whole_all(struct session *s, const struct snapshots *list, uint64_t *mended,
+                   struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = list->n; i-- > 0 && !rc;) {
+        const struct snapshot *at = &list->at[i];
+        struct err             why;
+
+        if (!at->files || !at->parity)
+            continue;
+        int whole = made_whole(s, at, mended, &why);
+        if (whole < 0)
+            *err = why, rc = whole;
+        else if (!whole) // another one may be mended
+            rc = session_notice(s, why.text, err);
+    }
     return rc;
 }
 
@@ -162,7 +197,7 @@ int made_whole_can(const struct snapshot *at, const struct events *events, struc
 {
     struct mending      m = { .at = at };
     struct parity_files f = { .look = 1 };
-    int                 rc = open_snapshot(&m, events, err);
+    int                 rc = begin(&m, events, err);
 
     if (!rc && m.p.n)
         rc = mend(&m, &f, "checking", err);
@@ -171,27 +206,4 @@ int made_whole_can(const struct snapshot *at, const struct events *events, struc
     session_close(&m.snapshot);
     portions_release(&m.p);
     return rc == -EBADMSG ? 0 : rc ? rc : can;
-}
-
-/* ---- all ---- */
-
-int made_whole(struct session *s, struct err *err)
-{
-    struct snapshots list;
-    int              rc = snapshots_list(&list, s, err);
-
-    for (size_t i = list.n; i-- > 0 && !rc;) {
-        const struct snapshot *at = &list.at[i];
-        struct err             why;
-
-        if (!at->files || !at->parity)
-            continue;
-        rc = make_whole(s, at, &why);
-        if (rc == -EINTR || rc == -ENOMEM)
-            *err = why;
-        else if (rc) // another snapshot may do
-            rc = session_notice(s, why.text, err);
-    }
-    snapshots_free(&list);
-    return rc;
 }

@@ -1,0 +1,22 @@
+/* made_whole.h: snapshots with parity (portions.h) are made whole again: what a lost or damaged
+ * drive had of them follows from the other drives. */
+#pragma once
+
+#include "run/folder/snapshots.h"
+
+/* Whether a snapshot is whole: 1; 0, and `why` says what is damaged; or -errno if that was not
+ * found out. All of it is read, once. If it has parity, what is lost or damaged is made again, and
+ * what was written is read back; *mended grows by the number of these parts. The files of a device
+ * are made where they were, or next to the device's file if that is elsewhere now. In a copy of a
+ * run, snapshots name the original's files, which are only read. s is open as SESSION_RESTORE. */
+int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, struct err *why);
+
+/* The same of all in the list that have parity. One that cannot be made whole is a notice. 0 or
+ * -errno. */
+int made_whole_all(struct session *s, const struct snapshots *list, uint64_t *mended,
+                   struct err *err);
+
+/* Whether a snapshot that is damaged would be whole by its parity: 1 or 0, and `why` says what is
+ * damaged; -errno. Nothing is written. */
+int made_whole_can(const struct snapshot *at, const struct events *events, struct err *why,
+                   struct err *err);
