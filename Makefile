@@ -91,7 +91,7 @@ endif
 
 # Everything but the commands is a library, which the tests and examples/ link. Weak symbols name the
 # optional parts, so that these objects are linked whole (WEAK_OBJ).
-ROOMS    ?= data/base data/opt data/db data/text data/tensors data/task comm kernels kernels/* csd csd/* \
+ROOMS    ?= data/base data/file data/json data/opt data/db data/text data/tensors data/task comm kernels kernels/* csd csd/* \
             offload offload/* model model/* chat/jinja chat run/folder run/snapshots run/texts run/sources run/ranks plan run/loop run
 LIB      ?= $(BUILD)/libsitrain.a
 ABSENT   := $(if $(HAS_ONEDNN),,kernels/product/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \

@@ -7,7 +7,7 @@
 
 #include "cmd/terminal/command.h"
 #include "comm/comm.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
 #include "offload/devices/devices.h"

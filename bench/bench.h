@@ -9,8 +9,8 @@
 #pragma once
 
 #include "data/base/arena.h"
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/base/watch.h"
 #include "data/opt/opt.h"
 #include "offload/estimate/budget.h"

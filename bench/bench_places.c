@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 
 #include "csd/disk/disk_file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file_walk.h"
 #include "offload/devices/devices.h"
 #include "run/folder/settings.h"
 

@@ -5,7 +5,7 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "data/base/clock.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/rng.h"

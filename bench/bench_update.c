@@ -6,7 +6,7 @@
 #include "csd/csd.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "offload/devices/devices.h"
 

@@ -3,7 +3,7 @@
  * which form the file has: the one whose keys are all there. If several fit, the user must say. */
 #include "chat/rows_parts.h"
 
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@
  * is that of the longest row. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 
 enum chat_form {
     CHAT_FORM_FOUND, // by the first row

@@ -4,8 +4,8 @@
 #include "chat/template.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
 #include "data/base/table.h"
 #include "data/base/utf8.h"
 #include "data/text/tokenizer.h"

@@ -8,7 +8,7 @@
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "csd/disk/disk.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/tensors/safetensors.h"
 #include "data/text/tokenizer.h"
 #include "model/file/finite.h"

@@ -6,7 +6,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/scrub.h"
 #include "run/folder/exports.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "chat/rows.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/opt/opt.h"
 
 // in the order of --help

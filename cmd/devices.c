@@ -8,7 +8,7 @@
 #include "csd/csd.h"
 #include "csd/disk/disk.h"
 #include "csd/pairing.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "kernels/product/matmul.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cmd/cmd.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/tune_opts.h"
 #include "run/loop/model_folder.h"
 

@@ -10,7 +10,7 @@
 #include "cmd/terminal/say.h"
 #include "cmd/train.h"
 #include "data/base/number.h"
-#include "data/base/stdin_spool.h"
+#include "data/file/stdin_spool.h"
 #include "data/base/visible.h"
 #include "run/folder/base_folder.h"
 #include "run/folder/run_files.h"

@@ -4,7 +4,7 @@
 #include "chat/template.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/utf8.h"
 #include "run/folder/output.h"
 

@@ -5,7 +5,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "report/report.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/kept.h"

@@ -3,7 +3,7 @@
  * they are. A common root port alone is no switch: transfers then go through the processor. */
 #include "csd/pairing.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/machine.h"
 

@@ -3,8 +3,8 @@
  * circles. */
 #include "csd/topology.h"
 
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
 #include "data/base/grow.h"
 #include "data/base/number.h"
 

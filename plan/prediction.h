@@ -1,7 +1,7 @@
 /* prediction.h: what is predicted of a run, as the JSON value of `siTrain plan --json`. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "plan/forecast.h"
 #include "plan/mem_choice.h"
 

@@ -1,7 +1,7 @@
 /* file.c: prints a report into a new file, which appears under its name when it is complete. */
 #include "report/report.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <unistd.h>
 

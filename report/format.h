@@ -3,7 +3,7 @@
  * and return it. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/opt/opt_row.h"
 
 typedef const char *figure_of(char *buf, size_t size, double value);

@@ -7,7 +7,7 @@
  * What goes into a file goes through report_file. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/db/runlog.h"
 #include "run/folder/output.h"
 

@@ -2,7 +2,7 @@
  * say all that colours say. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 
 struct text { FILE *out; int colour; };
 

@@ -6,7 +6,7 @@
  * which readers round each in their own way: slices that touch would overlap. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/db/runlog.h"
 
 struct trace_span {

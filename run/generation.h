@@ -1,7 +1,7 @@
 /* generation.h: sampling defaults from a model's generation_config.json. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/opt/opt.h"
 #include "model/sampling.h"
 

@@ -3,7 +3,7 @@
  * number of positions, and --seq may be smaller. */
 #include "run/model_opts.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/text/tokenizer.h"
 #include "model/file/peft.h"

@@ -4,7 +4,7 @@
 #include "run/newrun.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/version.h"

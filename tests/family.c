@@ -1,7 +1,7 @@
 /* family.c: see family.h. */
 #include "tests/family.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/round.h"
 #include "data/tensors/safetensors.h"
 #include "kernels/rng.h"

@@ -1,7 +1,7 @@
 /* tempdir.c: folders for tests. */
 #include "tests/tempdir.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

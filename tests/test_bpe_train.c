@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/text/bpe_train.h"
 #include "tests/files.h"
 

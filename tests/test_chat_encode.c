@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "chat/prompt.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "tests/tempdir.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/task/task.h"
 #include "data/text/tokenizer.h"
 

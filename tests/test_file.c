@@ -1,6 +1,6 @@
 /* test_file.c: what may stand behind a name, and what makers of new files and folders leave and
  * remove. */
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"
 

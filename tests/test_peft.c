@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "model/lora/adapted.h"
 #include "model/file/peft.h"
 #include "tests/files.h"

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/task/results.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"

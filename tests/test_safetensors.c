@@ -8,7 +8,7 @@
 
 #include "data/base/dtype.h"
 #include "data/base/f16.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/tensors/safetensors.h"
 #include "tests/files.h"
 #include "tests/tempdir.h"

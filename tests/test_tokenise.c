@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "run/texts/tokenise.h"
 #include "tests/tempdir.h"
 

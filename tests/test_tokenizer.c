@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/text/tokenizer.h"
 #include "tests/odd_text.h"
 #include "tests/tempdir.h"

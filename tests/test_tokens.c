@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/text/tokens.h"
 #include "data/text/tokens_writer.h"
 #include "tests/files.h"

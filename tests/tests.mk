@@ -70,7 +70,7 @@ TSAN_MAKE    = $(call sanitized,$(TSAN),-fsanitize=thread)
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK)
 tsan-quick:
-	+@$(TSAN_MAKE) LIB=$(TSAN)/libcore.a ROOMS="data/base data/db comm kernels kernels/* csd csd/* offload offload/* data/opt" $(TSAN_QUICK)
+	+@$(TSAN_MAKE) LIB=$(TSAN)/libcore.a ROOMS="data/base data/file data/json data/db comm kernels kernels/* csd csd/* offload offload/* data/opt" $(TSAN_QUICK)
 
 asan: ## the whole suite under AddressSanitizer and UBSan, and the program as a person runs it
 	+@$(ASAN_MAKE) all test-bins

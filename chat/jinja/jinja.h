@@ -16,7 +16,7 @@
  * object is only known then, when they are called. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 
 #include <time.h>
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "chat/jinja/pool.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 
 #include <stdint.h>
 #include <time.h>

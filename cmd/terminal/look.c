@@ -3,7 +3,7 @@
  * of run.db's views, so that `siTrain report` agrees. */
 #include "cmd/terminal/look.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/db/runlog.h"
 
 #include <math.h>

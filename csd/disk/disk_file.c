@@ -2,7 +2,7 @@
  * with every block allocated, or not at all. */
 #include "csd/disk/disk_file.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <blkid/blkid.h>
 #include <fcntl.h>

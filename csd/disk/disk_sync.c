@@ -3,7 +3,7 @@
  * worker moves the queue's next chunk. The queue's mutex guards everything that is not constant. */
 #include "csd/disk/disk_file.h"
 #include "csd/disk/disk_queue.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
 #include "csd/engine/engine_thread.h"
 #include "csd/engine/hls_call.h"
 #include "csd/engine/xrt.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <assert.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* db.c: connects to a run's database, runs statements, and turns SQLite's errors into sentences. */
 #include "data/db/db.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/db/real_bits.h"
 
 #include <assert.h>

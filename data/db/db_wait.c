@@ -4,7 +4,7 @@
 #include "data/db/db_wait.h"
 
 #include "data/base/clock.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

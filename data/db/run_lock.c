@@ -7,7 +7,7 @@
  * file: when it takes the lock, and again before each transaction. */
 #include "data/db/run_lock.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * then hold two files of that name. If somebody else removes it, run_lock_still notices. */
 #pragma once
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 enum { RUN_LOCK_BOOT = 37 };
 

@@ -13,7 +13,7 @@
 #include "data/db/runlog_parts.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "data/db/schema.h"
 

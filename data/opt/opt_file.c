@@ -3,8 +3,8 @@
  * read. */
 #include "data/opt/opt_file.h"
 
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
 
 enum { MOST_BYTES = 1 << 20 };
 

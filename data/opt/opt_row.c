@@ -1,7 +1,7 @@
 /* opt_row.c: finds rows by number and name, and reads, checks and prints their values. */
 #include "data/opt/opt_row.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/number.h"
 #include "data/base/round.h"
 

@@ -15,7 +15,7 @@
  * loss is stored as its complement. Such a file has version 3. */
 #pragma once
 
-#include "data/base/append.h"
+#include "data/file/append.h"
 
 /* What a row holds in addition to its ids: the class (classification) or the value (regression).
  * Without a label, `label` is -1. */

@@ -2,8 +2,8 @@
  * memory while it is written, some hundred bytes for each row. */
 #include "data/task/results.h"
 
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/base/visible.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* results.h: the files that a fine-tuning leaves in its folder for other programs. They have the
  * names, keys and units of Hugging Face's run_glue.py, so scripts that read its files can read
- * these. Each file is complete or absent (data/base/file.h). A number that is not finite is
+ * these. Each file is complete or absent (data/file/file.h). A number that is not finite is
  * written as null, because Python's NaN and Infinity are not JSON. As in transformers, seconds
  * are rounded to 4 decimals and rates to 3. Keys are sorted.
  *

@@ -3,8 +3,8 @@
  * so that growing the buffer moves no pointer that anybody holds. */
 #include "data/task/row_file.h"
 
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
 

@@ -4,14 +4,14 @@
  *
  * Errors of one file are reported here with file and line: a NUL byte, invalid UTF-8, a quote
  * that is never closed, a row that is too long. A file that is not text is refused by its
- * format's name (data/base/file_kind.h).
+ * format's name (data/file/file_kind.h).
  *
  * A byte order mark at the beginning, \r before \n, and empty lines are skipped. The last line
  * may lack its newline. If the first line ends with \r alone, all lines do. */
 #pragma once
 
-#include "data/base/file_kind.h"
-#include "data/base/unpack.h"
+#include "data/file/file_kind.h"
+#include "data/file/unpack.h"
 
 enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES, ROWS_JSON };
 enum { ROW_MAX_FIELDS = 1024, ROW_MAX_BYTES = 64 << 20 };

@@ -2,9 +2,9 @@
  * task_read.c reads the rows. */
 #include "data/task/task.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/table.h"
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 
 #include <strings.h>
 

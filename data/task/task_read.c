@@ -3,7 +3,7 @@
  * JSON has no header, so the names of the first object decide. */
 #include "data/task/task.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/task/own_kind.h"
 
 #include <math.h>

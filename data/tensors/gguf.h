@@ -3,8 +3,8 @@
  * written in pieces of any range. Memory holds the header only. */
 #pragma once
 
-#include "data/base/append.h"
-#include "data/base/file.h"
+#include "data/file/append.h"
+#include "data/file/file.h"
 
 /* ---- keys ---- */
 

@@ -3,7 +3,7 @@
  * than the headers: tensors are read and written in pieces of any range. */
 #pragma once
 
-#include "data/base/append.h"
+#include "data/file/append.h"
 #include "data/base/watch.h"
 
 enum st_dtype { ST_F32, ST_F16, ST_BF16, ST_OTHER };

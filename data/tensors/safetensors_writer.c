@@ -7,7 +7,7 @@
 #include "data/base/dtype.h"
 #include "data/base/f16.h"
 #include "data/base/grow.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/round.h"
 #include "data/tensors/safetensors.h"
 

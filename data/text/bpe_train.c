@@ -8,7 +8,7 @@
  * old count is queued again with the new one. */
 #include "data/text/bpe_train.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"

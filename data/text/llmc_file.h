@@ -2,7 +2,7 @@
  * tokens_writer.c writes them. */
 #pragma once
 
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 
 #define LLMC_HEADER_BYTES 1024u
 

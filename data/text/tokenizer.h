@@ -15,7 +15,7 @@
 #pragma once
 
 #include "data/base/err.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/text/origin.h"
 
 #define TOKENIZER_FILE_MAX ((size_t)256 << 20) // bytes of one of its files, at most

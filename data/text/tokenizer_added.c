@@ -10,9 +10,9 @@
 #include "data/text/tokenizer_gguf.h"
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/grow.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/text/unicode.h"
 
 #define MAX_ADDED 8192u

@@ -9,7 +9,7 @@
  * tokenizer.json was made. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

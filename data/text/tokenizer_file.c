@@ -7,9 +7,9 @@
 #include "data/text/tokenizer_gguf.h"
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
+#include "data/json/json.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 

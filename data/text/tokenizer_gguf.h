@@ -3,7 +3,7 @@
  * as tokens with scores, by which llama.cpp merges. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/tensors/gguf.h"
 #include "data/text/tokenizer.h"
 

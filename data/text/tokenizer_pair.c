@@ -5,8 +5,8 @@
  * means GPT-2's. An unknown class is refused. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/base/machine.h"
 #include "data/base/text_line.h"
 

@@ -7,7 +7,7 @@
  * Face makes, not the ids of a text. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/utf8.h"
 
 #include <math.h>

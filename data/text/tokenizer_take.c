@@ -9,8 +9,8 @@
 #include "data/text/tokenizer_gguf.h"
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/base/text_line.h"
 #include "data/base/utf8.h"
 

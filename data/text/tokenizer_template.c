@@ -3,7 +3,7 @@
  * built in. Encodes rows with them. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/round.h"
 
 #include <assert.h>

@@ -3,8 +3,8 @@
  * Missing settings get transformers' defaults. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/file.h"
-#include "data/base/json.h"
+#include "data/file/file.h"
+#include "data/json/json.h"
 #include "data/base/text_line.h"
 
 /* Reads {token: id}. If a token occurs twice, the later line counts. */

@@ -4,7 +4,7 @@
  * whole. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 

@@ -5,7 +5,7 @@
 #include "data/text/tokens.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 #include "data/base/round.h"
 #include "data/base/table.h"
 #include "data/text/llmc_file.h"

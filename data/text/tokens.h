@@ -7,7 +7,7 @@
  * reads are checked if the caller passes the sums in. */
 #pragma once
 
-#include "data/base/append.h"
+#include "data/file/append.h"
 #include "data/base/watch.h"
 
 /* How to read a data file (--data-format). TOKENS_AUTO recognizes llm.c's files by their header,

@@ -1,7 +1,7 @@
 /* tokens_writer.h: a new file of token ids, in llm.c's format. */
 #pragma once
 
-#include "data/base/append.h"
+#include "data/file/append.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
  * misuse. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 
 struct hf_keys { const json_t *config; const char *path; }; // path: the file, for messages
 

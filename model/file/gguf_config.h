@@ -1,7 +1,7 @@
 /* gguf_config.h: a model's sizes as the keys of a GGUF file. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "model/file/gguf_names.h"
 
 /* Refuses a model that llama.cpp has no family for, or would compute differently. */

@@ -1,7 +1,7 @@
 /* gguf_model.h: a GGUF file as a source of parameters. For hf.c alone, which opens models. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "model/arch/arch.h"
 
 struct gguf_model; // an open file

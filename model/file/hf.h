@@ -4,7 +4,7 @@
  * only a piece of a tensor is in memory at a time. */
 #pragma once
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/tensors/safetensors.h"
 #include "model/arch/arch.h"
 #include "offload/run.h"

@@ -4,7 +4,7 @@
 #include "model/file/hf_base.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "model/lora/lora.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
  * batches need. */
 #include "model/file/hf.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "data/text/tokenizer.h"
 #include "model/file/peft.h"

@@ -2,7 +2,7 @@
  * file), names it in the message, and says what would work. */
 #include "model/file/hf.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/tensors/gguf.h"
 

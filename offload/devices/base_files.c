@@ -4,7 +4,7 @@
 #include "offload/devices/base_files.h"
 
 #include "data/base/f16.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
 

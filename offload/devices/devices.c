@@ -2,7 +2,7 @@
  * with them. */
 #include "offload/devices/devices.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 
 #include <fcntl.h>

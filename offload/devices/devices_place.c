@@ -3,7 +3,7 @@
 #include "offload/devices/devices_place.h"
 
 #include "csd/disk/disk_file.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <fcntl.h>
 #include <libgen.h>

@@ -2,7 +2,7 @@
  * several devices would be the first that does not fit. */
 #include "offload/devices/devices_room.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/devices_place.h"
 
 #include <sys/stat.h>

@@ -8,7 +8,7 @@
 #include "offload/devices/image.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "data/db/ledger.h"
 #include "kernels/elementwise.h"

@@ -3,7 +3,7 @@
 #include "offload/upkeep/parity_files_parts.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/journal.h"
 

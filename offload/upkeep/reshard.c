@@ -7,7 +7,7 @@
  * one for old, whatever the size of the run. */
 #include "offload/upkeep/reshard.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/devices_room.h"
 #include "offload/devices/slots.h"
 

@@ -3,7 +3,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/devices_place.h"
 #include "offload/devices/image.h"
 

@@ -8,7 +8,7 @@
  * run may have other devices by then. */
 #include "offload/upkeep/snapshot.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/db/ledger.h"
 #include "offload/devices/slots.h"
 

@@ -4,8 +4,8 @@
  * the folder of a dead one over, with the tokens in it alone. */
 #include "run/folder/creation.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "offload/devices/devices_place.h"
 #include "run/folder/output.h"
 #include "run/folder/run_files.h"

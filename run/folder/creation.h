@@ -15,7 +15,7 @@
  * completes it. */
 #pragma once
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/db/run_lock.h"
 #include "run/folder/session.h"
 

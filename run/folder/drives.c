@@ -2,7 +2,7 @@
  * file, and where that is mounted. */
 #include "run/folder/drives.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/devices.h"
 #include "run/folder/settings.h"
 

@@ -1,8 +1,8 @@
 /* exports.c: finds a run's exports by its run.db, and checks their files. */
 #include "run/folder/exports.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "model/file/peft.h"
 #include "run/folder/settings.h"
 

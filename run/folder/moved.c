@@ -2,7 +2,7 @@
  * is file_identity, a space, the path. */
 #include "run/folder/moved.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_place.h"

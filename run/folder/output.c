@@ -3,8 +3,8 @@
 #include "run/folder/output.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 #include "offload/layout/store.h"

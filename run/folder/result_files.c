@@ -2,7 +2,7 @@
 #include "run/folder/result_files.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 

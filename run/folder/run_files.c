@@ -3,8 +3,8 @@
  * run. */
 #include "run/folder/run_files.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 
 #include <fcntl.h>
 #include <fnmatch.h>

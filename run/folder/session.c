@@ -2,7 +2,7 @@
  * (session_options.c). run_config is derived from them at each open (session_config.c). */
 #include "run/folder/session.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "model/file/hf_base.h"
 #include "offload/upkeep/reshard.h"

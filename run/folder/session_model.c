@@ -5,7 +5,7 @@
 
 #include "chat/template.h"
 #include "data/base/crc32c.h"
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/text/tokenizer.h"
 #include "model/file/hf.h"
 #include "run/folder/settings.h"

@@ -3,7 +3,7 @@
 #include "run/folder/session.h"
 
 #include "csd/csd.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/devices/slots.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"

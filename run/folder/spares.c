@@ -2,7 +2,7 @@
  * their mean. Devices on one file system share its free space. */
 #include "run/folder/spares.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "model/file/hf_base.h"
 #include "offload/devices/devices.h"
 

@@ -9,8 +9,8 @@
 #include "run/folder/tensorboard.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/base/machine.h"
 
 #include <fcntl.h>

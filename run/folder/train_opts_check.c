@@ -3,7 +3,7 @@
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/upkeep/parity.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"

@@ -5,8 +5,8 @@
  * folder is then RUN/best.old.new-HEX, and gets its name back after a kill. */
 #include "run/loop/best.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/tensors/safetensors.h"
 #include "model/file/peft.h"
 #include "run/folder/settings.h"

@@ -3,8 +3,8 @@
  * in a folder, is not disturbed. */
 #include "run/loop/best_carry.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "run/folder/output.h"
 
 #include <sys/stat.h>

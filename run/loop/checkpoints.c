@@ -4,8 +4,8 @@
 #include "run/loop/checkpoints.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/tensors/safetensors.h"
 #include "model/file/hf.h"
 #include "model/file/peft.h"

@@ -2,7 +2,7 @@
  * files, and the predictions. */
 #include "run/loop/finetune_results.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"

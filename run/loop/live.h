@@ -12,7 +12,7 @@
  * somebody answers, and whether the training has ended meanwhile. */
 #pragma once
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "offload/stream/stream.h"
 #include "run/folder/session.h"
 

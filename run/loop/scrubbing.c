@@ -3,7 +3,7 @@
 #include "run/loop/scrubbing.h"
 
 #include "data/base/clock.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/base/thread.h"
 #include "offload/devices/devices.h"

@@ -5,7 +5,7 @@
  */
 #include "run/ranks/carry.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "model/together.h"
 #include "run/snapshots/snapshot_files.h"
 

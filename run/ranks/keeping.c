@@ -1,7 +1,7 @@
 /* keeping.c: moves the parts of a snapshot between ranks. */
 #include "run/ranks/keeping.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/settings.h"
 #include "run/ranks/carry.h"
 #include "run/snapshots/snapshot_make.h"

@@ -2,7 +2,7 @@
 #include "run/ranks/kept.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
 #include "model/together.h"

@@ -3,8 +3,8 @@
  * removes no devices then, which may be those that the lost folder had. */
 #include "run/ranks/rank_again.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/db/branches.h"
 #include "run/folder/creation.h"
 #include "run/folder/run_files.h"

@@ -2,8 +2,8 @@
  * folder first. */
 #include "run/ranks/rank_reshard.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/file/hf.h"

@@ -2,7 +2,7 @@
  * files of a device that cannot be opened. */
 #include "run/snapshots/damaged.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/verify.h"

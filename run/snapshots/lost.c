@@ -1,8 +1,8 @@
 /* lost.c: finds devices that are gone, and makes them again. */
 #include "run/snapshots/lost.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_room.h"

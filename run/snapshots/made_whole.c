@@ -3,7 +3,7 @@
 #include "run/snapshots/made_whole.h"
 
 #include "csd/csd.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/portions.h"

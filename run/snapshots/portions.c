@@ -2,7 +2,7 @@
  * removes those that are certainly the run's own. */
 #include "run/snapshots/portions.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/snapshot_places.h"
 

@@ -1,8 +1,8 @@
 /* snapshot_files.c: notes the names of a snapshot's files, and copies whole files into it. */
 #include "run/snapshots/snapshot_files.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "run/snapshots/snapshot_log.h"
 
 #include "csd/csd.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/db/ledger.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/image.h"

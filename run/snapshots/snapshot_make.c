@@ -12,8 +12,8 @@
 
 #include "csd/csd.h"
 #include "data/base/clock.h"
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/base/machine.h"
 #include "data/base/thread.h"
 #include "data/db/ledger.h"

@@ -1,7 +1,7 @@
 /* snapshot_places.c: names the folders of a run's snapshots, and goes over those that there are. */
 #include "run/snapshots/snapshot_places.h"
 
-#include "data/base/file_walk.h"
+#include "data/file/file_walk.h"
 
 #include <fnmatch.h>
 

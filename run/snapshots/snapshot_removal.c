@@ -3,8 +3,8 @@
  * What somebody else put into it stays under that name. */
 #include "run/snapshots/snapshot_removal.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/portions.h"
 #include "run/snapshots/snapshot_places.h"

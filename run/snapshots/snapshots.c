@@ -1,8 +1,8 @@
 /* snapshots.c: finds the snapshots of a run, says which are certainly its own, and reads one. */
 #include "run/snapshots/snapshots.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/text/tokenizer.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"

@@ -2,11 +2,11 @@
  * a resume names with what the run has. */
 #include "run/sources/corpus.h"
 
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
+#include "data/file/file_walk.h"
 #include "data/base/round.h"
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"

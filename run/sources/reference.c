@@ -3,7 +3,7 @@
 #include "run/sources/reference.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "run/folder/settings.h"
 
 #include <unistd.h>

@@ -2,8 +2,8 @@
 #include "run/sources/row_sources.h"
 
 #include "data/base/round.h"
-#include "data/base/unpack.h"
-#include "data/base/stdin_spool.h"
+#include "data/file/unpack.h"
+#include "data/file/stdin_spool.h"
 #include "run/folder/settings.h"
 #include "run/sources/mix_weights.h"
 

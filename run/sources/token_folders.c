@@ -2,7 +2,7 @@
  * its name (.bin), or since --data-format says so. */
 #include "run/sources/token_folders.h"
 
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 #include "run/sources/mix_weights.h"
 #include "run/texts/text_list.h"
 

@@ -2,11 +2,11 @@
  * file is not cut yet when a block is full is carried into the next block. */
 #include "run/texts/text_files.h"
 
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 #include "data/task/row_file.h"
 #include "run/texts/text_cut.h"
 

@@ -1,11 +1,11 @@
 /* text_list.c: walks folders, and sorts what it finds. */
 #include "run/texts/text_list.h"
 
-#include "data/base/file.h"
-#include "data/base/file_walk.h"
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 #include "data/opt/opt_row.h"
 
 #include <limits.h>

@@ -2,11 +2,11 @@
  * tokenises. */
 #include "run/texts/text_rows.h"
 
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 #include "data/base/hash.h"
-#include "data/base/json.h"
-#include "data/base/json_find.h"
-#include "data/base/unpack.h"
+#include "data/json/json.h"
+#include "data/json/json_find.h"
+#include "data/file/unpack.h"
 #include "data/base/utf8.h"
 
 /* Refuses bytes that no text has, with their place in the file's contents. 0: there are none. */

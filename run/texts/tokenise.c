@@ -3,7 +3,7 @@
 #include "run/texts/tokenise.h"
 
 #include "data/base/round.h"
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 #include "data/text/bpe_train.h"
 #include "run/folder/output.h"
 #include "run/texts/text_files.h"

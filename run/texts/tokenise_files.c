@@ -7,12 +7,12 @@
  * kill the same command goes on from there. So it does after Ctrl-C, and when the time of the
  * process is up. */
 #include "data/base/clock.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 #include "data/base/version.h"
 #include "data/opt/opt_row.h"
 #include "data/text/tokens_writer.h"

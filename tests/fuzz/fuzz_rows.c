@@ -3,8 +3,8 @@
  * parser finds. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/base/json.h"
-#include "data/base/json_find.h"
+#include "data/json/json.h"
+#include "data/json/json_find.h"
 #include "data/base/utf8.h"
 #include "run/texts/text_cut.h"
 

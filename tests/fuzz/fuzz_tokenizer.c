@@ -2,7 +2,7 @@
  * one without loss), makes text of any ids, and is the same tokenizer once saved. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/base/json.h"
+#include "data/json/json.h"
 #include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
 #include "tests/fuzz/kinds.h"

@@ -1,9 +1,9 @@
 /* stdin_spool.c: copies standard input to a file that has no name (O_TMPFILE). Where a file system
  * has no such files, the file is made as any file under way (file_new.c) and loses its name at
  * once. */
-#include "data/base/stdin_spool.h"
+#include "data/file/stdin_spool.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include <fcntl.h>
 #include <libgen.h>

@@ -7,10 +7,10 @@
  * What a killed process leaves is removed by the next one that makes the same PATH. Two things make
  * this safe. HEX is a random number of 8 digits and its checksum, so no other name looks like ours.
  * A living maker holds a lock on what it makes. If there are no locks, nothing is removed. */
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file_walk.h"
+#include "data/file/file_walk.h"
 
 #include <assert.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* append.h: writes a new file (file.h) from front to back through a buffer. */
 #pragma once
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 
 struct append {
     struct file_new f;    // append_flush, then file_new_commit, give the file its name

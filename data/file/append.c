@@ -1,5 +1,5 @@
 /* append.c: writes a new file through a buffer, so that small writes become few. */
-#include "data/base/append.h"
+#include "data/file/append.h"
 
 #include "data/base/round.h"
 

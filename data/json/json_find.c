@@ -1,6 +1,6 @@
 /* json_find.c: walks over an object with a stack of one bit for each level. The text is checked to
  * be UTF-8 first, so that only quotes, escapes and control characters matter in a string. */
-#include "data/base/json_find.h"
+#include "data/json/json_find.h"
 
 #include "data/base/text_line.h"
 #include "data/base/utf8.h"

@@ -1,8 +1,8 @@
 /* file.c: opens files by name, reads and writes whole ranges, and locks. file_new.c makes new
  * files. */
-#include "data/base/file.h"
+#include "data/file/file.h"
 
-#include "data/base/file_walk.h"
+#include "data/file/file_walk.h"
 
 #include <fcntl.h>
 #include <libgen.h>

@@ -1,12 +1,12 @@
 /* unpack.c: unpacks gzip and zstd with zlib and libzstd, piece by piece or behind a stream of
  * stdio. Memory is a buffer, and the format's window: 32 KiB for gzip, at most 128 MiB for zstd. A
  * zstd file that needs more is refused. */
-#include "data/base/unpack.h"
+#include "data/file/unpack.h"
 
 #include "data/base/crc32c.h"
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/round.h"
-#include "data/base/stdin_spool.h"
+#include "data/file/stdin_spool.h"
 
 #include <strings.h>
 #include <unistd.h>

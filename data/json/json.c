@@ -1,10 +1,10 @@
 /* json.c: reads and writes JSON with jansson. Files are limited in size before they are read.
  * Duplicate keys are refused (the later one would silently win). Errors name file and line. jansson
  * itself limits nesting (2,048), so hostile input costs no stack. */
-#include "data/base/json.h"
+#include "data/json/json.h"
 
-#include "data/base/file.h"
-#include "data/base/file_kind.h"
+#include "data/file/file.h"
+#include "data/file/file_kind.h"
 
 #include <math.h>
 

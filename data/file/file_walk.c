@@ -1,5 +1,5 @@
 /* file_walk.c: reads a folder name by name. */
-#include "data/base/file_walk.h"
+#include "data/file/file_walk.h"
 
 int file_walk_begin(struct file_walk *w, const char *dir, struct err *err)
 {

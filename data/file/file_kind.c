@@ -2,9 +2,9 @@
  * wanted. Magic numbers have at least three bytes, except for the mark of UTF-16, because token ids
  * without a header begin with anything. Those that a text may begin with count only if no text
  * follows. */
-#include "data/base/file_kind.h"
+#include "data/file/file_kind.h"
 
-#include "data/base/file.h"
+#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/text_line.h"
