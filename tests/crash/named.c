@@ -1,6 +1,7 @@
 /* named.c: see named.h. The copy has the run's id and states; its word is another one. */
 #include "tests/crash/named.h"
 
+#include "offload/devices/devices.h"
 #include "run/folder/moved.h"
 #include "tests/crash/bytes.h"
 #include "tests/crash/power.h"
