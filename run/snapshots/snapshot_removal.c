@@ -127,9 +127,27 @@ static int is_as_written(const char *path, int fd, int *locked)
     return whole && *locked;
 }
 
+/* Has run.db alone hold the list: a process that was killed may have left it in its log, which goes
+ * before run.db does. */
+static int take_in_log(const char *path)
+{
+    char           file[SESSION_PATH + 64];
+    struct runlog *log = NULL;
+    struct stat    st;
+
+    snprintf(file, sizeof file, "%s/run.db-wal", path);
+    if (stat(file, &st) || !st.st_size)
+        return 0;
+    int rc = runlog_open_in(&log, path, 0, NULL);
+    rc = rc ? rc : runlog_whole(log, NULL);
+    runlog_close(log);
+    return rc;
+}
+
 /* Removes the files of a snapshot that nobody else has open: fd has it locked. run.db, which has
- * the list of all others, is the last, and stays if one of them cannot be removed. What is not on
- * the list stays, too, and what somebody has written to. */
+ * the list of all others, is the last, and stays if one of them cannot be removed: a power cut must
+ * not keep what it lists and lose the list. What is not on the list stays, too, and what somebody
+ * has written to. */
 static void clear(const struct session *s, const char *path, int fd)
 {
     static const char *const names[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
@@ -141,10 +159,11 @@ static void clear(const struct session *s, const char *path, int fd)
     if (gone && own.changed)
         own.whole = is_as_written(path, fd, &locked);
     gone = gone && locked && !portions_remove(&own.portions) &&
-           !snapshots_each_file(path, own.files, unlink_file, &own);
+           !snapshots_each_file(path, own.files, unlink_file, &own) && !take_in_log(path);
     for (size_t i = 0; gone && i < sizeof names / sizeof *names; i++) {
         snprintf(file, sizeof file, "%s/%s", path, names[i]);
-        unlink(file);
+        if (strcmp(names[i], "run.db") || !file_sync_dir(path, NULL))
+            unlink(file);
     }
     own_release(&own);
     rmdir(path);
