@@ -169,7 +169,7 @@ fi
 mkdir "$tmp/full"
 if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     works "a full directory" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/b"
-    result "$(grep -q "No space left" "$tmp/err"; echo $?)" "is a notice"
+    result "$(grep -qE "No space left|the disk is full" "$tmp/err"; echo $?)" "is a notice"
     same "4 5 6" "$(of "$tmp/run" step)" "and the next one has it"
     result "$(find "$tmp/full" -name 'step*' | wc -l)" "nothing is left in the full one"
     mount -o remount,size=1m "$tmp/full"
@@ -177,7 +177,7 @@ if mount -t tmpfs -o size=96k none "$tmp/full" 2>"$tmp/null"; then
     mkdir "$tmp/c"
     wide="$(echo "$shape" | sed 's/--n-embd 8 /--n-embd 128 /; s/--csd-mem 128K/--csd-mem 1M/') --steps 4 --schedule-steps 9"
     works "a directory that is full while a snapshot is copied" pretrain --run "$tmp/wide" $wide --snapshot-every 2 --snapshot-dir "$tmp/full" --snapshot-dir "$tmp/c"
-    result "$(grep -q "No space left.*the next --snapshot-dir is tried" "$tmp/err"; echo $?)" "is a notice"
+    result "$(grep -qE "(No space left|the disk is full).*the next --snapshot-dir is tried" "$tmp/err"; echo $?)" "is a notice"
     result "$("$bin" snapshots "$tmp/wide" --check --json 2>"$tmp/null" | grep -A4 '"step": 4,' | grep -q '"whole": true'; echo $?)" "the next one has later ones"
     result "$(find "$tmp/full" -name 'step*' | wc -l)" "nothing is left in the full one"
     run pretrain --run "$tmp/narrow" $wide
