@@ -250,7 +250,9 @@ static struct value filter_int(struct run *r, struct value v, const struct argum
         return value_int(whole);
     double real = strtod(text, &end); // which also reads hexadecimal numbers, as Python does not
 
-    return value_int(*text && !*end && !strpbrk(text, "xX") && real > -9e18 && real < 9e18 ? (long long)real : missing);
+    if (!*text || *end || strpbrk(text, "xX") || !(real > -9e18 && real < 9e18))
+        return value_int(missing);
+    return value_int((long long)real);
 }
 
 /* A filter is a function, or the method of str of this name, on the value as a str. */

@@ -229,7 +229,8 @@ static int read_pattern(struct model_config *g, const struct reading *k, struct 
         if (!gguf_number(&local, k->file, v, i - 1) && !(local > 0))
             g->global_every = i;
     for (size_t i = 0; i < g->n_layer; i++)
-        if (v->n != g->n_layer || gguf_number(&local, k->file, v, i) || (local > 0) != !!arch_is_local(g, i + 1))
+        if (v->n != g->n_layer || gguf_number(&local, k->file, v, i) ||
+            (local > 0) != !!arch_is_local(g, i + 1))
             return err_misuse(err, "%s: this version knows a key %s of which each n-th layer is "
                               "false", k->file->path, name);
     return 0;
@@ -318,8 +319,9 @@ static int read_rope(struct model_config *g, const struct reading *k, struct err
         r->type = ROPE_LINEAR;
     r->D = g->head_dim;
     if (r->type != ROPE_DEFAULT && freqs)
-        return err_misuse(err, "%s: rotary embeddings with both %s.rope.scaling.type and the tensor "
-                          GGUF_ROPE_FREQS " are not known here", k->file->path, k->family->name);
+        return err_misuse(err, "%s: rotary embeddings with %s.rope.scaling.type and with the "
+                          "tensor " GGUF_ROPE_FREQS " are not known here", k->file->path,
+                          k->family->name);
     return freqs ? read_llama3(r, k, freqs, err) : 0;
 }
 
