@@ -194,7 +194,7 @@ static size_t drives_look(const struct session *s, uint64_t *disk)
 }
 
 /* Reads the machine of --machine, or measures this one. Returns 1 if that failed: a sentence says
- * so, and the plan has no times. */
+ * so, and the plan has no times. With --json, which has nothing but times, it is an error. */
 static int machine_find(struct machine_file *m, const struct session *s, const struct plan_opts *o,
                         struct err *err)
 {
@@ -212,6 +212,9 @@ static int machine_find(struct machine_file *m, const struct session *s, const s
         *err = why;
         return rc;
     }
+    if (rc && o->json)
+        return err_set(err, -EIO, "--json prints the time of a step, which could not be measured: "
+                       "%s", why.text);
     if (rc)
         printf("Time: not measured: %s\n", why.text);
     return !!rc;

@@ -61,7 +61,7 @@ def offenders(name, text):
 
 def long_prose(page):
     """Lines of a page's prose with too many columns. What cannot be wrapped is left: code, tables, and a
-    word that is too long by itself."""
+    word or a command that is too long by itself."""
     code, blank, indented = False, True, False
     for i, line in enumerate(page.splitlines(), 1):
         if re.match(r"\s*```", line):
@@ -69,7 +69,7 @@ def long_prose(page):
         indented = line.startswith("    ") and (blank or indented)
         blank = not line.strip()
         if len(line) > COLUMNS and not (code or indented or re.match(r"\s*(\||!\[)", line)) \
-                and len(line.split()) > 1:
+                and len(re.sub("`[^`]*`", "code", line).split()) > 1:
             yield i
 
 

@@ -95,6 +95,8 @@ for far in lara tpu nomad zip; do
 done
 refuse "c.txt was not expected: --data takes one value, and is repeated for another one: --data c.txt" --data a.txt --steps 2 --data b.txt c.txt d.txt
 refuse "c.txt was not expected; usage: siTrain pretrain" --data a.txt --steps 2 c.txt
+refuse "- was not expected; usage: siTrain pretrain" --data=a.txt --steps 2 - c.txt
+expect 2 err "siTrain devices: x was not expected" devices -- x
 refuse "there is no option --max-eval-samples: pretrain evaluates on all of --eval-data" --max-eval-samples 4
 refuse "did you mean --grad-accum?" --grad-acum 2
 refuse "did you mean --weight-decay?" --weigth-decay 2
