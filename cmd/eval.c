@@ -24,7 +24,7 @@ static const struct opt_row rows[] = {
       .help = "Run or Hugging Face folder" },
     { "data", OPT_STRINGS, AT(data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Token file, text, rows with a text, a folder of these, or - (standard input) to "
-              "evaluate on. Repeated: one after the other. With --task: the task's folder." },
+              "evaluate on. Several are read in order. With --task: the task's folder." },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder for texts (default: the model's; must not differ from it)" },

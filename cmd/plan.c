@@ -79,7 +79,7 @@ static const struct opt_row rows[] = {
     { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
       .help = "Weights of several --data or --train-file. The plan does not depend on them." },
     { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
-      .help = "Evaluation data, of which the same holds" },
+      .help = "Evaluation data, as --data" },
     OPT_DATA_FORMAT_ROW(AT(corpus.format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder, which gives the vocabulary size" },

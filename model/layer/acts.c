@@ -461,9 +461,9 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     assert(!o->training || w->of[ACTS_INPUT].kept + w->of[ACTS_INPUT].offloaded ==
                                o->config.n_layer);
     *a = (struct acts){ .o = settled(o), .sizes = acts_sizes(o) };
-    uint64_t need = kept_bytes(&a->sizes, &a->o.placement), pool = a->o.pool > need ? a->o.pool : need;
-    a->o.pool = pool;
-    pool += o->spare;
+    uint64_t need = kept_bytes(&a->sizes, &a->o.placement);
+    a->o.pool = size_max(a->o.pool, need);
+    uint64_t pool = a->o.pool + o->spare;
     lay(a, pool);
     int rc = arena_map(&a->arena, "the activations", err);
     if (rc)

@@ -225,7 +225,7 @@ result $? "run_glue.py's options: three notices, and the folder that is not ther
 "$bin" finetune --help all >"$tmp/out"
 grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default: linear)" && "$bin" pretrain --help all | grep -A 1 -e "--schedule " | grep -qF "(default: cosine)"
 result $? "finetune's schedule is linear by default, pretrain's is not"
-grep -qF "Names of another program's options" "$tmp/out"
+grep -qF "Another program's options are accepted" "$tmp/out"
 result $? "finetune's help says that other names are taken"
 "$bin" --man >"$tmp/out"
 grep -qF '\-\-learning_rate: \-\-lr' "$tmp/out"
