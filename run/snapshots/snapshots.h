@@ -40,6 +40,7 @@ struct snapshot {
                         // look. snapshot_verify reads them
     int      files;     // those in its folder are
     int      denied;    // who looked at its contents may not read them
+    int      tried;     // who goes back has read it, and mended it if that was possible
     size_t   parity;    // drives of its devices that may be lost; 0: it lies in its folder alone
     size_t   lost;      // devices whose files are not there, or cut: of these, lost_first is one
     size_t   lost_first;
@@ -53,8 +54,9 @@ struct snapshot {
 struct snapshots {
     struct snapshot *at; // (n) by rising snapshot.n
     size_t           n;
-    char             denied[SESSION_PATH + 64]; // of folders that this user may not read, which may
-                                                // hold others, the first, and why; "": none
+    int              unread;     // a folder that may hold others, or be one, cannot be read:
+                                 // the -errno of the first; 0: none
+    struct err       unread_why;
 };
 
 /* Look at the folder `path`, which has a snapshot's name. True if it is a snapshot of the run. */
@@ -71,7 +73,10 @@ int  snapshots_find(struct snapshots *out, const struct session *s, struct err *
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
 
-/* Whether one is not whole, and would be by its parity (made_whole.h). */
+/* Whether it is not whole, and would be by its parity (made_whole.h), if what is there of it is as
+ * it was written. */
+int snapshot_by_parity(const struct snapshot *at);
+/* Whether any is. */
 int snapshots_any_by_parity(const struct snapshots *list);
 
 /* The whole one of what the run is now, of which `step` steps are done. NULL: there is none. */
