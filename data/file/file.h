@@ -119,8 +119,8 @@ static inline int file_same(const struct stat *a, const struct stat *b)
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 /* Returns whether `rc` (-errno) is a lack of this process (permission, descriptors, memory, and
- * threads: the ring's are ECANCELED), which says nothing of the file: neither that it is damaged nor
- * that it is lost. */
+ * threads: the ring's are ECANCELED), which says nothing of the file: neither that it is damaged
+ * nor that it is lost. */
 static inline int file_is_unknown(int rc)
 {
     return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN || rc == -ECANCELED ||
