@@ -194,7 +194,7 @@ const struct opt_row train_rows[] = {
               "recompute: all recomputed from the layers' inputs\n"
               "offload: kept in RAM while there is room; other layers written to the devices and "
               "read back\n"
-              "auto: kept, recomputed or offloaded part by part, as makes measured steps "
+              "auto: each part kept, recomputed or offloaded, so that measured steps are "
               "shortest\n"
               "ssdtrain: kept or offloaded by SSDTrain's rule", .kept = OPT_CHANGES },
     OPT_BLAS_ROW(AT(blas), OPT_BRANCH),
@@ -247,7 +247,7 @@ const struct opt_row train_rows[] = {
       .help = "Where snapshots are kept\n"
               "dir: in a --snapshot-dir\n"
               "devices: the states on the drives of the --device folders, with parity, so that "
-              "--parity of these drives may be lost; the rest in a --snapshot-dir\n"
+              "as many drives as --parity says may be lost; the rest in a --snapshot-dir\n"
               "hosts: of several ranks, each rank's part in the folder of a rank of the next host, "
               "so that a host may be lost",
       .kept = OPT_CHANGES },
@@ -258,7 +258,7 @@ const struct opt_row train_rows[] = {
       .help = "Number of snapshots to keep. The oldest is removed after the newest has been read "
               "back and compared.", .kept = OPT_CHANGES },
     { "snapshot-bw", OPT_SIZE, AT(snapshot_bw),
-      .help = "Bytes a second that are read for a snapshot during training: copying, parity and "
+      .help = "Bytes/s that are read for a snapshot during training: copying, parity and "
               "reading back (default: 0, while the run's drives have nothing else to do)",
       .kept = OPT_CHANGES },
     { "scrub-bw", OPT_SIZE, AT(scrub_bw),
