@@ -34,13 +34,6 @@ static int add_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* Options that decide what is computed, apart from those that suit a machine. */
-static int decides(const struct opt_row *row)
-{
-    return (row->kept == OPT_FIXED || row->kept == OPT_BRANCH) && strcmp(row->name, "blas") &&
-           strcmp(row->name, "threads");
-}
-
 static uint64_t sum_of(const struct snapshot *at)
 {
     enum { STEPS = 100 };
@@ -54,7 +47,7 @@ static uint64_t sum_of(const struct snapshot *at)
                " lr, grad_norm) FROM steps WHERE step < %" PRIu64 " ORDER BY step DESC LIMIT %d",
                at->step, STEPS);
     for (size_t i = 0; (row = train_opts_row(i)); i++) {
-        char *text = decides(row) ? settings_get(log, "option.%s", row->name) : NULL;
+        char *text = opt_row_decides(row) ? settings_get(log, "option.%s", row->name) : NULL;
 
         if (text)
             add_row(&sum, 2, (const char *[]){ row->name, text }, NULL);
