@@ -137,8 +137,10 @@ static int scrub_snapshots(struct check *c, struct err *err)
 
     for (size_t i = 0; i < list.n && !rc; i++)
         rc = scrub_snapshot(c, &list.at[i], err);
-    if (!rc && *list.denied)
-        check_denied(c, list.denied);
+    if (!rc && file_is_unknown(list.unread))
+        check_denied(c, list.unread_why.text);
+    else if (!rc && list.unread)
+        check_damage(c, list.unread_why.text);
     snapshots_free(&list);
     return rc;
 }

@@ -192,7 +192,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     else if (!r->hf && !export_is_gguf(o->dir)) // a run does not go on from a GGUF file
         rc = record(r, o->dir, err);
     if (!rc && *notice)
-        fprintf(stderr, "siTrain: %s\n", notice);
+        say_line(stderr, "siTrain: %s", notice);
     if (!rc && !x.tokenizer)
         say_line(stderr, "siTrain: %s has no tokenizer: %s holds the model alone", o->run, o->dir);
     if (!rc && base && !*base)

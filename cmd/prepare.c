@@ -215,6 +215,9 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)
         return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
+    if (!o->train && opt_given(line, "vocab"))
+        return err_misuse(err, "--vocab is the size of a tokenizer to train, and the one in "
+                          "--tokenizer has its own: leave it out");
     if (o->format > TOKENS_TEXT)
         return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
                           "known", tokens_format_name((size_t)o->format));

@@ -41,7 +41,7 @@ struct opt_warmup  { double value; int percent; }; // value: steps, or with perc
  * owns this function (TABLE_WORDS). An option's value is an index into that table. */
 typedef const char *opt_words(size_t i);
 
-/* The same for words that belong to one command or struct. */
+/* Defines such a function for words that belong to one command or struct. */
 #define OPT_WORDS(name, ...) static TABLE_WORDS(name, __VA_ARGS__)
 
 /* How a run keeps an option. */

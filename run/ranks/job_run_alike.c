@@ -104,6 +104,66 @@ static int compare(const struct terms *own, const struct terms *first, struct er
     return 0;
 }
 
+/* ---- options that a stopped process has stored on some ranks only ---- */
+
+struct levelling { struct session *s; const struct opt_line *given; const struct terms *first;
+                   struct terms own; struct err *err; };
+
+static int is_level(const struct opt_row *row)
+{
+    return row->kept >= OPT_CHANGES && (decides(row) || !strcmp(row->name, "snapshot-every"));
+}
+
+static int add_level(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    (void)given;
+    if (is_level(row))
+        add(ctx, row->name, text);
+    return 0;
+}
+
+static int take_level(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    struct levelling  *l = ctx;
+    struct opt_line    line = train_opts_line(&l->s->o);
+    const struct term *own = &l->own.at[l->own.n], *first = &l->first->at[l->own.n];
+
+    (void)given;
+    (void)text;
+    if (!is_level(row))
+        return 0;
+    l->own.n++;
+    if (!memcmp(own, first, sizeof *own) || opt_given(l->given, row->name) ||
+        crc32c(0, first->value, strlen(first->value)) != first->sum) // truncated
+        return 0;
+    return opt_set(&line, row->name, first->value, l->err);
+}
+
+int job_run_level(struct session *s, const struct opt_line *given, struct err *err)
+{
+    struct comm    *comm = s->ranks.comm;
+    struct opt_line line = train_opts_line(&s->o);
+    struct terms   *all;
+
+    if (!comm)
+        return 0;
+    struct levelling *l = calloc(1, sizeof *l);
+    if (!(all = calloc(comm->size, sizeof *all)) || !l || opt_each(&line, add_level, &l->own)) {
+        free(all);
+        free(l);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    int rc = comm_share(comm, &l->own, sizeof l->own, all, err);
+    *l = (struct levelling){ s, given, all, l->own, err };
+    l->own.n = 0;
+    rc = rc || !comm->rank ? rc : opt_each(&line, take_level, l);
+    free(all);
+    free(l);
+    return rc;
+}
+
+/* ---- all that is to be alike ---- */
+
 int job_run_alike(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
