@@ -111,7 +111,8 @@ struct levelling { struct session *s; const struct opt_line *given; const struct
 
 static int is_level(const struct opt_row *row)
 {
-    return row->kept >= OPT_CHANGES && (decides(row) || !strcmp(row->name, "snapshot-every"));
+    return row->kept >= OPT_CHANGES &&
+           (row->ranks == OPT_ALIKE || !strcmp(row->name, "snapshot-every"));
 }
 
 static int add_level(void *ctx, const struct opt_row *row, int given, const char *text)
