@@ -140,7 +140,7 @@ static int take_level(void *ctx, const struct opt_row *row, int given, const cha
     return opt_set(&line, row->name, first->value, l->err);
 }
 
-int job_run_level(struct session *s, const struct opt_line *given, struct err *err)
+int job_run_level(struct session *s, const struct opt_line *given, int first, struct err *err)
 {
     struct comm    *comm = s->ranks.comm;
     struct opt_line line = train_opts_line(&s->o);
@@ -154,10 +154,12 @@ int job_run_level(struct session *s, const struct opt_line *given, struct err *e
         free(l);
         return err_set(err, -ENOMEM, "out of memory");
     }
+    add(&l->own, "first", first ? "1" : "");
     int rc = comm_share(comm, &l->own, sizeof l->own, all, err);
+    int none = rc || !comm->rank || *all->at[all->n - 1].value; // rank 0 has not stored any yet
     *l = (struct levelling){ s, given, all, l->own, err };
     l->own.n = 0;
-    rc = rc || !comm->rank ? rc : opt_each(&line, take_level, l);
+    rc = none ? rc : opt_each(&line, take_level, l);
     free(all);
     free(l);
     return rc;

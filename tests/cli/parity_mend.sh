@@ -57,6 +57,21 @@ for command in "snapshots $tmp/run" "restore $tmp/run" "check --scrub --quiet $t
     result "$([ "$got" = 1 ] && says "step-00000004/run.db is not a SQLite database"; echo $?)" "${command%% *} names a snapshot whose run.db cannot be read"
 done
 
+# parity alone is damaged: who reads in the background finds it, and names what mends it
+begin
+turn "$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)" 4200
+run check --scrub "$tmp/run"
+result "$([ "$got" = 1 ] && says "step-00000002.*parity1: .*damaged" && [ "$(grep -c "^parity" "$tmp/out")" = 3 ]; echo $?)" "check --scrub reads parity"
+"$bin" pretrain --resume "$tmp/run" --steps 100000 --snapshot-every 0 --eval-every 0 --scrub-bw 1G --quiet >"$tmp/out" 2>"$tmp/training.err" </dev/null &
+pid=$!
+for _ in $(seq 600); do grep -q "parity1: .*damaged" "$tmp/training.err" && break; sleep 0.05; done
+kill -INT $pid
+wait $pid
+result "$(grep -q "step-00000002.*parity1: .*damaged.*; training does not need this snapshot; siTrain restore $tmp/run makes it whole again" "$tmp/training.err"; echo $?)" \
+    "so does --scrub-bw"
+works "and restore mends it" restore "$tmp/run"
+works "check --scrub finds it whole" check --scrub "$tmp/run" --quiet
+
 # a device in a new place, and a snapshot that cannot be mended there: nothing of that one stays in the new place
 begin
 ruin 4 0
