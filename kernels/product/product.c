@@ -12,12 +12,19 @@
 
 #include <assert.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 enum { LINE = 64 };
 
 /* The tasks that are left in a thread's list: the first one << 32 | one past the last. */
 struct turns { _Alignas(LINE) _Atomic uint64_t left; };
+
+/* How many units of these strips the first panel has already (struct units). */
+struct packed { _Alignas(LINE) _Atomic size_t units; };
+
+/* An operand as all threads pack it: by units of `wide` strips and `deep` words. */
+struct units { size_t wide, deep, across, along; };
 
 /* ---- plan ---- */
 
@@ -82,6 +89,32 @@ static void plan_tasks(struct product *p)
     assert(p->tasks <= UINT32_MAX); // struct turns
 }
 
+static struct units units_of(const struct strips *s, size_t strips, size_t words)
+{
+    struct units u = { s->along ? 64 / s->lanes : 256 / s->lanes, s->along ? 128 : 32, 0, 0 };
+
+    u.across = div_up(strips, u.wide);
+    u.along = div_up(words, u.deep);
+    return u;
+}
+
+/* The operand that all threads share, and its strips. */
+static const struct strips *shared_strips(const struct product *p, size_t *strips)
+{
+    const struct strips *s = p->own_b ? &p->a : &p->b;
+
+    *strips = strips_of(s, p->own_b ? p->form->rows : p->form->cols);
+    return s;
+}
+
+static struct units shared_units(const struct product *p)
+{
+    size_t               strips;
+    const struct strips *s = shared_strips(p, &strips);
+
+    return units_of(s, strips, p->panel);
+}
+
 static size_t lay(size_t *at, size_t bytes)
 {
     size_t here = *at;
@@ -93,16 +126,17 @@ static size_t lay(size_t *at, size_t bytes)
 static void plan_scratch(struct product *p)
 {
     const struct block_form *f = p->form;
-    size_t at = 0, block = f->rows * f->cols, threads = (size_t)p->threads;
+    const struct strips     *shared;
+    size_t at = 0, block = f->rows * f->cols, threads = (size_t)p->threads, strips;
     int    in_c = p->s.c_dt == DT_F32 && !p->s.accumulate, panels = p->panel < p->words ? 2 : 1;
 
-    if (!p->ready)
-        lay(&at, (p->own_b ? strips_of(&p->a, f->rows) * f->left
-                           : strips_of(&p->b, f->cols) * f->right) * p->panel * sizeof(word));
+    shared = shared_strips(p, &strips);
+    lay(&at, p->ready ? 0 : strips * shared->lanes * p->panel * sizeof(word));
     p->panel_bytes = at;
     lay(&at, (size_t)(panels - 1) * p->panel_bytes);
     p->sums_at = lay(&at, panels > 1 && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
     p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
+    p->packed_at = lay(&at, p->ready ? 0 : shared_units(p).across * sizeof(struct packed));
     p->own_at = at;
     at = 0;
     lay(&at, (p->own_ready ? 0 : p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
@@ -127,21 +161,22 @@ void product_plan(struct product *p, const struct matmul_shape *s, int threads,
 /* ---- packing by all threads ---- */
 
 /* Packs words of all strips of an operand. All threads of a parallel region call this together;
- * none waits for the others. */
+ * none waits for the others. packed (across): counts what is done; NULL: nobody asks. */
 static void pack_shared(word *out, const struct strips *s, size_t strips, const void *x,
-                        struct range words)
+                        struct range words, struct packed *packed)
 {
-    size_t wide = s->along ? 64 / s->lanes : 256 / s->lanes, deep = s->along ? 128 : 32;
-    size_t across = div_up(strips, wide), length = words.to - words.from,
-           along = div_up(length, deep), next = length * s->lanes;
+    size_t       length = words.to - words.from, next = length * s->lanes;
+    struct units of = units_of(s, strips, length);
 
     #pragma omp for schedule(dynamic) nowait
-    for (size_t u = 0; u < across * along; u++) {
-        size_t strip = u / along * wide, w = u % along * deep;
+    for (size_t u = 0; u < of.across * of.along; u++) {
+        size_t strip = u / of.along * of.wide, w = u % of.along * of.deep;
 
         strips_pack(out + strip * next + w * s->lanes, next, s, x,
-                    (struct range){ strip, size_min(strip + wide, strips) },
-                    (struct range){ words.from + w, words.from + size_min(w + deep, length) });
+                    (struct range){ strip, size_min(strip + of.wide, strips) },
+                    (struct range){ words.from + w, words.from + size_min(w + of.deep, length) });
+        if (packed)
+            atomic_fetch_add_explicit(&packed[u / of.along].units, 1, memory_order_release);
     }
 }
 
@@ -154,7 +189,8 @@ size_t product_packed(const struct product *p)
 void product_pack(const struct product *p, void *packed, const void *b)
 {
     #pragma omp parallel
-    pack_shared(packed, &p->b, strips_of(&p->b, p->form->cols), b, (struct range){ 0, p->words });
+    pack_shared(packed, &p->b, strips_of(&p->b, p->form->cols), b, (struct range){ 0, p->words },
+                NULL);
 }
 
 /* ---- results ---- */
@@ -356,6 +392,32 @@ static struct placed shared(const struct product *p, const struct call *call, st
     return (struct placed){ panel + lane * words, words * s->lanes };
 }
 
+static struct packed *packed_of(const struct product *p, const struct call *call)
+{
+    return (struct packed *)(void *)(call->scratch + p->packed_at);
+}
+
+/* Waits until all words of the shared strips from this lane on, which a block needs, are packed. A
+ * barrier would wait for threads that have not begun. Behind later panels there is one. */
+static void packed_wait(const struct product *p, const struct call *call, size_t lane,
+                        struct range all)
+{
+    enum { SPINS = 4096 };
+    size_t               strips;
+    const struct strips *s = shared_strips(p, &strips);
+    struct units         of;
+
+    if (p->ready || all.from > 0)
+        return;
+    of = units_of(s, strips, all.to);
+    _Atomic size_t *units = &packed_of(p, call)[lane / s->lanes / of.wide].units;
+    for (int i = 1; atomic_load_explicit(units, memory_order_acquire) < of.along; i++)
+        if (i % SPINS)
+            __builtin_ia32_pause();
+        else
+            sched_yield();
+}
+
 /* Computes a task. `packs`: its own strips are not those of the thread's task before. */
 static void task_run(const struct product *p, struct call *call, struct task t,
                      struct range all, int packs)
@@ -366,6 +428,7 @@ static void task_run(const struct product *p, struct call *call, struct task t,
     size_t wide = p->own_b ? t.rows : t.cols, step = p->own_b ? p->form->rows : p->form->cols;
     struct placed own = { (const word *)(void *)mine, (all.to - all.from) * s->lanes };
     struct placed other = shared(p, call, t, all);
+    size_t first = lane / (p->own_b ? p->cols : p->rows) % (wide / step) * step; // parts too
 
     if (p->own_ready)
         own = come_at(p, call->a, s, lane, all);
@@ -378,10 +441,12 @@ static void task_run(const struct product *p, struct call *call, struct task t,
                            { own.at + off * s->lanes, own.next } };
         float *sums = (float *)(void *)(mine + p->block_at);
 
-        for (size_t l = 0; l < wide; l += step) {
+        for (size_t n = 0; n < wide; n += step) {
+            size_t        l = (first + n) % wide;
             struct placed at = { other.at + l / others->lanes * other.next + off * others->lanes,
                                  other.next };
 
+            packed_wait(p, call, (p->own_b ? t.i : t.j) + l, all);
             lane_multiply(p, call, t, &x, at, l, sums);
             sums += p->piece < p->panel ? lanes * step : 0;
         }
@@ -434,7 +499,11 @@ static void turns_run(const struct product *p, struct call *call, struct range a
         while (turn_take(&turns[from], from != me, &task)) {
             size_t own = task / p->parts;
 
-            task_run(p, call, task_at(p, own, task % p->parts), all, own != packed);
+            size_t part = task % p->parts;
+
+            // parts in another order in each list: threads do not all read the same lines at once
+            part = (part + own * p->parts / (p->tasks / p->parts)) % p->parts;
+            task_run(p, call, task_at(p, own, part), all, own != packed);
             packed = own;
         }
         for (size_t t = 0; t < (size_t)p->threads; t++)
@@ -450,12 +519,13 @@ static void turns_run(const struct product *p, struct call *call, struct range a
 
 static void panel_pack(const struct product *p, const struct call *call, struct range all)
 {
-    word *panel = (word *)(void *)panel_at(p, call, all);
+    size_t               strips;
+    const struct strips *s = shared_strips(p, &strips);
 
-    if (!p->ready && p->own_b)
-        pack_shared(panel, &p->a, strips_of(&p->a, p->form->rows), call->a, all);
-    else if (!p->ready)
-        pack_shared(panel, &p->b, strips_of(&p->b, p->form->cols), call->b, all);
+    if (!p->ready)
+        pack_shared((word *)(void *)panel_at(p, call, all), s, strips,
+                    p->own_b ? call->a : call->b, all,
+                    all.from > 0 ? NULL : packed_of(p, call));
 }
 
 static struct range panel_of(const struct product *p, size_t k)
@@ -476,7 +546,7 @@ static void panels_run(const struct product *p, struct call *call)
 {
     panel_pack(p, call, panel_of(p, 0));
     for (size_t k = 0, i = 0; k < p->words; k += p->panel, i++) {
-        if (i > 0 || !p->ready) {
+        if (i > 0) {
             #pragma omp barrier
         }
         turns_run(p, call, panel_of(p, k), turns_of(p, call, i));
@@ -496,6 +566,8 @@ void product_run(const struct product *p, void *c, const void *a, const void *b,
 
     for (size_t t = 0; t < (size_t)p->threads; t++)
         turns_set(p, turns_of(p, &call, 0), t);
+    for (size_t i = 0; !p->ready && i < shared_units(p).across; i++)
+        atomic_store_explicit(&packed_of(p, &call)[i].units, 0, memory_order_relaxed);
     #pragma omp parallel
     {
         struct call mine = call;
