@@ -273,7 +273,7 @@ static char *panel_at(const struct product *p, const struct call *call, struct r
     return call->scratch + all.from / p->panel % 2 * p->panel_bytes;
 }
 
-/* Asks for the lines of C that a block will write. */
+/* Asks for the lines of C that a block will add to. Lines that are only written need no asking. */
 static void ask(const struct product *p, const struct call *call, struct part at)
 {
     size_t bytes = dtype_bytes(p->s.c_dt), step = LINE / bytes;
@@ -333,7 +333,7 @@ struct piece {
 static void block_run(const struct product *p, struct call *call, struct part at,
                       const struct piece *x, struct placed a, struct placed b, float *sums)
 {
-    if (x->words.to == p->words)
+    if (x->words.to == p->words && p->s.accumulate)
         ask(p, call, at);
     if (x->words.from == x->all.from && x->all.from > 0)
         sums_take(p, sums, at, waiting(p, call, at));
@@ -428,7 +428,6 @@ static void task_run(const struct product *p, struct call *call, struct task t,
     size_t wide = p->own_b ? t.rows : t.cols, step = p->own_b ? p->form->rows : p->form->cols;
     struct placed own = { (const word *)(void *)mine, (all.to - all.from) * s->lanes };
     struct placed other = shared(p, call, t, all);
-    size_t first = lane / (p->own_b ? p->cols : p->rows) % (wide / step) * step; // parts too
 
     if (p->own_ready)
         own = come_at(p, call->a, s, lane, all);
@@ -441,8 +440,7 @@ static void task_run(const struct product *p, struct call *call, struct task t,
                            { own.at + off * s->lanes, own.next } };
         float *sums = (float *)(void *)(mine + p->block_at);
 
-        for (size_t n = 0; n < wide; n += step) {
-            size_t        l = (first + n) % wide;
+        for (size_t l = 0; l < wide; l += step) {
             struct placed at = { other.at + l / others->lanes * other.next + off * others->lanes,
                                  other.next };
 
@@ -499,11 +497,7 @@ static void turns_run(const struct product *p, struct call *call, struct range a
         while (turn_take(&turns[from], from != me, &task)) {
             size_t own = task / p->parts;
 
-            size_t part = task % p->parts;
-
-            // parts in another order in each list: threads do not all read the same lines at once
-            part = (part + own * p->parts / (p->tasks / p->parts)) % p->parts;
-            task_run(p, call, task_at(p, own, part), all, own != packed);
+            task_run(p, call, task_at(p, own, task % p->parts), all, own != packed);
             packed = own;
         }
         for (size_t t = 0; t < (size_t)p->threads; t++)
