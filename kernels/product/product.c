@@ -273,7 +273,7 @@ static char *panel_at(const struct product *p, const struct call *call, struct r
     return call->scratch + all.from / p->panel % 2 * p->panel_bytes;
 }
 
-/* Asks for the lines of C that a block will add to. Lines that are only written need no asking. */
+/* Asks for the lines of C that a block will write. */
 static void ask(const struct product *p, const struct call *call, struct part at)
 {
     size_t bytes = dtype_bytes(p->s.c_dt), step = LINE / bytes;
@@ -333,7 +333,7 @@ struct piece {
 static void block_run(const struct product *p, struct call *call, struct part at,
                       const struct piece *x, struct placed a, struct placed b, float *sums)
 {
-    if (x->words.to == p->words && p->s.accumulate)
+    if (x->words.to == p->words)
         ask(p, call, at);
     if (x->words.from == x->all.from && x->all.from > 0)
         sums_take(p, sums, at, waiting(p, call, at));
