@@ -16,9 +16,8 @@ elsewhere:
 	+@$(MAKE) --no-print-directory -C $(dir $(lastword $(MAKEFILE_LIST))) $(HERE) \
 	    $(MAKECMDGOALS:$(BUILD)/%=$(abspath $(BUILD))/%)
 else
-ifeq ($(origin CC),default) # make's own is cc
-CC      := gcc
-endif
+# make's own CC is cc.
+CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 PYTHON  ?= python3
 PKG_CONFIG ?= pkg-config
 MPICC   ?= mpicc
@@ -66,9 +65,7 @@ XRT     := $(or $(XRT),$(call compiles,$(CC),-isystem $(XRT_INC) -include xrt/xr
 OPENCL  := $(or $(OPENCL),$(call compiles,$(CC),-include CL/cl.h -DCL_TARGET_OPENCL_VERSION=120))
 MPI     := $(or $(MPI),$(call compiles,$(MPICC),-include mpi.h))
 HAS_ONEDNN  := $(filter $(ONEDNN_KNOWN),$(ONEDNN))
-HAS_XRT     := $(filter-out 0,$(XRT))
-HAS_OPENCL  := $(filter-out 0,$(OPENCL))
-HAS_MPI     := $(filter-out 0,$(MPI))
+$(foreach n,XRT OPENCL MPI,$(eval HAS_$n := $(filter-out 0,$($n))))
 ONEDNN_NOTE := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS computes all products: $(if \
     $(filter 0,$(ONEDNN)),ONEDNN=0 was given,$(if $(ONEDNN),version $(ONEDNN) is not one of those that it \
     knows ($(ONEDNN_KNOWN)),libdnnl-dev is not here)))
@@ -85,9 +82,8 @@ LIBS      += $(if $(HAS_ONEDNN),-ldnnl) $(if $(HAS_MPI),$(call MPI_WORDS,link))
 XRT_SRC   := csd/engine/engine_xrt.c csd/engine/xrt.c
 $(BUILD)/kernels/%.o: EXTRA := $(KERNEL_CFLAGS)
 $(XRT_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tests/test_smartssd.o: EXTRA := $(if $(HAS_XRT),-isystem $(XRT_INC))
-ifneq ($(HAS_MPI),)
-$(BUILD)/comm/comm_mpi.o $(BUILD)/tests/test_comm_mpi.o: EXTRA := $(patsubst -I%,-isystem %,$(call MPI_WORDS,compile))
-endif
+$(BUILD)/comm/comm_mpi.o $(BUILD)/tests/test_comm_mpi.o: \
+    EXTRA := $(if $(HAS_MPI),$(patsubst -I%,-isystem %,$(call MPI_WORDS,compile)))
 
 # Everything but the commands is a library, which the tests and examples/ link. Weak symbols name the
 # optional parts, so that these objects are linked whole (WEAK_OBJ).

@@ -147,7 +147,12 @@ json_t *bench_run_medians(const json_t *steps)
 /* ---- steps without computing ---- */
 
 /* What a step offloads, in the order of pushes. */
-struct drive_acts { struct placement placement; size_t n; struct act_item *piece; };
+struct drive_acts {
+    struct placement  placement;
+    struct acts_sizes sizes;
+    size_t            n;
+    struct act_item  *piece;
+};
 
 /* A step under way. After a failure it does nothing more. */
 struct drive {
@@ -221,8 +226,8 @@ static int piece_pop(struct drive *d)
 /* Moves the records of all micro-batches of a layer, piece by piece. */
 static void move_records(struct drive *d, size_t layer, int (*move)(struct drive *d))
 {
-    struct model_options m = training_options(d->s).model;
-    size_t records = layer > 0 ? m.grad_accum * acts_records(&m, &d->a->placement, layer) : 0;
+    const struct acts_sizes *of = &d->a->sizes;
+    size_t records = layer > 0 ? of->accum * acts_records(of, &d->a->placement, layer) : 0;
 
     for (; records > 0 && !d->rc; records--)
         do
@@ -265,11 +270,12 @@ static int drive_acts(struct drive_acts *a, const struct session *s, const struc
 
     a->placement = memory_placement(plan, &m, &train_activations[s->o.activations]);
     m.whole = memory_whole(plan, &s->run, &m);
-    a->n = acts_list(&m, &a->placement, NULL);
+    a->sizes = acts_sizes(&m);
+    a->n = acts_list(&a->sizes, &a->placement, NULL);
     a->piece = calloc(a->n + 1, sizeof *a->piece);
     if (!a->piece)
         return err_set(err, -ENOMEM, "out of memory for %zu activations", a->n);
-    a->n = acts_list(&m, &a->placement, a->piece);
+    a->n = acts_list(&a->sizes, &a->placement, a->piece);
     return 0;
 }
 

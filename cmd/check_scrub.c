@@ -12,6 +12,7 @@
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
+#include "run/snapshots/portions.h"
 #include "run/snapshots/snapshots.h"
 
 enum { SENTENCES = 16 }; // at most, about one run or snapshot
@@ -78,6 +79,27 @@ static int look_at_best(struct check *c, struct scrub *s, const struct session *
     return 0;
 }
 
+/* The parity of a snapshot on the devices' drives. */
+static int scrub_parity(struct check *c, struct scrub *s, const struct session *of, struct err *err)
+{
+    uint64_t damaged = 0, pieces = 0, before = s->bytes;
+    int      rc = 0, more = 1;
+
+    for (; more && rc >= 0; pieces += rc != SCRUB_NOTHING) {
+        rc = portions_scrub(&more, s, of, pieces, err);
+        if (rc == SCRUB_DAMAGED)
+            check_damage(c, err->text);
+        damaged += rc == SCRUB_DAMAGED;
+    }
+    if (file_is_unknown(rc)) {
+        check_denied(c, err->text);
+        rc = 0;
+    }
+    if (rc >= 0 && s->bytes > before)
+        check_line(c, "parity", s->bytes - before, "%s", damaged ? "damaged" : "");
+    return rc < 0 ? rc : 0;
+}
+
 /* Reads what an open run, or a snapshot of it, has. */
 static int scrub_open_run(struct check *c, const struct session *of, int still, struct err *err)
 {
@@ -90,6 +112,7 @@ static int scrub_open_run(struct check *c, const struct session *of, int still, 
     else
         rc = rc ? rc : scrub_states(c, &s, of, still, err);
     rc = rc ? rc : look_at_best(c, &s, of, err);
+    rc = rc ? rc : scrub_parity(c, &s, of, err);
     scrub_close(&s);
     work_end(&say_events);
     return rc;
@@ -137,8 +160,10 @@ static int scrub_snapshots(struct check *c, struct err *err)
 
     for (size_t i = 0; i < list.n && !rc; i++)
         rc = scrub_snapshot(c, &list.at[i], err);
-    if (!rc && *list.denied)
-        check_denied(c, list.denied);
+    if (!rc && file_is_unknown(list.unread))
+        check_denied(c, list.unread_why.text);
+    else if (!rc && list.unread)
+        check_damage(c, list.unread_why.text);
     snapshots_free(&list);
     return rc;
 }

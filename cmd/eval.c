@@ -24,7 +24,7 @@ static const struct opt_row rows[] = {
       .help = "Run or Hugging Face folder" },
     { "data", OPT_STRINGS, AT(data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Token file, text, rows with a text, a folder of these, or - (standard input) to "
-              "evaluate on. Repeated: one after the other. With --task: the task's folder." },
+              "evaluate on. Several are read in order. With --task: the task's folder." },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder for texts (default: the model's; must not differ from it)" },
@@ -181,6 +181,23 @@ static const char *rows_option(const struct opt_line *line)
     return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
 }
 
+/* Options that have no effect on a text or tokens. */
+static int refuse_of_rows(const struct opt_line *line, struct err *err)
+{
+    static const char *const names[] = { "max-seq", "max-eval-samples", "max-predict-samples" };
+    const char              *other = rows_option(line);
+
+    if (other)
+        return err_misuse(err, "--%s is for conversations and preferences, and --data is a text or "
+                          "tokens: leave it out", other);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (opt_given(line, names[i]))
+            return err_misuse(err, "--%s is for rows of --eval-file or --task, and --data is a "
+                              "text or tokens: leave it out%s", names[i],
+                              i ? "" : " (--seq says how many tokens a row has)");
+    return 0;
+}
+
 static int eval_tokens(const struct model_folder *r, const struct opt_line *line, struct err *err)
 {
     const struct eval_opts *o = line->options;
@@ -193,14 +210,11 @@ static int eval_tokens(const struct model_folder *r, const struct opt_line *line
     struct masking   masking;
     double           loss = 0;
     uint64_t         tokens;
-    const char      *other = rows_option(line);
     int              rc = columns_check(&columns, 0, err);
 
     if (!rc && !o->data.n)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
-    if (!rc && other)
-        rc = err_misuse(err, "--%s is for conversations and preferences, and --data is a text or "
-                        "tokens: leave it out", other);
+    rc = rc ? rc : refuse_of_rows(line, err);
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
     rc = rc ? rc : token_folders_open(&folders, &all, &given, err);
@@ -456,6 +470,8 @@ static int run(struct opt_line *line, struct err *err)
     enum model_which    which;
 
     int rc = predict_check_all(o, err);
+    if (!rc && o->read.seq && o->max_seq && o->read.seq != o->max_seq)
+        rc = err_misuse(err, "--seq and --max-seq are the same here; give one of them");
     rc = rc ? rc : model_which(&which, &o->model, &o->which, line, err);
     rc = rc ? rc : model_folder_open(&r, o->model, o->read.base, which,
                                      disk_name((size_t)o->read.disk), &say_events, err);

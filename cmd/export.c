@@ -192,7 +192,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     else if (!r->hf && !export_is_gguf(o->dir)) // a run does not go on from a GGUF file
         rc = record(r, o->dir, err);
     if (!rc && *notice)
-        fprintf(stderr, "siTrain: %s\n", notice);
+        say_line(stderr, "siTrain: %s", notice);
     if (!rc && !x.tokenizer)
         say_line(stderr, "siTrain: %s has no tokenizer: %s holds the model alone", o->run, o->dir);
     if (!rc && base && !*base)
@@ -267,9 +267,9 @@ const struct opt_command export_command = {
              "[--max-shard-size SIZE] [--gguf-type f16|bf16|f32|q8_0]",
     .summary = "write a folder that Hugging Face's transformers loads, or a GGUF file",
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
-            "model after the last step. If another process trains the run, the model after the "
-            "step that it is at. Adapters (LoRA) are merged into their model, unless --adapter is "
-            "given. Equal parameters give equal files, byte for byte.",
+            "model after the last step. While another process trains the run, that is the model "
+            "after its current step. Adapters (LoRA) are merged into their model, unless --adapter "
+            "is given. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
     .examples = { "siTrain export first first-hf",
                   "siTrain export first first.gguf --gguf-type q8_0" },

@@ -353,12 +353,12 @@ const struct opt_command generate_command = {
     .text = "Prints the prompt and its continuation during generation. Generation ends at an end "
             "token or before a --stop text. End tokens are <|endoftext|>, or the tokens in "
             "generation_config.json or config.json of the model's folder. Several prompts are "
-            "computed together; each gives the text that it gives alone. With --batch N, each "
-            "prompt gets N continuations. A line --- separates two texts. With --chat, answers end "
-            "at the token that closes a turn in the chat template. A model that does not fit into "
-            "--host-mem is read from its drive for every token. If a run kept its best model "
-            "(--keep-best), that model is used; otherwise, the model after the last step, also of "
-            "a run that is being trained.",
+            "computed together; each is continued as if it were the only one. With --batch N, "
+            "each prompt gets N continuations. A line --- separates two texts. With --chat, "
+            "answers end at the token that closes a turn in the chat template. A model that does "
+            "not fit into --host-mem is read from its drive for every token. If a run kept its "
+            "best model (--keep-best), that model is used; otherwise, the model after the last "
+            "step, also of a run that is being trained.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
     .examples = { "siTrain generate first --prompt \"Once upon a time\" --tokens 100",
                   "siTrain generate first --chat --temperature 0.8" },

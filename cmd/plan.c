@@ -79,7 +79,7 @@ static const struct opt_row rows[] = {
     { "mix", OPT_STRING, AT(corpus.mix), .arg = "WEIGHT,..",
       .help = "Weights of several --data or --train-file. The plan does not depend on them." },
     { "eval-data", OPT_FILES, AT(corpus.eval_data), .arg = "FILE|DIR", .max = CORPUS_MOST,
-      .help = "Evaluation data, of which the same holds" },
+      .help = "Evaluation data, as --data" },
     OPT_DATA_FORMAT_ROW(AT(corpus.format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder, which gives the vocabulary size" },
@@ -194,7 +194,7 @@ static size_t drives_look(const struct session *s, uint64_t *disk)
 }
 
 /* Reads the machine of --machine, or measures this one. Returns 1 if that failed: a sentence says
- * so, and the plan has no times. */
+ * so, and the plan has no times. With --json, which has nothing but times, it is an error. */
 static int machine_find(struct machine_file *m, const struct session *s, const struct plan_opts *o,
                         struct err *err)
 {
@@ -212,6 +212,9 @@ static int machine_find(struct machine_file *m, const struct session *s, const s
         *err = why;
         return rc;
     }
+    if (rc && o->json)
+        return err_set(err, -EIO, "--json prints the time of a step, which could not be measured: "
+                       "%s", why.text);
     if (rc)
         printf("Time: not measured: %s\n", why.text);
     return !!rc;

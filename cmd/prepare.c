@@ -27,7 +27,7 @@ static const struct opt_row rows[] = {
     { "FILE", OPT_ARGS, AT(files),
       .help = "Texts, and rows of JSON with a text: files, folders (all files below that are not "
               "hidden), or - (standard input), packed by gzip or zstd or not. With --render or "
-              "--show, rows of conversations" },
+              "--show, rows of conversations." },
     { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "Token file to write; with --train-tokenizer, tokenizer folder to write. It is "
               "replaced only if siTrain prepare wrote it. With --render, new file to write "
@@ -41,13 +41,13 @@ static const struct opt_row rows[] = {
       .help = "Column (JSON: key) of the text in rows (default: text)" },
     { "eval-split", OPT_RATIO, AT(eval_split), .max = 1, .arg = "PART",
       .help = "Part of the documents, such as 5%, that goes to --eval-out instead. A hash of a "
-              "document decides, so it is always on the same side. A row is a document; a text is "
-              "cut into some at line ends, of 4 KiB or more" },
+              "document decides, so it is always on the same side. A row is a document. A text is "
+              "cut at line ends into documents of 4 KiB or more." },
     { "eval-out", OPT_STRING, AT(eval_out), .arg = "PATH",
       .help = "Token file of the part that --eval-split chooses" },
     { "threads", OPT_UINT, AT(threads), .max = OPT_THREADS_MOST,
       .help = "Number of threads (default: 0, all cores that the process may use; at most 32). The "
-              "tokens do not depend on it" },
+              "tokens do not depend on it." },
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,
       .help = "Vocabulary size of the tokenizer to train, 257 to 1048576" },
     { 0 }
@@ -215,6 +215,9 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)
         return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
+    if (!o->train && opt_given(line, "vocab"))
+        return err_misuse(err, "--vocab is the size of a tokenizer to train, and the one in "
+                          "--tokenizer has its own: leave it out");
     if (o->format > TOKENS_TEXT)
         return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
                           "known", tokens_format_name((size_t)o->format));

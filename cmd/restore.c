@@ -34,32 +34,43 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* Make all snapshots whole. *mended: parts that were made again on any rank. */
-static int mend_snapshots(struct session *s, uint64_t *mended, struct err *err)
+/* Make all snapshots whole. *sum: of all ranks. */
+static int mend_snapshots(struct session *s, struct made_whole_sum *sum, struct err *err)
 {
     struct snapshots list;
     int              rc = snapshots_list(&list, s, err);
 
-    rc = rc ? rc : made_whole_all(s, &list, mended, err);
+    rc = rc ? rc : made_whole_all(s, &list, sum, err);
+    if (!rc && list.unread) {
+        rc = session_notice(s, list.unread_why.text, err);
+        sum->left++;
+    }
     snapshots_free(&list);
-    return rc ? rc : together_add(s->ranks.comm, mended, NULL, err);
+    return rc ? rc : together_add(s->ranks.comm, &sum->mended, &sum->left, err);
 }
 
 /* No device is gone. Has any rank areas that cannot be read, or have other bytes than were written?
- * If there are none, snapshots are mended alone: *mended. */
+ * If there are none, snapshots are mended alone. *mended: parts of them. A snapshot that stays
+ * damaged is a failure, as for siTrain snapshots --check. */
 static int find_damage(struct session *s, const char *run, uint64_t *mended, struct err *err)
 {
-    uint64_t n, wire;
-    int      rc = damaged_count(s, &n, &wire, err);
+    uint64_t              n, wire;
+    struct made_whole_sum sum = { 0 };
+    char                  line[SESSION_LINE];
+    int                   rc = damaged_count(s, &n, &wire, err);
 
-    rc = rc ? rc : together_add(s->ranks.comm, &n, NULL, err);
-    rc = rc ? rc : together_add(s->ranks.comm, &wire, NULL, err);
-    rc = rc || n ? rc : mend_snapshots(s, mended, err);
-    if (rc || n || (*mended && !wire))
+    rc = rc ? rc : together_add(s->ranks.comm, &n, &wire, err);
+    rc = rc || n ? rc : mend_snapshots(s, &sum, err);
+    *mended = sum.mended;
+    if (rc || n || (sum.mended && !wire && !sum.left))
         return rc;
     if (wire)
         return err_misuse(err, "no device of %s is gone, and nothing of it is damaged that siTrain "
                           "check --repair %s cannot make again, without losing a step", run, run);
+    if (sum.left)
+        return err_set(err, -EBADMSG, "%s has lost nothing itself, and of its snapshots, %" PRIu64
+                       " cannot be made whole; %s --check lists all", run, sum.left,
+                       session_ranks_line(line, s, "snapshots"));
     return err_misuse(err, "no device of %s is gone, and all of its states were read and are "
                       "whole; --resume %s --from STEP goes back to a snapshot", run, run);
 }
@@ -105,7 +116,8 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     int damaged = !rc && !all;
     rc = damaged ? find_damage(s, o->run, &mended, err) : rc;
     if (!rc && mended && job_speaks())
-        say_line(stdout, "%s has lost nothing, and its snapshots are whole again", o->run);
+        say_line(stdout, "%s has lost nothing, and its snapshots with parity are whole again",
+                 o->run);
     if (rc || mended)
         return rc;
     rc = places(s, o, err);
@@ -162,7 +174,8 @@ const struct opt_command restore_command = {
             "again. If no device is lost, siTrain first reads all states. It changes the run only "
             "if it finds damage that check --repair cannot mend. Snapshots of --snapshot-on "
             "devices are mended by their parity: first the newest, then, when the run has its "
-            "states again, the others. A drive that is only not mounted is not lost: mount it. To "
+            "states again, the others. If the run has lost nothing, and a snapshot cannot be made "
+            "whole, the exit code is 1. A drive that is only not mounted is not lost: mount it. To "
             "restore a run of several ranks, start all ranks with mpirun. A rank's lost folder is "
             "made again, too.",
     .parts = parts, .size = sizeof(struct restore_opts), .by_ranks = 1, .run = run,

@@ -61,12 +61,6 @@ static int check(struct snapshot *at, struct err *err)
     return check_parity(at, err);
 }
 
-/* Whether siTrain restore makes it whole. */
-static int by_parity(const struct snapshot *at)
-{
-    return !at->whole && at->files && at->parity && at->lost <= at->parity;
-}
-
 /* Looks at the parts of all ranks. lacks: (list->n) */
 static int check_ranks(struct snapshots *list, size_t *lacks, const struct kept_view *v,
                        const struct snapshots_opts *o, struct err *err)
@@ -91,7 +85,7 @@ static const char *state_text(char out[STATE], const struct snapshot *at, size_t
         snprintf(out, STATE, "lacks rank %zu", lacks);
     else if (at->denied)
         snprintf(out, STATE, "not readable");
-    else if (!by_parity(at))
+    else if (!snapshot_by_parity(at))
         snprintf(out, STATE, "%s", !at->whole ? "not whole" : checked ? "whole" : "complete");
     else if (at->lost > 1)
         snprintf(out, STATE, "whole by parity: %zu devices are missing", at->lost);
@@ -113,7 +107,7 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
     const struct part_seen *other;
     char                    size[32], loss[32], state[STATE];
 
-    if (!l->list.n && *l->list.denied)
+    if (!l->list.n && l->list.unread)
         return;
     if (!l->list.n && !kept_view_other(&l->view, 0)) {
         say_line(stdout, "%s has no snapshots; --snapshot-every N takes them in training", o->run);
@@ -149,7 +143,7 @@ static int print_json(const struct listed *l, const struct snapshots_opts *o, st
                            isnan(at->loss) ? json_null() : json_real(at->loss), "bytes",
                            (json_int_t)at->bytes, "taken", report_string(at->taken), "path",
                            report_string(at->path), "whole", at->whole, "by_parity",
-                           by_parity(at), "checked", o->check, "lacks_rank",
+                           snapshot_by_parity(at), "checked", o->check, "lacks_rank",
                            l->lacks[i] == SIZE_MAX ? json_null()
                                                    : json_integer((json_int_t)l->lacks[i])));
     }
@@ -169,9 +163,9 @@ static int look(struct listed *l, struct session *s, struct comm *comm,
     l->lacks = calloc(l->list.n + 1, sizeof *l->lacks);
     if (!rc && !l->lacks)
         rc = err_set(err, -ENOMEM, "out of memory");
-    if (!rc && *l->list.denied && s->ranks.size < 2)
+    if (!rc && l->list.unread && s->ranks.size < 2)
         say_line(stderr, "siTrain: there may be others, which cannot be read: %s",
-                 l->list.denied);
+                 l->list.unread_why.text);
     for (size_t i = 0; i < l->list.n && !rc; i++)
         l->lacks[i] = SIZE_MAX;
     for (size_t i = 0; i < l->list.n && o->check && s->ranks.size < 2 && !rc; i++)
@@ -213,7 +207,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : look(&l, &s, comm, o, err);
     for (size_t i = 0; i < l.list.n; i++)
         damaged += !l.list.at[i].whole;
-    damaged += *l.list.denied || kept_view_other(&l.view, 0);
+    damaged += l.list.unread || kept_view_other(&l.view, 0);
     if (!rc && job_speaks() && o->json)
         rc = print_json(&l, o, err);
     else if (!rc && job_speaks())

@@ -68,7 +68,7 @@ static int look_on(struct lines *p, const char *run, double interval, struct err
         lines_put(p, "q ends this; the run does not notice");
         lines_color(p, LINES_PLAIN);
         rc = p->failed ? err_set(err, -ENOMEM, "no memory for a page")
-                       : terminal_draw(t, p->text, err);
+                       : terminal_draw(t, p->text ? p->text : "", err); // a terminal of one line
         if (!rc && terminal_wait(t, interval) == TERMINAL_END)
             break;
     }

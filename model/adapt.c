@@ -138,7 +138,7 @@ static double drive_byte(const struct stream_work *links, double busy, double by
 static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err)
 {
     const struct model_options *o = &a->model->o;
-    struct acts_sizes           sizes = acts_sizes(o);
+    const struct acts_sizes    *sizes = &a->model->acts.sizes;
     struct stream_work          work = { 0 };
     int                         rc = stream_work(a->stream, &work, err);
     double n = (double)a->n, tokens = (double)(model_tokens(a->model) * o->grad_accum);
@@ -160,10 +160,10 @@ static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err
     p->read.drive = fmax(p->read.drive, own);
     for (enum acts_part i = 0; i < ACTS_PARTS; i++)
         p->part[i] = (struct choice_part){
-            .kept = (double)sizes.kept_per_layer[i], .moved = (double)sizes.moved_per_layer[i],
+            .kept = (double)sizes->kept_per_layer[i], .moved = (double)sizes->moved_per_layer[i],
             .again = a->again[i] * tokens };
     a->buffers = work.buffers;
-    p->stays = acts_stay(o, a->buffers);
+    p->stays = acts_stay(sizes, a->buffers);
     if (!o->whole) // attention's projection, 1 of the 5 products
         p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5;
     without_activations(p, &a->model->acts.placement);
@@ -201,7 +201,7 @@ static int take(struct adapt *a, const struct placement *w, uint64_t step, const
 {
     const struct choice_problem *p = &a->best.problem;
     struct acts_moves            moves;
-    int rc = acts_moves(&moves, &a->model->o, w, a->buffers, err);
+    int rc = acts_moves(&moves, &a->model->acts.sizes, w, a->buffers, err);
 
     if (rc)
         return rc;

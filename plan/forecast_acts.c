@@ -35,7 +35,7 @@ static int choose(struct placement *out, const struct session *s, const struct b
         return rc;
     struct choice_problem p = {
         .n_layer = model->config.n_layer, .pool = (double)plan->pool, .spare = (double)plan->spare,
-        .may_offload = 1, .stays = acts_stay(model, s->run.acts.buffers), .F = f->w->F,
+        .may_offload = 1, .stays = acts_stay(&sizes, s->run.acts.buffers), .F = f->w->F,
         .B = f->w->B, .before = half.before, .forward = half.forward, .backward = half.backward,
         .write = half.write, .read = half.read };
     for (enum acts_part i = 0; i < ACTS_PARTS; i++)
@@ -70,15 +70,17 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
     int          rc = 0;
     struct run_acts  *acts = &s->run.acts;
     struct acts_moves moves = { 0 };
+    struct acts_sizes sizes;
 
     model.whole = memory_whole(plan, &s->run, &model);
+    sizes = acts_sizes(&model);
     part = parts_of(so_far, &model);
     *out = (struct forecast_acts){ .placement = memory_placement(plan, &model, asked),
                                    .whole = plan->record_buffers && model.whole };
     if (plan->record_buffers && asked->adapts && !so_far->first)
         rc = choose(&out->placement, s, plan, &model, so_far, err);
     if (!rc && plan->record_buffers)
-        rc = acts_moves(&moves, &model, &out->placement, acts->buffers, err);
+        rc = acts_moves(&moves, &sizes, &out->placement, acts->buffers, err);
     acts->written = moves.written; // bytes that cross links
     acts->read = moves.read;
     const struct placement *w = &out->placement;

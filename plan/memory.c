@@ -68,9 +68,11 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     if (b->record_buffer) { // as many as there can be
         struct placement     all = placement_offload(r->model.config.n_layer, 0);
         struct model_options model = r->model;
+        struct acts_sizes    sizes;
 
         model.whole = acts_can_whole(&model);
-        cfg.acts = (struct run_acts){ .n = acts_list(&model, &all, NULL),
+        sizes = acts_sizes(&model);
+        cfg.acts = (struct run_acts){ .n = acts_list(&sizes, &all, NULL),
                                       .bytes = b->record_buffer, .buffers = BUDGET_BUFFERS_MOST };
     }
     int rc = run_memory(&cfg, &m, err);
@@ -205,13 +207,14 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
     struct placement w = placement_offload(L, r->acts->adapts ? 0 : plan->kept);
     struct model_options model = r->model;
     struct acts_moves moves;
+    struct acts_sizes sizes;
     int               rc;
 
     model.whole = memory_whole(plan, r->run, &model);
-    rc = acts_moves(&moves, &model, &w, plan->record_buffers, err);
-    *out = (struct run_acts){ .n = acts_list(&model, &w, NULL), .area = moves.all,
-                              .bytes = acts_sizes(&model).item,
-                              .buffers = plan->record_buffers };
+    sizes = acts_sizes(&model);
+    rc = acts_moves(&moves, &sizes, &w, plan->record_buffers, err);
+    *out = (struct run_acts){ .n = acts_list(&sizes, &w, NULL), .area = moves.all,
+                              .bytes = sizes.item, .buffers = plan->record_buffers };
     if (!r->acts->adapts) { // later choices are not computed here
         out->written = moves.written;
         out->read = moves.read;

@@ -100,7 +100,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -118,17 +118,17 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes/s that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
-            '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
+            '--lora-rank=[Rank of adapters (LoRA; 0\: none). Training changes only adapters of some matrices (--lora-targets) and a classifier'\''s head. The model'\''s own parameters stay as they are. Usual values\: 8 to 64.]:N: ' \
             '--lora-alpha=[Scale of adapters\: their output is multiplied by alpha / rank (default\: twice the rank)]:X: ' \
             '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
-            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
+            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank), not by alpha / rank (rsLoRA)]' \
             '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
             '--base-in-place[Read the frozen model from the safetensors files of --init'\''s folder, where they lie, instead of a copy in the run. They must stay there unchanged.]' \
             '--help[what it takes]' ;;
@@ -144,8 +144,8 @@ _siTrain() {
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
             '--mix=[Weights of several --train-file, such as 0.7,0.3\: their shares of the training'\''s rows. By default all rows are one pool.]:WEIGHT,..:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated (--mix). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
-            '*--eval-file=[Evaluation rows, as for --train-file. May be repeated.]:FILE|DIR:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). --mix gives several of them weights. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
+            '*--eval-file=[Evaluation rows, as for --train-file]:FILE|DIR:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
@@ -170,7 +170,7 @@ _siTrain() {
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
-            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--beta=[Strength of the pull towards the model that training began with]:X: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
@@ -221,7 +221,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -239,24 +239,24 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes/s that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
-            '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
+            '--lora-rank=[Rank of adapters (LoRA; 0\: none). Training changes only adapters of some matrices (--lora-targets) and a classifier'\''s head. The model'\''s own parameters stay as they are. Usual values\: 8 to 64.]:N: ' \
             '--lora-alpha=[Scale of adapters\: their output is multiplied by alpha / rank (default\: twice the rank)]:X: ' \
             '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
-            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
+            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank), not by alpha / rank (rsLoRA)]' \
             '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
             '--base-in-place[Read the frozen model from the safetensors files of --init'\''s folder, where they lie, instead of a copy in the run. They must stay there unchanged.]' \
             '--help[what it takes]' ;;
     eval)
         _arguments \
             ':RUN|HFDIR:_files' \
-            '*--data=[Token file, text, rows with a text, a folder of these, or - (standard input) to evaluate on. Repeated\: one after the other. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
+            '*--data=[Token file, text, rows with a text, a folder of these, or - (standard input) to evaluate on. Several are read in order. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--task=[GLUE task of a classifier; chat or dpo\: the rows of a language model (default\: as it was trained)]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
@@ -284,7 +284,7 @@ _siTrain() {
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
-            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--beta=[Strength of the pull towards the model that training began with]:X: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
@@ -296,7 +296,7 @@ _siTrain() {
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
     generate)
@@ -326,7 +326,7 @@ _siTrain() {
             '--dtype=[Precision of parameters and of inputs of matrix products (default\: the run'\''s; for a folder, bf16). Sums are fp32.]:dtype:(fp32 bf16)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--help[what it takes]' ;;
     prepare)
@@ -337,9 +337,9 @@ _siTrain() {
             '--train-tokenizer[Train a byte-level BPE tokenizer on the texts]' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--text-column=[Column (JSON\: key) of the text in rows (default\: text)]:NAME:_files' \
-            '--eval-split=[Part of the documents, such as 5%, that goes to --eval-out instead. A hash of a document decides, so it is always on the same side. A row is a document; a text is cut into some at line ends, of 4 KiB or more]:PART: ' \
+            '--eval-split=[Part of the documents, such as 5%, that goes to --eval-out instead. A hash of a document decides, so it is always on the same side. A row is a document. A text is cut at line ends into documents of 4 KiB or more.]:PART: ' \
             '--eval-out=[Token file of the part that --eval-split chooses]:PATH:_files' \
-            '--threads=[Number of threads (default\: 0, all cores that the process may use; at most 32). The tokens do not depend on it]:N: ' \
+            '--threads=[Number of threads (default\: 0, all cores that the process may use; at most 32). The tokens do not depend on it.]:N: ' \
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
             '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
             '--show=[Print the first N rows of each file as tokens, with those that count in the loss\: green on a terminal, otherwise lines of id, + or -, and text]:N: ' \
@@ -408,7 +408,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -426,7 +426,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes/s that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
@@ -460,12 +460,12 @@ _siTrain() {
             '--json=[File for the prediction as JSON (-\: stdout, instead of the plan). Only such a file is replaced.]:FILE:_files' \
             '*--data=[Training data, or folder of --task. The plan does not depend on it, but plan refuses data that pretrain refuses by their beginning.]:FILE|DIR:_files' \
             '--mix=[Weights of several --data or --train-file. The plan does not depend on them.]:WEIGHT,..:_files' \
-            '*--eval-data=[Evaluation data, of which the same holds]:FILE|DIR:_files' \
+            '*--eval-data=[Evaluation data, as --data]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
             '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated (--mix). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
-            '*--eval-file=[Evaluation rows, as for --train-file. May be repeated.]:FILE|DIR:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed (.gz, .zst) or not; a folder of such files; or - (standard input). --mix gives several of them weights. Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers (.csv, .json, .jsonl).]:FILE|DIR:_files' \
+            '*--eval-file=[Evaluation rows, as for --train-file]:FILE|DIR:_files' \
             '--eval-split=[Part of the rows of --train-file to evaluate on instead of training on them, such as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.]:PART: ' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
@@ -490,7 +490,7 @@ _siTrain() {
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
-            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--beta=[Strength of the pull towards the model that training began with]:X: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from, or of an adapter to go on with. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
@@ -551,7 +551,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -569,17 +569,17 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes/s that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
-            '--lora-rank=[Rank of adapters (LoRA; 0\: none). The model itself stays as it is, and only the adapters of some matrices are trained, and a classifier'\''s head. Usual values\: 8 to 64.]:N: ' \
+            '--lora-rank=[Rank of adapters (LoRA; 0\: none). Training changes only adapters of some matrices (--lora-targets) and a classifier'\''s head. The model'\''s own parameters stay as they are. Usual values\: 8 to 64.]:N: ' \
             '--lora-alpha=[Scale of adapters\: their output is multiplied by alpha / rank (default\: twice the rank)]:X: ' \
             '--lora-dropout=[Dropout rate of the adapters'\'' input, 0 to 99%]:PART: ' \
             '--lora-targets=[Matrices that get adapters, by PEFT'\''s names, such as q_proj,v_proj; or groups of them]:lora-targets:(attention mlp all)' \
-            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank) instead (rsLoRA)]' \
+            '--lora-rs[Multiply the adapters'\'' output by alpha / sqrt(rank), not by alpha / rank (rsLoRA)]' \
             '--base-dtype=[Precision in which the frozen model'\''s matrices are stored, with --lora-rank]:base-dtype:(same bf16 int8 nf4)' \
             '--base-in-place[Read the frozen model from the safetensors files of --init'\''s folder, where they lie, instead of a copy in the run. They must stay there unchanged.]' \
             '--help[what it takes]' ;;
@@ -711,7 +711,7 @@ _siTrain() {
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Engine of matrix products]:blas:(auto openblas onednn sitrain)' \
-            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. The last bits of results depend on the number, but for --blas sitrain.]:N: ' \
+            '--threads=[Number of compute threads (default\: 0, all cores that the process may use). mpirun without --bind-to none may leave one or two cores. Except with --blas sitrain, the last bits of results depend on the number.]:N: ' \
             '--disk=[How devices are read and written. null stores nothing.]:disk:(uring sync null)' \
             '--io-timeout=[Seconds without a sign of life from a device, or from the files of --base-in-place, until the run ends (0\: never)]:X: ' \
             '--rank-timeout=[Seconds without an answer from another process (mpirun) until training ends (0\: never). Must exceed the time of the slowest process for two layers.]:X: ' \
@@ -729,7 +729,7 @@ _siTrain() {
             '--snapshot-on=[Where snapshots are kept]:snapshot-on:(dir devices hosts)' \
             '--parity=[Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 devices.]:N: ' \
             '--snapshots=[Number of snapshots to keep. The oldest is removed after the newest has been read back and compared.]:N: ' \
-            '--snapshot-bw=[Bytes a second that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
+            '--snapshot-bw=[Bytes/s that are read for a snapshot during training\: copying, parity and reading back (default\: 0, while the run'\''s drives have nothing else to do)]:SIZE: ' \
             '--scrub-bw=[Bytes/s that are read in the background\: states, best model and snapshots, to find damage that nobody has met yet (default\: 0, none)]:SIZE: ' \
             '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
             '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time, and --resume goes on. Tokenising stops, too, and the same command goes on.]:TIME: ' \

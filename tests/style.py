@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """style.py: what can be counted of how the code should read: no line has more than 100 columns, no
-file more than 600 lines, no function more than 70, none more than 8 parameters; and every message
+file more than 600 lines, no function more than 70, none more than 8 parameters; the Makefile has at
+most 200 lines; pages' prose has 100 columns, too; and every message
 that docs/messages.md explains is one that the program has. TAP."""
 import re
 import sys
@@ -8,6 +9,7 @@ import sys
 from tap import NO_CODE, ROOT, ROOMS, done, report, sources
 
 COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 600, 70, 8
+MAKEFILE_LINES = 200
 
 # Parentheses with parentheses inside, three deep.
 INSIDE = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
@@ -55,6 +57,20 @@ def offenders(name, text):
             yield "function", f"{name}:{line}: {length}"
         if n > PARAMETERS:
             yield "parameters", f"{name}:{line}: {n}"
+
+
+def long_prose(page):
+    """Lines of a page's prose with too many columns. What cannot be wrapped is left: code, tables, and a
+    word or a command that is too long by itself."""
+    code, blank, indented = False, True, False
+    for i, line in enumerate(page.splitlines(), 1):
+        if re.match(r"\s*```", line):
+            code = not code
+        indented = line.startswith("    ") and (blank or indented)
+        blank = not line.strip()
+        if len(line) > COLUMNS and not (code or indented or re.match(r"\s*(\||!\[)", line)) \
+                and len(re.sub("`[^`]*`", "code", line).split()) > 1:
+            yield i
 
 
 def sees():
@@ -117,6 +133,14 @@ for rule, name in (("columns", f"no line has more than {COLUMNS} columns"),
                    ("function", f"no function has more than {FUNCTION_LINES} lines"),
                    ("parameters", f"no function has more than {PARAMETERS} parameters")):
     report(name, [place for r, place in all_of_them if r == rule])
+word = "word " * 20
+pages = [p for p in ROOT.rglob("*.md") if not any(part.startswith(("build", ".")) for part in p.relative_to(ROOT).parts)]
+seen = list(long_prose(f"{word}\n{word}x\n- {word}x\n\n    {word}\n\n| {word} |\n```\n{word}x\n```\n{word}x\n"))
+report(f"no line of a page's prose has more than {COLUMNS} columns",
+       [f"{p.relative_to(ROOT)}:{i}" for p in pages for i in long_prose(p.read_text(encoding="utf-8"))]
+       + ([] if seen == [2, 3, 11] else [f"seen: {seen}"]))
+lines = (ROOT / "Makefile").read_text(encoding="utf-8").count("\n")
+report(f"the Makefile has at most {MAKEFILE_LINES} lines", [lines] if lines > MAKEFILE_LINES else [])
 messages = (ROOT / "docs/messages.md").read_text(encoding="utf-8")
 texts = [(ROOT / f).read_text(encoding="utf-8") for f in sources(*ROOMS) if f.endswith(".c")]
 lost = list(no_messages(messages + "**`nobody says ... this`**", texts))

@@ -180,18 +180,27 @@ static void *recurse(void *unused)
         "{% endset %}{{ x }}{% endif %}{% endfor %}{% endmacro %}{{ f(0) }}",
         "{% macro f(n) %}{{ [[{'a': (f(n + 1) | trim | upper) or 1}]] | tojson }}{% endmacro %}"
         "{{ f(0) }}",
-        "{% set ns = namespace(x=1, y=1) %}{% for i in range(300) %}{% set ns.x = [ns.x] %}"
+        "{% set ns = namespace(x=1, y=1) %}{% for i in range(400) %}{% set ns.x = [ns.x] %}"
         "{% set ns.y = [ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
     };
+    enum { LOOPS = 190 }; // nested, in a macro that calls itself
+    char    loops[LOOPS * 40] = "{% macro f() %}";
     json_t *none = json_object();
 
-    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+    for (int i = 0; i < LOOPS; i++)
+        strcat(loops, "{% for a in [1] %}");
+    strcat(loops, "{{ f() }}");
+    for (int i = 0; i < LOOPS; i++)
+        strcat(loops, "{% endfor %}");
+    strcat(loops, "{% endmacro %}{{ f() }}");
+    for (size_t i = 0; i <= sizeof templates / sizeof *templates; i++) {
+        const char         *one = i ? templates[i - 1] : loops;
         struct jinja_output out;
         struct err          e = { 0 };
 
-        if (render(&out, templates[i], none, (struct jinja_limits){ 0 }, &e) != -EINVAL ||
-            !strstr(e.text, "nested more than 200 deep"))
-            return (void *)(uintptr_t)templates[i];
+        if (render(&out, one, none, (struct jinja_limits){ 0 }, &e) != -EINVAL ||
+            !strstr(e.text, "nested more than 300 deep"))
+            return strdup(one);
     }
     json_decref(none);
     return unused;

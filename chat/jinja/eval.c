@@ -341,9 +341,7 @@ static struct value macro_call(const struct place *from, const struct node *macr
     }
     if (used < a->n_named)
         run_fails(r, "the macro %.60s has no argument %.60s", macro->name, a->name[0]);
-    if (run_sinks(r))
-        at.write(&at, macro->body, &out);
-    run_rises(r);
+    at.write(&at, macro->body, &out);
     r->line = r->rc ? r->line : line;
     return text_end(&out);
 }

@@ -8,11 +8,8 @@ static struct value filter_tojson(struct run *r, struct value v, const struct ar
 {
     const struct value *sorted = argument(a, 3, "sort_keys"), *ascii = argument(a, 0,
                                                                              "ensure_ascii");
-    struct arguments    named = *a;
-    long long           indent;
+    long long           indent = argument_int(r, a, 1, "indent", -1);
 
-    named.n = 0; // indent is the second argument of transformers' tojson, and always named
-    indent = argument_int(r, &named, 0, "indent", -1);
     if (ascii && value_truth(*ascii))
         run_fails(r, "tojson with ensure_ascii is not known");
     if (argument(a, 2, "separators"))
@@ -55,13 +52,6 @@ static struct value filter_default(struct run *r, struct value v, const struct a
 
     (void)r;
     return !missing ? v : by ? *by : value_string("", 0);
-}
-
-static struct value filter_join(struct run *r, struct value v, const struct arguments *a)
-{
-    struct value between = argument_string(r, a, 0, "d", "");
-
-    return r->rc ? v : text_join(r, between, v, argument(a, 1, "attribute"), 0);
 }
 
 static struct value filter_first(struct run *r, struct value v)
@@ -109,6 +99,17 @@ static struct value attribute_of(struct run *r, struct value of, struct value pa
         of = value_item(r, of, parts.list.item[i]);
     }
     return of;
+}
+
+static struct value filter_join(struct run *r, struct value v, const struct arguments *a)
+{
+    const struct value *attribute = argument(a, 1, "attribute");
+    struct value        between = argument_string(r, a, 0, "d", ""), items = value_items(r, v),
+                 parts = attribute ? value_list(r, items.list.n) : items;
+
+    for (size_t i = 0; attribute && i < parts.list.n && !r->rc; i++)
+        parts.list.item[i] = attribute_of(r, items.list.item[i], *attribute);
+    return r->rc ? v : text_join(r, between, parts, 0);
 }
 
 /* The arguments from `from` on, which are those of the filter or test that is named. */
@@ -231,6 +232,8 @@ static struct value filter_int(struct run *r, struct value v, const struct argum
     long long missing = argument_int(r, a, 0, "default", 0);
     char      text[64], *end;
 
+    if (argument(a, 1, "base"))
+        run_fails(r, "int with a base is not known");
     if (v.kind == VALUE_FLOAT && v.real > -9e18 && v.real < 9e18)
         return value_int((long long)v.real);
     if (v.kind == VALUE_INT || v.kind == VALUE_BOOL)
@@ -245,9 +248,11 @@ static struct value filter_int(struct run *r, struct value v, const struct argum
 
     if (*text && !*end && !errno)
         return value_int(whole);
-    double real = strtod(text, &end);
+    double real = strtod(text, &end); // which also reads hexadecimal numbers, as Python does not
 
-    return value_int(*text && !*end && real > -9e18 && real < 9e18 ? (long long)real : missing);
+    if (!*text || *end || strpbrk(text, "xX") || !(real > -9e18 && real < 9e18))
+        return value_int(missing);
+    return value_int((long long)real);
 }
 
 /* A filter is a function, or the method of str of this name, on the value as a str. */
@@ -264,7 +269,7 @@ static const struct filter {
     { "items", .plain = filter_items }, { "default", .call = filter_default },
     { "d", .call = filter_default }, { "join", .call = filter_join },
     { "list", .plain = value_items }, { "upper", .method = "upper" },
-    { "lower", .method = "lower" }, { "title", .method = "title" },
+    { "lower", .method = "lower" }, { "title", .plain = text_title },
     { "capitalize", .method = "capitalize" }, { "replace", .method = "replace" },
     { "first", .plain = filter_first }, { "last", .plain = filter_last },
     { "reverse", .plain = filter_reverse }, { "select", .chooses = CHOOSES },
@@ -278,6 +283,8 @@ const struct filter *filter_find(const char *name) { return TABLE_FIND(filters, 
 struct value filter_call(struct run *r, const struct filter *f, struct value of,
                          const struct arguments *a)
 {
+    if (f->plain && a->n + a->n_named)
+        run_fails(r, "the filter %s takes no arguments", f->name);
     if (r->rc)
         return undefined;
     return f->plain     ? f->plain(r, of)

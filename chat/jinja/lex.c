@@ -165,6 +165,8 @@ static int between(struct lexer *l, struct token *out, struct err *err)
             return 0;
         }
         size_t raw = kind == '%' ? block_is(l, at, "raw") : 0;
+
+        raw = raw && l->s[raw] == '+' ? 0 : raw; // jinja2 does not know +%} behind raw
         int    rc = raw ? raw_text(l, raw, out, err) : kind == '#' ? comment(l, at, err) : 0;
 
         if (rc)

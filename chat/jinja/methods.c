@@ -45,7 +45,7 @@ static struct value join(struct run *r, struct value v, const struct arguments *
 {
     const struct value *list = argument(a, 0, "iterable");
 
-    return list ? text_join(r, v, *list, NULL, 1) : run_fails(r, "join wants a list");
+    return list ? text_join(r, v, *list, 1) : run_fails(r, "join wants a list");
 }
 
 static struct value get(struct run *r, struct value v, const struct arguments *a)

@@ -140,10 +140,12 @@ static enum leave run_write(const struct place *at, const struct node *n, struct
 {
     enum leave leave = LEAVE_NOT;
 
+    run_sinks(at->r);
     for (; n && leave == LEAVE_NOT && run_goes_on(at->r, 1); n = n->next) {
         at->r->line = n->line;
         leave = write_one(at, n, out);
     }
+    run_rises(at->r);
     return leave;
 }
 

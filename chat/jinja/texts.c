@@ -119,6 +119,19 @@ struct value text_capitalize(struct run *r, struct value v)
     return text_end(&t);
 }
 
+struct value text_title(struct run *r, struct value v)
+{
+    struct text t = { .r = r };
+
+    v = value_str(r, v);
+    for (size_t at = 0, n, first = 1; at < v.text.n && run_goes_on(r, 1); at += n) {
+        n = value_byte(value_part(v, at, v.text.n), 1);
+        text_value(&t, text_recase(r, value_part(v, at, at + n), first ? case_upper : case_lower));
+        first = space_at(v, at) || memchr("-({[<", v.text.s[at], 5);
+    }
+    return text_end(&t);
+}
+
 /* most: how many are replaced; below 0: all. */
 static struct value replaced(struct run *r, struct value v, struct value old, struct value by,
                              long long most)
@@ -211,10 +224,11 @@ struct value text_split(struct run *r, struct value v, const struct arguments *a
         return r->rc ? v : split_words(r, v, most);
     if (by->kind != VALUE_STRING || !by->text.n)
         run_fails(r, "split wants a str that is not empty");
-    while (!r->rc && most-- != 0 && run_goes_on(r, 1) &&
+    while (!r->rc && most && run_goes_on(r, 1) &&
            (found = memmem(v.text.s + at, v.text.n - at, by->text.s, by->text.n))) {
         items_add(&g, value_part(v, at, (size_t)(found - v.text.s)));
         at = (size_t)(found - v.text.s) + by->text.n;
+        most -= most > 0;
     }
     items_add(&g, value_part(v, at, v.text.n));
     return items_end(&g);
@@ -242,8 +256,7 @@ struct value text_begins_call(struct run *r, struct value v, const struct argume
     return value_bool(0);
 }
 
-struct value text_join(struct run *r, struct value v, struct value list,
-                         const struct value *attribute, int strict)
+struct value text_join(struct run *r, struct value v, struct value list, int strict)
 {
     struct text t = { .r = r };
 
@@ -251,12 +264,9 @@ struct value text_join(struct run *r, struct value v, struct value list,
     for (size_t i = 0; i < list.list.n && !r->rc; i++) {
         struct value item = list.list.item[i];
 
-        item = attribute ? value_item(r, item, *attribute) : item;
-        if (strict)
-            item = want_string(r, item);
         if (i)
             text_value(&t, v);
-        text_value(&t, value_str(r, item));
+        text_value(&t, strict ? want_string(r, item) : value_str(r, item));
     }
     return text_end(&t);
 }

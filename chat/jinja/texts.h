@@ -20,6 +20,8 @@ int          case_upper(int cp, int first);
 int          case_lower(int cp, int first);
 int          case_title(int cp, int first);
 struct value text_capitalize(struct run *r, struct value v);
+/* jinja2's filter, whose words begin behind white space and - ( { [ < alone, unlike str.title's. */
+struct value text_title(struct run *r, struct value v);
 
 /* replace(old, new, count) and split(sep, maxsplit). */
 struct value text_replace(struct run *r, struct value v, const struct arguments *a);
@@ -29,7 +31,5 @@ int          text_begins(struct value v, struct value with, int at_end);
 /* startswith and endswith, with a str or a tuple of them. */
 struct value text_begins_call(struct run *r, struct value v, const struct arguments *a, int end);
 
-/* Joins the items of a list, or their members `attribute`, with v between them. strict: all must be
- * str. */
-struct value text_join(struct run *r, struct value v, struct value list,
-                       const struct value *attribute, int strict);
+/* Joins the items of a list with v between them. strict: all must be str. */
+struct value text_join(struct run *r, struct value v, struct value list, int strict);

@@ -31,7 +31,7 @@ int run_goes_on(struct run *r, uint64_t n)
 
 int run_sinks(struct run *r)
 {
-    enum { DEEPEST = 200 }; // fits into a thread's stack of 512 KiB
+    enum { DEEPEST = 300 }; // fits into a thread's stack of 512 KiB
 
     if (++r->depth > DEEPEST)
         run_fails(r, "the template, or a value, is nested more than %d deep", DEEPEST);

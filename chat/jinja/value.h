@@ -60,7 +60,7 @@ struct run {
     uint64_t            steps, most_steps;
     time_t              now;
     int                 line;   // the line that runs
-    int                 depth;  // of nested macros and comparisons of nested values
+    int                 depth;  // of nested statements, expressions and compared values
     int                 rc;
     struct err         *err;
     const json_t      **from;   // (n_from) strings of the variables; 0 is the template

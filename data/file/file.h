@@ -49,7 +49,7 @@ char *file_beside(const char *path, const char *name, struct err *err);
  * `path` is for the sentence only. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
-/* The same for a file that somebody else may write over meanwhile: an error if it has been written
+/* file_pread of a file that somebody else may write over meanwhile: an error if it has been written
  * to since fstat gave `was`. */
 int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat *was,
                     const char *path, struct err *err);
@@ -118,11 +118,13 @@ static inline int file_same(const struct stat *a, const struct stat *b)
 }
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
-/* Returns whether `rc` (-errno) is a lack of this process (permission, descriptors, memory), which
- * says nothing of the file: neither that it is damaged nor that it is lost. */
+/* Returns whether `rc` (-errno) is a lack of this process (permission, descriptors, memory, and
+ * threads: the ring's are ECANCELED), which says nothing of the file: neither that it is damaged
+ * nor that it is lost. */
 static inline int file_is_unknown(int rc)
 {
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || file_is_denied(rc);
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN || rc == -ECANCELED ||
+           file_is_denied(rc);
 }
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
  * contents. */

@@ -389,7 +389,7 @@ static void write_command(char *out, size_t size, const char *path, const struct
     *out = '\0';
     for (const char *p = path; *p; p++)
         length += *p == '\'' ? 3 : 0; // as a shell quotes it
-    if (!from || length > 300) // a message has room for this much
+    if (!from || length > 250) // a message has room for three of them
         return;
     name_made(made, sizeof made, path, f, gives_lines(f, want) ? ".jsonl" : wants[want].end);
     machine_word(names[0], sizeof names[0], path);
@@ -455,10 +455,12 @@ int file_kind_refuse_packed(const struct file_look *look, const char *path, cons
     char                      inner[400], words[2][408];
     struct err                why;
 
-    if (strlen(path) > 300) // a message has room for this much
-        return file_kind_refuse(look, path, want, err);
     if (look->kind == FILE_EMPTY)
         return err_misuse(err, "%s is %s with nothing in it, %s", path, f->name, wants[want].not);
+    if (strlen(path) > 110) // a message has room for six of them
+        return err_misuse(err, "%s is %s, which is unpacked, but what is in it is %s, %s", path,
+                          f->name, look->format ? look->format->name : "something else",
+                          wants[want].not);
     name_made(inner, sizeof inner, path, f, ".unpacked");
     file_kind_refuse(look, inner, want, &why);
     machine_word(words[0], sizeof words[0], path);

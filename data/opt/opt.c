@@ -356,13 +356,20 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
 
 /* ---- argtable2 ---- */
 
+/* Whether an argument that was scanned names an option: "-" is a name like any other, and "--"
+ * stands before names. */
+static int is_option(const char *arg)
+{
+    return !strncmp(arg, "--", 2) && arg[2];
+}
+
 /* Returns the name of the repeated option, such as --data=a, that stands before argv[i] with
  * nothing but arguments between them; otherwise NULL. A shell writes --data *.txt so. */
 static const char *repeated_before(const struct scan *s, int i)
 {
     const struct opt_row *r;
 
-    while (i > 1 && s->argv[i - 1][0] != '-')
+    while (i > 1 && !is_option(s->argv[i - 1]))
         i--;
     for (size_t k = 0; i > 1 && (r = opt_row_at(s->line->cmd, k, NULL)); k++) {
         size_t n = strlen(r->name);
@@ -391,7 +398,7 @@ static int refuse_positional(const struct scan *s, void *const *table, const cha
         if (many)
             return err_misuse(err, "%s was not expected: --%s takes one value, and is "
                               "repeated for another one: --%s %s", extra, many, many, extra);
-        if (s->argv[i] == extra && s->argv[i - 1][0] == '-' && !strchr(s->argv[i - 1], '='))
+        if (s->argv[i] == extra && is_option(s->argv[i - 1]) && !strchr(s->argv[i - 1], '='))
             return err_misuse(err, "%s takes no value: %s was not expected; usage: siTrain %s %s",
                               s->argv[i - 1], extra, cmd->name, cmd->usage);
     }

@@ -141,7 +141,7 @@ void opt_help(const struct opt_command *cmd, int all, FILE *out)
             print_row(cmd, r, out);
     }
     if (cmd->aliases)
-        fputs("\nNames of another program's options that are taken too: siTrain --man.\n", out);
+        fputs("\nAnother program's options are accepted, too: siTrain --man lists them.\n", out);
     fprintf(out, "\nExamples\n  %s\n  %s\n", cmd->examples[0], cmd->examples[1]);
 }
 

@@ -34,9 +34,9 @@ struct operand { // left operand: row i at depth k is word p[i * row + k * col]
     size_t      row, col;
 };
 
-/* c (m, n) += a (m, k) b (k, n), with k in words. fresh: c is written, not added to. m and n are
- * multiples of the form's strip, k of strip / depth. Rows of b and c are contiguous. Rows of a
- * are contiguous if the form requires it. */
+/* c (m, n) += a (m, k) b (k, n), with k in words. fresh: c is written, not added to. m is a
+ * multiple of the form's strip, n of STRIP, and k of strip / depth. Rows of b and c are contiguous.
+ * Rows of a are contiguous if the form requires it. */
 struct tile_product {
     float         *c;
     size_t         ldc;

@@ -30,6 +30,12 @@ static int refuse_family(const struct model_config *g, struct err *err)
                       arch_classifies(g) ? " that classifies" : "");
 }
 
+/* Whether llama.cpp takes it for the Gemma 3 of 27 billion, which is known by its layers there. */
+static int is_27b(const struct model_config *g)
+{
+    return is_gemma(g) && g->n_layer == 62 && g->n_embd != g->n_head * g->head_dim;
+}
+
 /* Whether a number is given and is not the usual one. */
 static int is_other(double v, double usual) { return v > 0 && fabs(v - usual) > 1e-9; }
 
@@ -50,7 +56,7 @@ int gguf_config_check(const struct model_config *g, struct err *err)
         (g->rope.untruncated || is_other(g->rope.beta_fast, 32) || is_other(g->rope.beta_slow, 1)))
         return err_misuse(err, "llama.cpp computes YaRN with \"beta_fast\": 32, \"beta_slow\": 1 "
                           "and \"truncate\": true only: export a Hugging Face folder instead");
-    if (is_gemma(g) && g->n_layer == 62 && g->n_embd != g->n_head * g->head_dim)
+    if (is_27b(g))
         return err_misuse(err, "llama.cpp takes a Gemma 3 of 62 layers for one whose attention is "
                           "scaled by width / heads: export a Hugging Face folder instead");
     return 0;
@@ -62,6 +68,11 @@ void gguf_config_notice(char out[GGUF_NOTICE], const struct model_config *g)
     if (g->window && !is_gemma(g))
         snprintf(out, GGUF_NOTICE, "llama.cpp has no sliding window in a %s: texts of more than "
                  "%zu tokens are computed differently there", g->arch->title, g->window);
+    else if (is_gemma(g) && (g->global_every != 6 || is_other(g->theta_local, 10000)))
+        snprintf(out, GGUF_NOTICE, "older versions of llama.cpp do not read "
+                 "attention.sliding_window_pattern and rope.freq_base_swa, which are %zu and %g "
+                 "here: they take 6 and 10000, and compute this %s differently", g->global_every,
+                 g->theta_local, g->arch->title);
 }
 
 /* ---- writing ---- */
@@ -175,6 +186,8 @@ float gguf_rope_factor(const struct rope *r, size_t j)
 
 struct reading { struct gguf *file; const struct gguf_family *family; };
 
+static const double MOST_SIZE = 1u << 31; // of any size in a file
+
 /* A key of the architecture. Returns 0 and leaves *out if it is absent, or a misuse. */
 static int number(double *out, const struct reading *k, const char *key, int needed,
                   struct err *err)
@@ -198,7 +211,7 @@ static int size(size_t *out, const struct reading *k, const char *key, int neede
     double v = (double)*out;
     int    rc = number(&v, k, key, needed, err);
 
-    if (!rc && !(v >= 0 && v <= (double)(1u << 31)))
+    if (!rc && !(v >= 0 && v <= MOST_SIZE))
         rc = err_misuse(err, "%s: the key %s.%s is no size", k->file->path, k->family->name, key);
     *out = rc ? 0 : (size_t)v;
     return rc;
@@ -217,11 +230,12 @@ static int read_pattern(struct model_config *g, const struct reading *k, struct 
     if (!v || !v->is_array)
         return size(&g->global_every, k, "attention.sliding_window_pattern", 0, err);
     g->global_every = g->n_layer + 1;
-    for (size_t i = g->n_layer; i > 0; i--)
+    for (size_t i = v->n == g->n_layer ? g->n_layer : 0; i > 0; i--)
         if (!gguf_number(&local, k->file, v, i - 1) && !(local > 0))
             g->global_every = i;
     for (size_t i = 0; i < g->n_layer; i++)
-        if (gguf_number(&local, k->file, v, i) || (local > 0) != !!arch_is_local(g, i + 1))
+        if (v->n != g->n_layer || gguf_number(&local, k->file, v, i) ||
+            (local > 0) != !!arch_is_local(g, i + 1))
             return err_misuse(err, "%s: this version knows a key %s of which each n-th layer is "
                               "false", k->file->path, name);
     return 0;
@@ -229,8 +243,16 @@ static int read_pattern(struct model_config *g, const struct reading *k, struct 
 
 static int read_gemma(struct model_config *g, const struct reading *k, struct err *err)
 {
-    int rc = read_pattern(g, k, err);
+    double cap = 0;
+    int    rc = read_pattern(g, k, err);
 
+    rc = rc ? rc : number(&cap, k, "final_logit_softcapping", 0, err);
+    if (!rc && cap > 0)
+        rc = err_misuse(err, "%s: \"%s.final_logit_softcapping\" is not computed here",
+                        k->file->path, k->family->name);
+    if (!rc && is_27b(g))
+        rc = err_misuse(err, "%s: the attention of a Gemma 3 of 62 layers is scaled by width / "
+                        "heads, but this version knows the size of a head only", k->file->path);
     g->theta_local = 10000;
     rc = rc ? rc : number(&g->theta_local, k, "rope.freq_base_swa", 0, err);
     if (!rc && !g->window)
@@ -256,7 +278,7 @@ static int read_llama3(struct rope *r, const struct reading *k, const struct ggu
         *llama3_at(r, i) = i ? llama3[i].usual : (double)most;
         if (v && gguf_number(llama3_at(r, i), k->file, v, 0))
             same = 0;
-        same = same && *llama3_at(r, i) > 0 && isfinite(*llama3_at(r, i));
+        same = same && *llama3_at(r, i) > 0 && *llama3_at(r, i) < MOST_SIZE;
     }
     same = same && r->high_freq_factor > r->low_freq_factor;
     for (size_t j = 0; j < r->D / 2 && same && !rc; j++) {
@@ -274,18 +296,19 @@ static int read_rope(struct model_config *g, const struct reading *k, struct err
     struct rope              *r = &g->rope;
     char                      name[128];
     double                    rotated = (double)g->head_dim, more = 0;
-    size_t                    n;
+    size_t                    n, original = 0;
     int                       rc = number(&r->theta, k, "rope.freq_base", 0, err);
 
     snprintf(name, sizeof name, "%s.rope.scaling.type", k->family->name);
     const char *type = gguf_text(&n, k->file, gguf_find(k->file, name));
 
     rc = rc ? rc : number(&rotated, k, "rope.dimension_count", 0, err);
-    if (!rc && (size_t)fabs(rotated) != g->head_dim)
+    if (!rc && fabs(rotated - (double)g->head_dim) >= 1)
         rc = err_misuse(err, "%s: this version turns whole heads: %s.rope.dimension_count must be "
                         "%zu", k->file->path, k->family->name, g->head_dim);
     rc = rc ? rc : number(&r->factor, k, "rope.scaling.factor", 0, err);
-    rc = rc ? rc : number(&r->original, k, "rope.scaling.original_context_length", 0, err);
+    rc = rc ? rc : size(&original, k, "rope.scaling.original_context_length", 0, err);
+    r->original = (double)original;
     rc = rc ? rc : number(&r->beta_fast, k, "rope.scaling.yarn_beta_fast", 0, err);
     rc = rc ? rc : number(&r->beta_slow, k, "rope.scaling.yarn_beta_slow", 0, err);
     rc = rc ? rc : number(&more, k, "rope.scaling.attn_factor", 0, err);
@@ -300,9 +323,11 @@ static int read_rope(struct model_config *g, const struct reading *k, struct err
     else if (type && n == 6 && r->factor > 0 && fabs(r->factor - 1) > 1e-9)
         r->type = ROPE_LINEAR;
     r->D = g->head_dim;
-    if (r->type == ROPE_DEFAULT && freqs)
-        return read_llama3(r, k, freqs, err);
-    return 0;
+    if (r->type != ROPE_DEFAULT && freqs)
+        return err_misuse(err, "%s: rotary embeddings with %s.rope.scaling.type and with the "
+                          "tensor " GGUF_ROPE_FREQS " are not known here", k->file->path,
+                          k->family->name);
+    return freqs ? read_llama3(r, k, freqs, err) : 0;
 }
 
 static int read_sizes(struct model_config *g, const struct reading *k, struct err *err)

@@ -108,10 +108,10 @@ static int base_find(char *base, const char *dir, const char *name, struct err *
                           "model", dir);
     if (strcmp(plain, name))
         return err_misuse(err, "%.200s is an adapter of the model %.100s, which is quantized: give "
-                          "--base HFDIR, the folder of the model that was quantized, %.100s%.400s",
+                          "--base HFDIR, the folder of the model that was quantized, %.100s%s",
                           dir, name, plain, hf_hub_hint(plain, hint));
     return err_misuse(err, "%.200s is an adapter of the model %.100s, which is no folder here: "
-                      "give --base HFDIR, the folder of that model%.400s", dir, name,
+                      "give --base HFDIR, the folder of that model%s", dir, name,
                       hf_hub_hint(name, hint));
 }
 

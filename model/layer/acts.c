@@ -234,16 +234,6 @@ static struct model_options settled(const struct model_options *asked)
     return o;
 }
 
-/* Bytes of one part of a layer's micro-batch, if it is kept. */
-static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
-{
-    struct arena    in = { 0 };
-    struct acts_set set;
-
-    acts_lay(&in, &set, o, part, tokens(o));
-    return round_up(in.used, ARENA_LINE);
-}
-
 /* The item that an array belongs to. */
 static enum item_kind item_of(enum acts_part part, size_t array)
 {
@@ -252,7 +242,7 @@ static enum item_kind item_of(enum acts_part part, size_t array)
     return part == ACTS_ATTN && array == ATTN_QKV ? ITEM_QKV : ITEM_MID;
 }
 
-/* Bytes per token that a part has in an item. */
+/* Adds up the bytes per token that a part has in an item. */
 static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
                              enum item_kind item)
 {
@@ -273,28 +263,6 @@ size_t acts_rest_bytes(const struct model_options *o)
     return part_row_bytes(o, ACTS_MLP, ITEM_MLP);
 }
 
-/* Bytes per token of a part that is offloaded. */
-static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
-{
-    uint64_t bytes = 0;
-
-    for (enum item_kind i = 0; i < ITEMS; i++)
-        bytes += i == ITEM_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
-    return bytes;
-}
-
-/* Bytes per token of a layer's item. Counts offloaded parts only. */
-static size_t item_row_bytes(const struct model_options *o, const struct placement *w,
-                             size_t layer, enum item_kind item)
-{
-    size_t bytes = 0;
-
-    for (enum acts_part p = 0; p < ACTS_PARTS && (item != ITEM_MLP || o->whole); p++)
-        if (placement_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
-            bytes += part_row_bytes(o, p, item);
-    return bytes;
-}
-
 /* Bytes of the largest item, if everything were offloaded. */
 static uint64_t item_bytes(const struct model_options *o)
 {
@@ -310,15 +278,28 @@ static uint64_t item_bytes(const struct model_options *o)
     return most * size_min(tokens(o), CHUNK_ROWS);
 }
 
-/* The most chunks that a micro-batch has: whole ones and, if lengths vary, one of each smaller
- * size. */
-static size_t chunks(const struct model_options *o)
+/* The sizes of a part, of one micro-batch and of one token. */
+static void part_sizes(struct acts_sizes *s, const struct model_options *o, enum acts_part part)
 {
-    size_t unit = products_unit(o), N = tokens(o), n = N / CHUNK_ROWS;
+    struct arena in = { 0 };
+    uint64_t     moved = 0;
 
-    for (size_t rows = CHUNK_ROWS / 2; unit && rows >= unit; rows /= 2)
-        n++;
-    return unit ? n : (N + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    for (; is_array(o, part, s->n[part]); s->n[part]++) {
+        size_t i = s->n[part];
+
+        s->at[part][i] = in.used;
+        s->row[part][i] = acts_row_bytes(o, part, i);
+        arena_take(&in, tokens(o) * s->row[part][i]);
+    }
+    s->part[part] = in.used;
+    for (enum item_kind i = 0; i < ITEMS; i++) {
+        s->item_row[part][i] = i == ITEM_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
+        moved += s->item_row[part][i];
+    }
+    if (o->training) {
+        s->kept_per_layer[part] = o->grad_accum * s->part[part];
+        s->moved_per_layer[part] = o->grad_accum * tokens(o) * moved;
+    }
 }
 
 struct acts_sizes acts_sizes(const struct model_options *asked)
@@ -328,20 +309,44 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
     struct acts_set   shared[ACTS_PARTS];
     struct acts_work  w;
     struct acts_head  h;
-    struct acts_sizes out = { 0 };
+    struct acts_sizes out = { .n_layer = o->config.n_layer, .accum = o->grad_accum,
+                              .tokens = tokens(o), .unit = products_unit(o) };
 
     lay_work(&work, &w, o);
     lay_shared(&work, shared, o);
     lay_head(&head, &h, o);
-    out.flow = o->grad_accum * part_bytes(o, ACTS_INPUT);
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        part_sizes(&out, o, p);
+    out.flow = out.accum * out.part[ACTS_INPUT];
     out.work = work.used;
     out.head = head.used;
-    for (enum acts_part p = 0; p < ACTS_PARTS && o->training; p++) {
-        out.kept_per_layer[p] = o->grad_accum * part_bytes(o, p);
-        out.moved_per_layer[p] = o->grad_accum * tokens(o) * moved_bytes(o, p);
-    }
     out.item = o->training ? item_bytes(o) : 0;
     return out;
+}
+
+/* ---- what is offloaded ---- */
+
+/* Bytes per token of a layer's item. Counts offloaded parts only. */
+static size_t item_row_bytes(const struct acts_sizes *s, const struct placement *w, size_t layer,
+                             enum item_kind item)
+{
+    size_t bytes = 0;
+
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        if (placement_of(w, s->n_layer, layer, p) == ACTS_OFFLOADED)
+            bytes += s->item_row[p][item];
+    return bytes;
+}
+
+/* The most chunks that a micro-batch has: whole ones and, if lengths vary, one of each smaller
+ * size. */
+static size_t chunks(const struct acts_sizes *s)
+{
+    size_t n = s->tokens / CHUNK_ROWS;
+
+    for (size_t rows = CHUNK_ROWS / 2; s->unit && rows >= s->unit; rows /= 2)
+        n++;
+    return s->unit ? n : div_up(s->tokens, CHUNK_ROWS);
 }
 
 int acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer)
@@ -350,10 +355,10 @@ int acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer)
            placement_of(w, n_layer, layer, ACTS_ATTN) == ACTS_RECOMPUTED;
 }
 
-size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer)
+size_t acts_records(const struct acts_sizes *s, const struct placement *w, size_t layer)
 {
-    int attn = item_row_bytes(o, w, layer, ITEM_QKV) > 0,
-        rest = item_row_bytes(o, w, layer, ITEM_MID) + item_row_bytes(o, w, layer, ITEM_FC) > 0;
+    int attn = item_row_bytes(s, w, layer, ITEM_QKV) > 0,
+        rest = item_row_bytes(s, w, layer, ITEM_MID) + item_row_bytes(s, w, layer, ITEM_FC) > 0;
 
     return (size_t)attn + (size_t)rest;
 }
@@ -361,20 +366,20 @@ size_t acts_records(const struct model_options *o, const struct placement *w, si
 /* Lists the items of a layer's micro-batch. With `before`, these are the items that all chunks
  * push before anything else; otherwise the others, chunk by chunk. `first` says that they begin a
  * record. */
-static size_t list_layer(const struct model_options *o, const struct placement *w, size_t layer,
+static size_t list_layer(const struct acts_sizes *s, const struct placement *w, size_t layer,
                          int before, int first, struct act_item *out)
 {
-    enum item_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? ITEM_MID : ITEM_QKV;
+    enum item_kind alone = acts_inputs_first(w, s->n_layer, layer) ? ITEM_MID : ITEM_QKV;
     size_t          row[ITEMS], kinds = 0, n = 0, rows;
 
     for (enum item_kind i = 0; i < ITEMS; i++) {
-        row[i] = (i == alone) == before ? item_row_bytes(o, w, layer, i) : 0;
+        row[i] = (i == alone) == before ? item_row_bytes(s, w, layer, i) : 0;
         kinds += row[i] > 0;
     }
     if (!out)
-        return chunks(o) * kinds;
-    for (size_t at = 0; at < tokens(o); at += rows) {
-        rows = products_rows(tokens(o) - at, CHUNK_ROWS, products_unit(o));
+        return chunks(s) * kinds;
+    for (size_t at = 0; at < s->tokens; at += rows) {
+        rows = products_rows(s->tokens - at, CHUNK_ROWS, s->unit);
         for (enum item_kind i = 0; i < ITEMS; i++) {
             if (!row[i])
                 continue;
@@ -385,31 +390,31 @@ static size_t list_layer(const struct model_options *o, const struct placement *
     return n;
 }
 
-size_t acts_list(const struct model_options *o, const struct placement *w, struct act_item *out)
+size_t acts_list(const struct acts_sizes *s, const struct placement *w, struct act_item *out)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < o->config.n_layer * o->grad_accum; i++) {
-        size_t layer = i / o->grad_accum + 1;
+    for (size_t i = 0; i < s->n_layer * s->accum; i++) {
+        size_t layer = i / s->accum + 1;
 
-        n += list_layer(o, w, layer, 1, 1, out ? out + n : NULL);
-        n += list_layer(o, w, layer, 0, !acts_inputs_first(w, o->config.n_layer, layer),
+        n += list_layer(s, w, layer, 1, 1, out ? out + n : NULL);
+        n += list_layer(s, w, layer, 0, !acts_inputs_first(w, s->n_layer, layer),
                         out ? out + n : NULL);
     }
     return n;
 }
 
-int acts_moves(struct acts_moves *out, const struct model_options *o, const struct placement *w,
+int acts_moves(struct acts_moves *out, const struct acts_sizes *s, const struct placement *w,
                size_t buffers, struct err *err)
 {
-    size_t            n = acts_list(o, w, NULL);
+    size_t            n = acts_list(s, w, NULL);
     struct act_item *list = calloc(n + 1, sizeof *list);
     int               rc = 0;
 
     *out = (struct acts_moves){ 0 };
     if (!list)
         return err_set(err, -ENOMEM, "out of memory for a plan of %zu activations", n);
-    n = acts_list(o, w, list);
+    n = acts_list(s, w, list);
     for (size_t i = 0; i < n; i++)
         out->all += list[i].bytes;
     if (n)
@@ -418,13 +423,14 @@ int acts_moves(struct acts_moves *out, const struct model_options *o, const stru
     return rc;
 }
 
-double acts_stay(const struct model_options *o, size_t buffers)
+double acts_stay(const struct acts_sizes *s, size_t buffers)
 {
-    double items = (double)(o->grad_accum * chunks(o));
-    double stay = (double)act_rule_stay(buffers);
+    double items = (double)(s->accum * chunks(s)), stay = (double)act_rule_stay(buffers);
 
-    return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / items;
+    return stay * (double)s->moved_per_layer[ACTS_INPUT] / items;
 }
+
+/* ---- the arena ---- */
 
 /* Bytes of all kept activations. */
 static uint64_t kept_bytes(const struct acts_sizes *s, const struct placement *w)
@@ -437,11 +443,11 @@ static uint64_t kept_bytes(const struct acts_sizes *s, const struct placement *w
 }
 
 /* Lays out the whole arena. */
-static void lay(struct acts *a, uint64_t flow, uint64_t pool)
+static void lay(struct acts *a, uint64_t pool)
 {
     const struct model_options *o = &a->o;
 
-    a->flow = arena_take(&a->arena, flow);
+    a->flow = arena_take(&a->arena, a->sizes.flow);
     a->pool = arena_take(&a->arena, pool);
     lay_work(&a->arena, &a->work, o);
     lay_shared(&a->arena, a->shared, o);
@@ -450,21 +456,19 @@ static void lay(struct acts *a, uint64_t flow, uint64_t pool)
 
 int acts_open(struct acts *a, const struct model_options *o, struct err *err)
 {
-    struct acts_sizes sizes = acts_sizes(o);
-
     const struct placement *w = &o->placement;
 
     assert(!o->training || w->of[ACTS_INPUT].kept + w->of[ACTS_INPUT].offloaded ==
                                o->config.n_layer);
-    *a = (struct acts){ .o = settled(o) };
-    uint64_t need = kept_bytes(&sizes, &a->o.placement), pool = a->o.pool > need ? a->o.pool : need;
-    a->o.pool = pool;
-    pool += o->spare;
-    lay(a, sizes.flow, pool);
+    *a = (struct acts){ .o = settled(o), .sizes = acts_sizes(o) };
+    uint64_t need = kept_bytes(&a->sizes, &a->o.placement);
+    a->o.pool = size_max(a->o.pool, need);
+    uint64_t pool = a->o.pool + o->spare;
+    lay(a, pool);
     int rc = arena_map(&a->arena, "the activations", err);
     if (rc)
         return rc;
-    lay(a, sizes.flow, pool);
+    lay(a, pool);
     acts_place(a, &a->o.placement);
     acts_fill_rope(&a->work, &o->config, o->seq);
     for (size_t i = 0; i < o->grad_accum; i++)
@@ -482,7 +486,7 @@ void acts_place(struct acts *a, const struct placement *w)
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         assert(w->of[p].kept + w->of[p].offloaded <= a->o.config.n_layer);
         a->at[p] = at;
-        at += w->of[p].kept * a->o.grad_accum * part_bytes(&a->o, p);
+        at += w->of[p].kept * a->sizes.kept_per_layer[p];
     }
     assert(at <= a->o.pool + (placement_offloads(w) ? 0 : a->o.spare));
     arena_give_back(a->pool + at, a->o.pool + a->o.spare - at);
@@ -501,7 +505,7 @@ static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts
     size_t among = layer + a->placement.of[part].kept - a->o.config.n_layer - 1; // index among the
                                                                             // layers that keep it
 
-    return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * part_bytes(&a->o, part);
+    return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * a->sizes.part[part];
 }
 
 static int is_kept(const struct acts *a, size_t layer, enum acts_part part)
@@ -514,29 +518,20 @@ float *acts_input(const struct acts *a, size_t block, size_t micro)
     assert(block >= 1 && block <= a->o.config.n_layer + 1 && micro < a->o.grad_accum);
     return (float *)(is_kept(a, block, ACTS_INPUT)
                          ? kept_at(a, block, micro, ACTS_INPUT)
-                         : a->flow + micro * part_bytes(&a->o, ACTS_INPUT));
-}
-
-/* The same arrays, beginning at another token. */
-static struct acts_set set_from(const struct model_options *o, enum acts_part part,
-                                struct acts_set set, size_t first)
-{
-    for (size_t i = 0; is_array(o, part, i); i++)
-        set.at[i] = (char *)set.at[i] + first * acts_row_bytes(o, part, i);
-    return set;
+                         : a->flow + micro * a->sizes.part[ACTS_INPUT]);
 }
 
 struct acts_set acts_at(const struct acts *a, enum acts_part part, size_t layer, size_t micro,
                         size_t first)
 {
-    struct arena    in = { .bytes = SIZE_MAX };
-    struct acts_set kept;
+    const struct acts_sizes *s = &a->sizes;
+    struct acts_set          set = a->shared[part];
+    char                    *kept = is_kept(a, layer, part) ? kept_at(a, layer, micro, part) : NULL;
+    size_t                   skipped = kept || part != ACTS_MLP ? first : 0;
 
-    if (!is_kept(a, layer, part))
-        return set_from(&a->o, part, a->shared[part], part == ACTS_MLP ? 0 : first);
-    in.base = kept_at(a, layer, micro, part);
-    acts_lay(&in, &kept, &a->o, part, tokens(&a->o));
-    return set_from(&a->o, part, kept, first);
+    for (size_t i = 0; i < s->n[part]; i++)
+        set.at[i] = (kept ? kept + s->at[part][i] : (char *)set.at[i]) + skipped * s->row[part][i];
+    return set;
 }
 
 int acts_holds(const struct acts *a, enum acts_part part, size_t layer, size_t micro, size_t first)
@@ -558,26 +553,27 @@ size_t acts_items(const struct acts *a, size_t layer)
     size_t n = 0;
 
     for (enum item_kind i = 0; i < ITEMS; i++)
-        n += item_row_bytes(&a->o, &a->placement, layer, i) > 0;
+        n += item_row_bytes(&a->sizes, &a->placement, layer, i) > 0;
     return n;
 }
 
 size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum item_kind item,
                  size_t first, struct acts_rows out[ACTS_ROWS])
 {
-    size_t n = 0;
+    const struct acts_sizes *s = &a->sizes;
+    size_t                   n = 0;
 
     for (enum acts_part p = 0; p < ACTS_PARTS && (item != ITEM_MLP || a->o.whole); p++) {
         struct acts_set set = { { (char *)acts_input(a, layer, micro) +
-                                  first * acts_row_bytes(&a->o, ACTS_INPUT, 0) } };
+                                  first * s->row[ACTS_INPUT][0] } };
 
         if (acts_policy(a, layer, p) != ACTS_OFFLOADED)
             continue;
         if (p != ACTS_INPUT)
             set = acts_at(a, p, layer, micro, first);
-        for (size_t i = 0; is_array(&a->o, p, i); i++)
+        for (size_t i = 0; i < s->n[p]; i++)
             if (item_of(p, i) == item)
-                out[n++] = (struct acts_rows){ set.at[i], acts_row_bytes(&a->o, p, i) };
+                out[n++] = (struct acts_rows){ set.at[i], s->row[p][i] };
     }
     return n;
 }

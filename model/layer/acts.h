@@ -109,12 +109,32 @@ struct acts_head {
     double *total;      // (C): the sum of all words, with label smoothing in training
 };
 
+/* What activations take. It follows from the options alone; placement and pool do not matter. It is
+ * computed once, and handed on.
+ *
+ * The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer count all
+ * micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded part moves
+ * moved_per_layer bytes, in items of at most `item` bytes. */
+struct acts_sizes {
+    uint64_t flow, kept_per_layer[ACTS_PARTS], work, head;
+    uint64_t moved_per_layer[ACTS_PARTS], item;
+    size_t n_layer, accum, tokens;             // of the options; tokens of a micro-batch
+    size_t unit;                               // products_unit
+    size_t part[ACTS_PARTS];                   // bytes of a micro-batch's part in the pool
+    size_t n[ACTS_PARTS];                      // arrays of the part
+    size_t at[ACTS_PARTS][ARCH_ARRAYS];        // where each begins in the part
+    size_t row[ACTS_PARTS][ARCH_ARRAYS];       // bytes of one token's row of each
+    size_t item_row[ACTS_PARTS][ITEMS];        // bytes of one token in an item
+};
+struct acts_sizes acts_sizes(const struct model_options *o);
+
 /* The layer, micro-batch and first token whose activations a shared set holds. layer 0: none. */
 struct acts_held { size_t layer, micro, first; };
 
 struct acts {
     struct acts_work work;
     struct acts_head head;
+    struct acts_sizes sizes;
     /* Only acts.c uses the members below. */
     struct model_options o; // settled
     struct arena     arena;
@@ -127,28 +147,19 @@ struct acts {
     struct acts_held held[ACTS_PARTS];
 };
 
-/* Bytes of each part, for the memory plan. They follow from the options alone; placement and pool
- * do not matter. The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer
- * count all micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded part
- * moves moved_per_layer bytes, in items of at most `item` bytes. */
-struct acts_sizes {
-    uint64_t flow, kept_per_layer[ACTS_PARTS], work, head;
-    uint64_t moved_per_layer[ACTS_PARTS], item;
-};
-struct acts_sizes acts_sizes(const struct model_options *o);
 /* Lists the items of a step with full micro-batches, in the order in which forward pushes them.
  * Returns their number. If out is NULL, it only returns an upper bound on the number, which also
  * holds where lengths vary. */
-size_t            acts_list(const struct model_options *o, const struct placement *w,
+size_t            acts_list(const struct acts_sizes *s, const struct placement *w,
                             struct act_item *out);
 /* Computes with act_rule_moves the bytes of these items that are written and read with so many
  * buffers. all: the bytes of all items. 0, or an error if memory is short. */
 struct acts_moves { uint64_t written, read, all; };
-int               acts_moves(struct acts_moves *out, const struct model_options *o,
+int               acts_moves(struct acts_moves *out, const struct acts_sizes *s,
                              const struct placement *w, size_t buffers, struct err *err);
 /* A lower bound on the offloaded bytes that stay in memory if there are so many buffers. A
  * buffer that no coming item needs keeps its item (act_rule.h). */
-double            acts_stay(const struct model_options *o, size_t buffers);
+double            acts_stay(const struct acts_sizes *s, size_t buffers);
 
 int  acts_open(struct acts *a, const struct model_options *o, struct err *err);
 static inline void acts_close(struct acts *a) { arena_free(&a->arena); }
@@ -192,7 +203,7 @@ void   acts_lay(struct arena *a, struct acts_set *s, const struct model_options 
  * chunk. Backward reads the second record first. */
 int    acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer);
 /* The number of records of a layer's micro-batch. */
-size_t acts_records(const struct model_options *o, const struct placement *w, size_t layer);
+size_t acts_records(const struct acts_sizes *s, const struct placement *w, size_t layer);
 /* The number of items of one chunk of a layer. */
 size_t acts_items(const struct acts *a, size_t layer);
 /* Lists an item's arrays, from token `first` on; each has one row a token. Returns their number,

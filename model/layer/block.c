@@ -239,7 +239,7 @@ static int chunk_forward(const struct visit *t, struct layer *l, struct err *err
     layer_fc(l);
     t->arch->out(l);
     if (leaves)
-        records_push_done(&m->records, l->n * acts_row_bytes(&m->o, ACTS_MLP, MLP_FC));
+        records_push_done(&m->records, l->n * m->acts.sizes.row[ACTS_MLP][MLP_FC]);
     acts_hold(&m->acts, ACTS_MLP, leaves ? 0 : t->layer, t->micro, l->first);
     return 0;
 }

@@ -176,7 +176,7 @@ struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire,
 
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)
 {
-    return products_rows(left, chunk, products_unit(&m->o));
+    return products_rows(left, chunk, m->acts.sizes.unit);
 }
 
 struct attention model_attention(const struct model_options *o, size_t layer, size_t rows,

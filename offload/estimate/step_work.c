@@ -216,13 +216,20 @@ static void acts_add(struct step_move *to, const struct machine *devices,
     to->drive = fmax(to->drive, a.drive / (double)m.n * (double)devices->n);
 }
 
+/* m->busy is the caller's to free. */
 static int machine_open(struct machine *m, const struct run_config *cfg, const struct topology *t,
                         const struct step_rates *rates, struct err *err)
 {
     *m = (struct machine){ .t = t, .drive = rates->drive, .n = cfg->n_devices,
                            .busy = calloc(topology_links(t) + 1, sizeof *m->busy) };
-    return m->busy ? padding(&m->padding, &m->share, cfg, err)
-                   : err_set(err, -ENOMEM, "out of memory");
+    int rc = m->busy ? padding(&m->padding, &m->share, cfg, err)
+                     : err_set(err, -ENOMEM, "out of memory");
+
+    if (rc) {
+        free(m->busy);
+        m->busy = NULL;
+    }
+    return rc;
 }
 
 /* ---- siTrain's own step ---- */

@@ -78,6 +78,8 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
     g->residuals =
         cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
     g->n_groups = run_groups(cfg);
+    g->alone = cfg->ranks.size < 2;
+    g->sums_pairs = run_pair_sums(cfg);
     g->nodes = arena_take(a, SUM_NODES_MOST * sizeof *g->nodes);
     g->leaves = arena_take(a, g->n_groups * sizeof *g->leaves);
     for (size_t i = 0; i < g->n_bufs; i++) {
@@ -86,7 +88,7 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
         if (g->bufs && began)
             g->bufs[i].sum.began = began;
     }
-    if (run_pair_sums(cfg))
+    if (g->sums_pairs)
         pair_sums_tables(g, a);
     exchange_tables(&g->exchange, cfg, a);
     g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
@@ -146,22 +148,33 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
 /* Ends a group's gradient when it is complete: adds it to the others', or selects its pairs. */
 static void group_end(struct gradients *g, struct gbuf *b, size_t group)
 {
-    const struct run_config *cfg = &g->sched->cfg;
-    size_t                   n = run_whole(cfg, b->block);
-    uint64_t                 start = clock_ns();
-    int                      compress = run_pair_sums(cfg);
+    uint64_t start = clock_ns();
 
-    if (compress) {
-        size_t k = topk_count(n, cfg->compress);
-
-        b->lists[group] = (struct pair_list){ b->room + group * k, k };
-        topk_select(b->lists[group].pairs, grouped_at(&b->sum, group), n, k, g->scratch);
+    if (g->sums_pairs) {
+        b->lists[group] = (struct pair_list){ b->room + group * b->k, b->k };
+        topk_select(b->lists[group].pairs, grouped_at(&b->sum, group), b->n, b->k, g->scratch);
     } else {
-        grouped_add(&b->sum, group, n);
+        grouped_add(&b->sum, group, b->n);
     }
-    if (g->n_groups > 1 || compress)
-        meter_span(g->sched->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
-                   (int)b->block, -1, start, clock_ns(), sizeof(float) * n);
+    if (g->n_groups > 1 || g->sums_pairs)
+        meter_span(g->sched->meter, b->step, g->sums_pairs ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+                   (int)b->block, -1, start, clock_ns(), sizeof(float) * b->n);
+}
+
+/* Begins a block's gradient in a free buffer. Returns whether the scheduler has something to do.
+ * Lock held. */
+static int buffer_begin(struct gradients *g, struct gbuf *b, size_t block)
+{
+    const struct run_config *cfg = &g->sched->cfg;
+
+    b->state = GBUF_LENT;
+    b->block = block;
+    b->step = g->sched->step;
+    b->n = run_whole(cfg, block);
+    b->first = run_first(cfg, block);
+    b->k = cfg->compress > 0 ? topk_count(b->n, cfg->compress) : 0;
+    grouped_begin(&b->sum, cfg, block);
+    return residual_ask(g, b);
 }
 
 /* Waits until the block's buffer is free, and takes it for the model, if that has not been done. */
@@ -175,13 +188,8 @@ static int buffer_take(struct gradients *g, struct gbuf *b, size_t block, struct
         while ((b->state != GBUF_FREE || g->ended) &&
                scheduler_wait(g->sched, &wait, g->ended ? PHASE_WAIT_COMMIT : PHASE_WAIT_GRADIENT))
             ;
-        if (!g->sched->failed) { // otherwise a device may still read it
-            b->state = GBUF_LENT;
-            b->block = block;
-            b->step = g->sched->step;
-            asked = residual_ask(g, b);
-            grouped_begin(&b->sum, &g->sched->cfg, block);
-        }
+        if (!g->sched->failed) // otherwise a device may still read it
+            asked = buffer_begin(g, b, block);
     }
     scheduler_waited(g->sched, &wait);
     return scheduler_unlock(g->sched, asked, err);
@@ -191,7 +199,6 @@ int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad
                    struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
-    size_t       n = run_whole(&g->sched->cfg, block);
     int          rc = buffer_take(g, b, block, err);
 
     if (rc)
@@ -201,50 +208,21 @@ int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad
         group_end(g, b, before);
     *grad = grouped_lend(&b->sum, group, fresh);
     if (*fresh) // zero the padding for devices; whoever asked writes the rest
-        floats_zero(*grad + n, store_pad(n) - n);
+        floats_zero(*grad + b->n, store_pad(b->n) - b->n);
     return 0;
-}
-
-/* Prepares a block's parts for writing as they stand in its gradient. */
-static void form_dense(struct gradients *g, struct gbuf *b)
-{
-    const struct store *st = &g->sched->dev.store;
-
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
-        const struct store_sub *u = &st->subs[i];
-        struct grad_part       *p = &g->parts[i];
-
-        *p = (struct grad_part){ .bytes = b->own + u->first, .n_bytes = 4 * u->n_pad,
-                                 .payload = 4 * u->n };
-        p->sum.crc = crc32c(0, p->bytes, p->n_bytes);
-    }
-}
-
-/* Zeroes what was sent in the residual, and computes checksums of the rest. */
-static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
-{
-    const struct store *st = &g->sched->dev.store;
-
-    for (size_t i = 0; i < k; i++)
-        b->residual[g->pairs[i].index] = 0.0f;
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++)
-        g->parts[i].residual_crc = crc32c(0, b->residual + st->subs[i].first,
-                                          store_residual_bytes(st->subs[i].n_pad));
 }
 
 /* Packs a block's pairs for each subgroup. */
 static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all)
 {
     const struct store *st = &g->sched->dev.store;
-    size_t              portion = run_first(&g->sched->cfg, b->block), at = 0;
+    size_t              at = 0;
     char               *to = b->pack;
 
     for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
         const struct store_sub *u = &st->subs[i];
         struct grad_part       *p = &g->parts[i];
-        size_t                  first = portion + u->first, from = at;
+        size_t                  first = b->first + u->first, from = at;
 
         while (at < all.n && all.pairs[at].index < first + u->n)
             at++;
@@ -252,26 +230,31 @@ static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all
                                  .n_bytes = grad_wire_bytes(at - from),
                                  .payload = (at - from) * sizeof *all.pairs };
         grad_wire_pack(to, all.pairs + from, at - from, first, u->n);
-        p->sum.crc = crc32c(0, to, p->n_bytes);
         to += p->n_bytes;
     }
 }
 
-/* Selects the Top-K of the whole block and packs them. With error feedback, the residual is added
- * before; what remains in it is not sent in this step. Returns 1 if the sum is not finite: then
- * nothing is packed, and the residual is useless. */
-static int form_pairs(struct gradients *g, struct gbuf *b)
+/* Prepares a block's parts for writing, and computes their checksums and those of its residual.
+ * pairs: what is sent; NULL: the gradient as it stands. residual: what is left; or NULL. */
+static void parts_form(struct gradients *g, struct gbuf *b, const struct pair_list *pairs,
+                       const float *residual)
 {
     const struct store *st = &g->sched->dev.store;
-    size_t n = st->block_params[b->block], k = topk_count(n, st->compress);
-    float *residual = g->feedback ? b->residual : NULL;
 
-    if (grad_select(g->pairs, k, b->own, residual, residual, n, g->scratch, &b->most))
-        return 1;
-    pairs_pack(g, b, (struct pair_list){ g->pairs, k });
-    if (residual)
-        residual_settle(g, b, k);
-    return 0;
+    if (pairs)
+        pairs_pack(g, b, *pairs);
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
+        const struct store_sub *u = &st->subs[i];
+        struct grad_part       *p = &g->parts[i];
+
+        if (!pairs)
+            *p = (struct grad_part){ .bytes = b->own + u->first, .n_bytes = 4 * u->n_pad,
+                                     .payload = 4 * u->n };
+        p->sum.crc = crc32c(0, p->bytes, p->n_bytes);
+        if (residual)
+            p->residual_crc = crc32c(0, residual + u->first, store_residual_bytes(u->n_pad));
+    }
 }
 
 /* Adds the pairs of this rank's groups, as far as the tree goes. A single process gets the whole
@@ -279,8 +262,8 @@ static int form_pairs(struct gradients *g, struct gbuf *b)
 static void lists_add(struct gradients *g, struct gbuf *b)
 {
     const struct run_ranks *r = &g->sched->cfg.ranks;
-    size_t                  n = run_whole(&g->sched->cfg, b->block), first = r->rank * g->n_groups;
-    struct topk_pair *to = b->room + g->n_groups * topk_count(n, g->sched->cfg.compress);
+    size_t                  first = r->rank * g->n_groups;
+    struct topk_pair       *to = b->room + g->n_groups * b->k;
 
     for (size_t i = 0; i < g->n_groups; i++)
         g->leaves[i] = (struct sum_node){ 0, first + i };
@@ -288,10 +271,10 @@ static void lists_add(struct gradients *g, struct gbuf *b)
         size_t          from = sum_first(g->nodes[k]) - first;
         struct pair_sum s = { .lists = b->lists + from, .nodes = g->leaves + from,
                               .n_lists = sum_end(g->nodes[k], r->groups) - first - from,
-                              .groups = r->groups, .n = n, .scratch = g->pair_scratch };
+                              .groups = r->groups, .n = b->n, .scratch = g->pair_scratch };
 
         b->nodes[k].pairs = to;
-        b->nodes[k].n = pair_sum(&s, to, r->size > 1 ? NULL : g->pair_sums);
+        b->nodes[k].n = pair_sum(&s, to, g->alone ? g->pair_sums : NULL);
         to += b->nodes[k].n;
     }
 }
@@ -303,21 +286,12 @@ static void groups_end(struct gradients *g, struct gbuf *b)
 
     for (size_t i = last.first; i < last.end; i++)
         group_end(g, b, i);
-    if (run_pair_sums(&g->sched->cfg)) {
+    if (g->sums_pairs) {
         lists_add(g, b);
         return;
     }
     assert(b->sum.held == g->n_nodes);
-    b->own = b->sum.x[0] + run_first(&g->sched->cfg, b->block);
-}
-
-/* Queues the gradient for its exchange: other ranks' parts are missing. */
-static int send_to_ranks(struct gradients *g, struct gbuf *b, struct err *err)
-{
-    scheduler_lock(g->sched);
-    g->sent++;
-    b->state = GBUF_SENT;
-    return scheduler_unlock(g->sched, 1, err);
+    b->own = b->sum.x[0] + b->first;
 }
 
 /* Called by the merger, when all ranks' parts of a portion are added. */
@@ -330,10 +304,7 @@ static void portion_form(void *gradients, size_t block)
     for (size_t k = 0; k < exchange_sums(&g->exchange, block); k++)
         sum += exchange_sum(&g->exchange, block)[k];
     b->most = sqrt(sum);
-    if (run_pair_sums(&g->sched->cfg))
-        pairs_pack(g, b, g->exchange.merged);
-    else
-        form_dense(g, b);
+    parts_form(g, b, g->sums_pairs ? &g->exchange.merged : NULL, NULL);
 }
 
 /* For a single process: adds the norm of the sum of several groups' pairs. */
@@ -341,7 +312,7 @@ static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *n
 {
     double sum = 0;
 
-    for (size_t i = 0; i < div_up(run_whole(&g->sched->cfg, b->block), REDUCE_BLOCK); i++)
+    for (size_t i = 0; i < div_up(b->n, REDUCE_BLOCK); i++)
         sum += g->pair_sums[i];
     if (!isfinite(sum))
         norm_sum_flag(norm, b->block);
@@ -349,15 +320,48 @@ static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *n
     return sqrt(norm->sumsq);
 }
 
-/* Forms what is sent. Returns 1 if it is no longer finite. */
+/* For a single process: forms what is sent. Of a whole block it selects the Top-K. With error
+ * feedback, the residual is added before; what remains in it is not sent in this step. Returns 1 if
+ * that sum is not finite: then nothing is formed, and the residual is useless. */
 static int form(struct gradients *g, struct gbuf *b)
 {
-    if (run_pair_sums(&g->sched->cfg))
-        pairs_pack(g, b, b->nodes[0]);
-    else if (g->sched->cfg.compress > 0)
-        return form_pairs(g, b);
-    else
-        form_dense(g, b);
+    struct pair_list pairs = g->sums_pairs ? b->nodes[0] : (struct pair_list){ g->pairs, b->k };
+    float           *residual = g->feedback ? b->residual : NULL;
+
+    if (b->k && !g->sums_pairs &&
+        grad_select(g->pairs, b->k, b->own, residual, residual, b->n, g->scratch, &b->most))
+        return 1;
+    for (size_t i = 0; residual && i < pairs.n; i++)
+        residual[pairs.pairs[i].index] = 0.0f;
+    parts_form(g, b, b->k ? &pairs : NULL, residual);
+    return 0;
+}
+
+/* For a single process: adds the block's norm, waits for its residual, and forms what is sent.
+ * *overflow: the gradient with its residual is no longer finite. */
+static int complete(struct gradients *g, struct gbuf *b, uint64_t start, struct norm_sum *norm,
+                    int *overflow, struct err *err)
+{
+    struct scheduler_wait wait = { .block = (int)b->block };
+    struct meter         *m = g->sched->meter;
+    int                   block = (int)b->block, rc;
+
+    b->most = g->sums_pairs ? pairs_norm(g, b, norm)
+                            : grad_norm(norm, b->block, b->own, b->n, g->scratch);
+    uint64_t normed = clock_ns();
+    scheduler_lock(g->sched);
+    while (b->asked != RESIDUAL_READY && scheduler_wait(g->sched, &wait, PHASE_WAIT_RESIDUAL))
+        ;
+    scheduler_waited(g->sched, &wait);
+    if ((rc = scheduler_unlock(g->sched, 0, err)))
+        return rc;
+    uint64_t ready = clock_ns();
+    *overflow = !norm->nonfinite && form(g, b);
+    if (*overflow)
+        norm_sum_flag(norm, b->block);
+    meter_span(m, b->step, PHASE_GRAD_NORM, block, -1, start, normed, sizeof(float) * b->n);
+    meter_span(m, b->step, b->k ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM, block, -1, ready,
+               clock_ns(), sizeof(float) * b->n);
     return 0;
 }
 
@@ -365,38 +369,20 @@ int gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, str
 {
     struct gbuf *b = buffer_of(g, block);
     uint64_t     start = clock_ns();
-    size_t       n = g->sched->dev.store.block_params[block];
-    int          overflow = 0, compress = g->sched->cfg.compress > 0, rc;
-    struct scheduler_wait wait = { .block = (int)block };
+    int          overflow = 0;
 
     assert(b->state == GBUF_LENT && b->block == block);
     assert(route_block(&g->sched->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->sent) == block);
     groups_end(g, b);
-    if (g->sched->cfg.ranks.size > 1)
-        return send_to_ranks(g, b, err);
-    b->most = run_pair_sums(&g->sched->cfg) ? pairs_norm(g, b, norm)
-                                          : grad_norm(norm, block, b->own, n, g->scratch);
-    meter_span(g->sched->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
-               sizeof(float) * n);
-    scheduler_lock(g->sched);
-    while (b->asked != RESIDUAL_READY && scheduler_wait(g->sched, &wait, PHASE_WAIT_RESIDUAL))
-        ;
-    scheduler_waited(g->sched, &wait);
-    if ((rc = scheduler_unlock(g->sched, 0, err)))
+    int rc = g->alone ? complete(g, b, start, norm, &overflow, err) : 0;
+    if (rc)
         return rc;
-    start = clock_ns();
-    if (!norm->nonfinite)
-        overflow = form(g, b);
-    if (overflow)
-        norm_sum_flag(norm, block);
-    meter_span(g->sched->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
-               (int)block, -1, start, clock_ns(), sizeof(float) * n);
-
     scheduler_lock(g->sched);
     g->sent++;
-    g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, so nothing of it is written
-    b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
-    if (g->residuals && (overflow || !norm->nonfinite))
+    b->state = !g->alone ? GBUF_SENT : norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
+    if (b->state == GBUF_FREE) // the step will be skipped, so nothing of it is written
+        g->written++;
+    if (g->residuals && (overflow || b->state == GBUF_QUEUED))
         g->residuals[block].held = overflow ? HELD_NONE : HELD_NEXT;
     return scheduler_unlock(g->sched, 1, err);
 }
@@ -405,7 +391,7 @@ int gradients_norm(struct gradients *g, struct norm_sum *norm, struct err *err)
 {
     struct scheduler_wait wait = { .block = -1 };
 
-    if (g->sched->cfg.ranks.size < 2)
+    if (g->alone)
         return 0;
     scheduler_lock(g->sched);
     while (g->merged < g->sent && scheduler_wait(g->sched, &wait, PHASE_WAIT_GRADIENT))
@@ -513,11 +499,11 @@ static int exchanges_advance(struct gradients *g, struct err *err)
         g->merged++;
         rc = 1;
     }
-    if (g->sched->cfg.ranks.size < 2 || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
+    if (g->alone || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
         return rc;
     size_t       block = route_block(&g->sched->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->merged);
     struct gbuf *b = buffer_of(g, block);
-    int          failed = run_pair_sums(&g->sched->cfg)
+    int          failed = g->sums_pairs
                               ? exchange_begin_pairs(x, block, b->nodes, err)
                               : exchange_begin(x, block, b->sum.x, err);
     return failed ? failed : 1;

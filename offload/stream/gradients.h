@@ -45,6 +45,8 @@ struct gbuf {
     float   *residual;  // of its block, padded as the gradient; a buffer, or
                         // residuals[block].values
     size_t   block;
+    size_t   n, first;  // its parameters, and the first of this rank's portion
+    size_t   k;         // with compression: pairs of one group; otherwise 0
     size_t   unread;    // subgroups of the residual that are still to be read
     size_t   unwritten; // writes that are not back
     uint64_t step;
@@ -73,6 +75,8 @@ struct gradients {
     void             *pair_scratch; // with several groups: of pair_sum.h, and its sums of squares
     double           *pair_sums;
     struct exchange   exchange;
+    int               alone;         // one process computes all groups
+    int               sums_pairs;    // run_pair_sums
     size_t            n_groups;      // that this rank computes
     struct sum_node  *nodes;         // (n_nodes) the nodes that they add up to
     size_t            n_nodes;

@@ -452,7 +452,9 @@ int parity_check(struct parity_files *p, struct err *err)
 
     for (size_t d = 0; d < p->shape.devices && !rc; d++) {
         int fd = p->file[d].parity_fd = parity_open(p->paths[d], O_RDONLY);
-        if (fd < 0)
+        if (file_is_unknown(fd))
+            rc = err_set(err, fd, "open %s: %s", p->paths[d], strerror(-fd));
+        else if (fd < 0)
             parity_damage(p, "open %s: %s", p->paths[d], strerror(-fd));
     }
     rc = rc ? rc : parity_sums_read(p, err);
@@ -460,11 +462,15 @@ int parity_check(struct parity_files *p, struct err *err)
         parity_damage(p, "%s", err->text);
         rc = 0;
     } else if (!rc) {
-        p->total = p->shape.stripes * p->shape.parity * p->shape.chunk;
-        for (size_t d = 0; d < p->shape.devices; d++)
+        uint64_t left = p->shape.stripes - (p->from < p->shape.stripes ? p->from : 0);
+        uint64_t n = p->most && p->most < left ? p->most : left;
+
+        p->total = n * p->shape.parity * p->shape.chunk;
+        p->more = n < left;
+        for (size_t d = 0; d < p->shape.devices && !p->from; d++)
             if (p->file[d].parity_fd >= 0)
                 tail_check(p, d);
-        for (uint64_t i = 0; i < p->shape.stripes && !rc; i++)
+        for (uint64_t i = p->from; i < p->from + n && !rc; i++)
             rc = stripe_check(p, i, err);
     }
     parity_end(p);

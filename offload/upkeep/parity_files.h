@@ -25,10 +25,12 @@ struct parity_files {
     size_t                   parity;   // 1 or 2
     uint64_t                 step;     // of the snapshot
     int                      look;     // parity_mend only reads: whether all could be made again
+    uint64_t                 from, most; // parity_check: the first stripe, and how many (0: all)
     uint32_t                 sums_crc; // checksum of the sums: parity_make sets it, others read it
     // results
     uint64_t damaged, mended;  // chunks, headers, superblocks and lengths
     struct err first;          // says what the first damage is
+    int more;                  // parity_check: there are stripes behind those
     // private
     struct store        store;
     struct parity_shape shape;
@@ -48,8 +50,9 @@ int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t byt
  * files must not be there. It may run in any thread that has the snapshot to itself. */
 int parity_make(struct parity_files *p, struct err *err);
 
-/* Read the parity files, and compare them with their checksums. Damage is counted. (Portions have
- * checksums in the journal: verify.h.) 0 or -errno. */
+/* Read the parity files, and compare them with their checksums: `most` stripes, and of the first
+ * ones also what lies around them. Damage is counted. (Portions have checksums in the journal:
+ * verify.h.) 0 or -errno, also if this user may not read them. */
 int parity_check(struct parity_files *p, struct err *err);
 
 /* Read portions and parity, and make again what is missing or damaged: whole files, or chunks that

@@ -13,9 +13,9 @@ OPT_WORDS(target_words, "attention", "mlp", "all")
 
 const struct opt_row lora_rows[] = {
     { "lora-rank", OPT_UINT, AT(rank), "0", .max = LORA_MOST_RANK,
-      .help = "Rank of adapters (LoRA; 0: none). The model itself stays as it is, and only the "
-              "adapters of some matrices are trained, and a classifier's head. Usual values: 8 to "
-              "64.", .kept = OPT_LAYOUT },
+      .help = "Rank of adapters (LoRA; 0: none). Training changes only adapters of some matrices "
+              "(--lora-targets) and a classifier's head. The model's own parameters stay as they "
+              "are. Usual values: 8 to 64.", .kept = OPT_LAYOUT },
     { "lora-alpha", OPT_DOUBLE, AT(alpha), .max = 1e6,
       .help = "Scale of adapters: their output is multiplied by alpha / rank (default: twice the "
               "rank)", .kept = OPT_FIXED },
@@ -24,17 +24,17 @@ const struct opt_row lora_rows[] = {
     { "lora-targets", OPT_STRING, AT(targets), .words = target_words, .arg = "NAME,..",
       .help = "Matrices that get adapters, by PEFT's names, such as q_proj,v_proj; or groups of "
               "them\n"
-              "attention: those of queries, keys, values and attention's output\n"
-              "mlp: those of the MLP\n"
+              "attention: matrices of queries, keys, values and attention's output\n"
+              "mlp: matrices of the MLP\n"
               "all: all matrices of all layers\n"
               "(default: PEFT's choice for the family, q_proj,v_proj for most, c_attn for GPT-2)",
       .kept = OPT_LAYOUT },
     { "lora-rs", OPT_FLAG, AT(rs),
-      .help = "Multiply the adapters' output by alpha / sqrt(rank) instead (rsLoRA)",
+      .help = "Multiply the adapters' output by alpha / sqrt(rank), not by alpha / rank (rsLoRA)",
       .kept = OPT_FIXED },
     { "base-dtype", OPT_WORD, AT(base), "same", base_words,
       .help = "Precision in which the frozen model's matrices are stored, with --lora-rank\n"
-              "same: --dtype\n"
+              "same: as --dtype says\n"
               "int8: 8 bits, with a scale for each row\n"
               "nf4: 4 bits by blocks of 64 values, with double quantisation (QLoRA)",
       .kept = OPT_LAYOUT },

@@ -54,13 +54,13 @@ const struct opt_row tune_rows[] = {
       .kept = OPT_SOURCE },
     { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE|DIR", .max = TUNE_MOST_FILES,
       .help = "Training rows: .csv, .tsv, .json or .jsonl (one object a line, or one list), packed "
-              "(.gz, .zst) or not; a folder of such files; or - (standard input). May be repeated "
-              "(--mix). Columns: label, and sentence or sentence1 and sentence2, or as named by "
-              "--text-column, --pair-column and --label-column. With --task chat or dpo: "
-              "conversations or pairs of answers (.csv, .json, .jsonl).",
+              "(.gz, .zst) or not; a folder of such files; or - (standard input). --mix gives "
+              "several of them weights. Columns: label, and sentence or sentence1 and sentence2, "
+              "or as named by --text-column, --pair-column and --label-column. With --task chat or "
+              "dpo: conversations or pairs of answers (.csv, .json, .jsonl).",
       .kept = OPT_SOURCE },
     { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE|DIR", .max = TUNE_MOST_FILES,
-      .help = "Evaluation rows, as for --train-file. May be repeated.", .kept = OPT_SOURCE },
+      .help = "Evaluation rows, as for --train-file", .kept = OPT_SOURCE },
     { "eval-split", OPT_RATIO, TUNE(split), .arg = "PART", .min = 0.0001, .max = 0.5,
       .help = "Part of the rows of --train-file to evaluate on instead of training on them, such "
               "as 5% or 0.05. A hash of its texts chooses a row, so equal rows stay together.",
@@ -145,9 +145,9 @@ const struct opt_row chat_opt_rows[] = {
       .help = "Make batches of rows of similar length, which saves padding", .kept = OPT_SOURCE },
     { "long-rows", OPT_WORD, CHAT(long_rows), "cut", long_words,
       .help = "What happens to rows of more than --max-seq tokens\n"
-              "cut: their end is cut off\n"
-              "drop: they are left out\n"
-              "refuse: the first one is refused", .kept = OPT_SOURCE },
+              "cut: the end of such a row is cut off\n"
+              "drop: such a row is left out\n"
+              "refuse: an error names the first such row", .kept = OPT_SOURCE },
     { "messages-column", OPT_STRING, CHAT(messages), .arg = "NAME",
       .help = "Key of the list of messages (default: messages, or conversations)",
       .kept = OPT_SOURCE },
@@ -208,12 +208,12 @@ OPT_WORDS(loss_words, [PAIRS_SIGMOID] = "sigmoid", [PAIRS_ROBUST] = "robust", [P
 const struct opt_row pairs_opt_rows[] = {
     { "loss", OPT_WORD, PAIRS(loss), "sigmoid", loss_words,
       .help = "Loss of a pair of answers\n"
-              "sigmoid: of DPO; with --label-smoothing, of conservative DPO\n"
+              "sigmoid: DPO's; with --label-smoothing, conservative DPO's\n"
               "robust: as sigmoid, without the bias that wrong labels bring\n"
-              "ipo: squared distance of the margin to 1 / (2 beta), by the token",
+              "ipo: squared distance between the margin per token and 1 / (2 beta)",
       .kept = OPT_SOURCE },
     { "beta", OPT_DOUBLE, PAIRS(beta), "0.1", .max = 1e6,
-      .help = "Strength with which the model stays close to the model that it began as",
+      .help = "Strength of the pull towards the model that training began with",
       .kept = OPT_SOURCE },
     { "chosen-column", OPT_STRING, PAIRS(chosen), .arg = "NAME",
       .help = "Key of the chosen answer (default: chosen)", .kept = OPT_SOURCE },

@@ -90,22 +90,22 @@ static int is_nearer(const struct back *b, const struct snapshot *x, const struc
 static int find_whole(struct back *b, struct err *err)
 {
     struct snapshots *list = &b->others;
-    struct err        why;
-    char              text[sizeof why.text];
+    struct err        why, said;
     uint64_t          mended = 0;
     size_t            passed = 0;
     int               rc = snapshots_list(list, b->s, err);
 
-    if (!rc && *list->denied) {
-        snprintf(text, sizeof text, "a snapshot is passed over, since it cannot be read: "
-                 "%.900s", list->denied);
-        rc = session_notice(b->s, text, err);
+    if (!rc && list->unread) {
+        err_set(&said, 0, "a snapshot is passed over, since it cannot be read: %s",
+                list->unread_why.text);
+        rc = session_notice(b->s, said.text, err);
     }
     while (!rc && !b->verified) {
         struct snapshot *best = NULL;
 
         for (struct snapshot *at = list->at; at < list->at + list->n; at++)
-            if ((at->whole || (at->files && at->parity)) && (!best || is_nearer(b, at, best)))
+            if (!at->tried && (at->whole || (at->files && at->parity)) &&
+                (!best || is_nearer(b, at, best)))
                 best = at;
         if (!best) {
             rc = err_set(err, -ENOENT, passed ? "%s has no snapshot that is whole, and what was on "
@@ -119,24 +119,14 @@ static int find_whole(struct back *b, struct err *err)
         if (whole < 0)
             *err = why, rc = whole;
         b->verified = whole > 0;
-        best->whole = best->files = 0;
+        best->tried = 1;
         passed += !whole;
         if (!whole) {
-            snprintf(text, sizeof text, "the snapshot after step %" PRIu64
-                     " is passed over: %.900s", best->step, why.text);
-            rc = session_notice(b->s, text, err);
+            err_set(&said, 0, "the snapshot after step %" PRIu64 " is passed over: %s", best->step,
+                    why.text);
+            rc = session_notice(b->s, said.text, err);
         }
     }
-    return rc;
-}
-
-/* Of several ranks, the others of this one. */
-static int find_others(struct back *b, struct err *err)
-{
-    int rc = snapshots_list(&b->others, b->s, err);
-
-    for (struct snapshot *at = b->others.at; !rc && at < b->others.at + b->others.n; at++)
-        at->files &= strcmp(at->path, b->at.path) != 0;
     return rc;
 }
 
@@ -149,9 +139,10 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     if (rc)
         return rc;
     if (b->s->ranks.comm) {
-        rc = back_find(&b->at, &b->half_way, b->s, step, err);
+        rc = snapshots_list(&b->others, b->s, err);
+        rc = rc ? rc : back_find(&b->at, &b->half_way, b->s, step, &b->others, err);
         b->verified = !rc && !step; // its holder has read it, and who got it has proved it
-        return rc || step ? rc : find_others(b, err);
+        return rc;
     }
     return step ? find_step(b, *step, err) : find_whole(b, err);
 }
@@ -385,14 +376,14 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
 static int find_and_go(struct back *b, const uint64_t *step, const struct opt_line *line,
                        struct err *err)
 {
-    uint64_t mended = 0;
-    int      rc = find(b, step, err);
+    struct made_whole_sum sum = { 0 };
+    int                   rc = find(b, step, err);
 
     if (rc == -ENOENT && b->restores)
         exports_say(b->s->log, b->s->dir, b->s->events, err);
     rc = rc ? rc : go_to(b, line, err);
     if (!rc && b->restores) // the run has its states: now the others
-        rc = made_whole_all(b->s, &b->others, &mended, err);
+        rc = made_whole_all(b->s, &b->others, &sum, err);
     snapshots_free(&b->others);
     free(b->noted);
     return rc;

@@ -3,6 +3,7 @@
 
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
+#include "run/ranks/job_run.h"
 
 /* Misuse: the resume asks for steps beyond the horizon, and --schedule-steps is not given. was: the
  * run's steps before. */
@@ -71,8 +72,11 @@ static int forget_cards(struct session *s, const struct opt_line *given, struct 
 int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                    struct err *err)
 {
+    int      rc = job_run_level(s, line, first, err);
     uint64_t was = s->o.steps;
 
+    if (rc)
+        return rc;
     if (!first && !s->o.schedule_steps) // a run of the first version
         s->o.schedule_steps = was;
     if (train->mode == TRAIN_SU_O_C) {
@@ -83,7 +87,7 @@ int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *
     }
     s->o.quiet = train->quiet; // both belong to the command, not to the run
     s->o.force_device = train->force_device;
-    int rc = session_overlay(s, line, first, err);
+    rc = session_overlay(s, line, first, err);
     if (!s->o.export_every && !opt_given(line, "export-limit"))
         s->o.export_limit = 0;
     if (rc || first)

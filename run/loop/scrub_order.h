@@ -13,6 +13,7 @@ struct scrub_portion {
     uint64_t damaged;     // in the pass under way
     uint64_t taken_ns;    // of a snapshot: it was read back then
     uint64_t step;        // of a snapshot: steps that are done
+    int      parity;      // of a snapshot: it has some
     int      bad;         // damage was found in this or the last whole pass
     int      there;       // false: it is gone
     int      gone;        // and that was noted

@@ -9,6 +9,7 @@
 #include "offload/devices/devices.h"
 #include "run/folder/exports.h"
 #include "run/loop/scrub_order.h"
+#include "run/snapshots/portions.h"
 #include "run/snapshots/snapshots.h"
 
 #include <time.h>
@@ -134,6 +135,7 @@ static void list_snapshots(struct scrubbing *c)
         p->there = 1;
         p->taken_ns = time_ns(list.at[i].taken);
         p->step = list.at[i].step;
+        p->parity = list.at[i].parity > 0;
     }
     for (size_t i = 0; i < c->all.n && !rc; i++)
         note_gone(c, &c->all.at[i]);
@@ -174,7 +176,8 @@ static int begin(struct scrubbing *c, const struct scrub_portion *p, struct err 
     if (p->kind == SCRUB_SNAPSHOT) {
         rc = snapshot_open(&c->snapshot, p->name, err);
         scrub_turn(&c->reader, &c->snapshot.s.run, &c->snapshot.rows.source);
-        c->n = c->snapshot.rows.source.n + 1; // the last one is its best model
+        c->n = c->snapshot.rows.source.n + 2; // then its best model, and its parity piece by piece
+        c->n = p->position < c->n ? c->n : p->position + 1;
     } else if (p->kind == SCRUB_STATES) {
         c->device = p->file;
         c->n = stream_area(c->stream, SIZE_MAX, &ignored);
@@ -199,6 +202,15 @@ static int read_best(struct scrubbing *c, const struct scrub_portion *p, struct 
     return SCRUB_DAMAGED;
 }
 
+/* Reads a piece of the open snapshot's parity, which lies behind its states and its best model. */
+static int read_parity(struct scrubbing *c, uint64_t at, size_t states, struct err *err)
+{
+    int more, rc = portions_scrub(&more, &c->reader, &c->snapshot.s, at - states - 1, err);
+
+    c->n = at + 1 + (size_t)more;
+    return rc;
+}
+
 /* Reads from p->position on until one area was read. *next: the position behind it. */
 static int read_some(struct scrubbing *c, const struct scrub_portion *p, uint64_t *next,
                      struct area *area, struct err *err)
@@ -206,9 +218,14 @@ static int read_some(struct scrubbing *c, const struct scrub_portion *p, uint64_
     int rc = SCRUB_NOTHING;
 
     *area = (struct area){ 0 };
-    for (*next = p->position; *next < c->n && rc == SCRUB_NOTHING; ++*next)
-        rc = p->kind == SCRUB_BEST || (p->kind == SCRUB_SNAPSHOT && *next + 1 == c->n)
-                 ? read_best(c, p, err) : scrub_read(&c->reader, *next, area, err);
+    for (*next = p->position; *next < c->n && rc == SCRUB_NOTHING; ++*next) {
+        size_t states = c->snapshot.rows.source.n;
+
+        rc = p->kind == SCRUB_BEST || (p->kind == SCRUB_SNAPSHOT && *next == states)
+                 ? read_best(c, p, err)
+             : p->kind == SCRUB_SNAPSHOT && *next > states ? read_parity(c, *next, states, err)
+             : scrub_read(&c->reader, *next, area, err);
+    }
     return rc;
 }
 
@@ -237,7 +254,10 @@ static void way_on(const struct scrubbing *c, const struct scrub_portion *p, con
     char                        run[SESSION_PATH];
 
     machine_word(run, sizeof run, c->s->dir);
-    if (p->kind == SCRUB_SNAPSHOT)
+    if (p->kind == SCRUB_SNAPSHOT && p->parity)
+        snprintf(out, size, "training does not need this snapshot; siTrain restore %s makes it "
+                 "whole again, if its parity bears the damage", run);
+    else if (p->kind == SCRUB_SNAPSHOT)
         snprintf(out, size, "training does not need this snapshot, and nothing can go back to it");
     else if (p->kind == SCRUB_BEST)
         snprintf(out, size, "training does not need it; the next better model replaces it");

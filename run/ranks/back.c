@@ -74,7 +74,7 @@ static int prefer_marked(struct parts_seen *seen, int *half_way, const struct se
 
 /* ---- the newest that is whole ---- */
 
-enum { TEXT = 512 };
+enum { TEXT = sizeof ((struct err *)0)->text };
 
 struct choice {
     struct session      *s;      // NULL: this rank has no folder yet
@@ -83,7 +83,14 @@ struct choice {
     const char          *dir;
     struct parts_seen   *seen;
     int                  states; // they are read; 0: run.db alone is
+    struct snapshots    *own;    // its own parts; those that are read become `tried`; NULL: none
 };
+
+static void note_tried(const struct choice *c, const char *path)
+{
+    for (size_t i = 0; c->own && i < c->own->n; i++)
+        c->own->at[i].tried |= !strcmp(c->own->at[i].path, path);
+}
 
 /* Read the parts of the snapshot that this rank holds. out: a sentence, and behind its TEXT bytes 1
  * for each rank whose part is damaged. */
@@ -91,22 +98,26 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
                       struct err *err)
 {
     struct snapshot at;
-    struct err      why;
+    struct err      why, said;
     uint64_t        mended = 0;
 
     for (size_t p = 0; p < c->comm->size; p++) {
         if (kept_holder(c->seen, of, p) != c->comm->rank)
             continue;
         int whole = kept_find(&at, c->s, of, p, &why);
+        if (!whole)
+            note_tried(c, at.path);
         whole = whole == -ENOENT ? 0
                 : whole          ? whole
                 : c->states      ? made_whole(c->s, &at, &mended, &why)
                                  : snapshot_is_whole(at.path, 0, c->events, &why);
         if (whole < 0)
             return *err = why, whole;
-        if (!whole && !*out)
-            snprintf(out, TEXT, "the part of rank %zu of the snapshot after step %" PRIu64
-                     " is passed over: %.400s", p, of->step, why.text);
+        if (!whole && !*out) {
+            err_set(&said, 0, "the part of rank %zu of the snapshot after step %" PRIu64
+                    " is passed over: %s", p, of->step, why.text);
+            snprintf(out, TEXT, "%s", said.text);
+        }
         out[TEXT + p] = !whole;
     }
     return 0;
@@ -200,12 +211,12 @@ int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *
 }
 
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
-              struct err *err)
+              struct snapshots *own, struct err *err)
 {
     struct comm      *comm = s->ranks.comm;
     struct parts_seen seen;
     struct part_seen  at;
-    struct choice     c = { s, comm, s->events, s->dir, &seen, 1 };
+    struct choice     c = { s, comm, s->events, s->dir, &seen, 1, own };
     int               rc = kept_look(&seen, s, comm, !step, err);
 
     rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);

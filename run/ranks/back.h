@@ -10,9 +10,10 @@
 /* Find the snapshot, and get this rank's part of it here. step NULL: the newest that is whole on
  * all ranks. Each rank reads the parts that it holds; a damaged one is passed over with a notice,
  * and taken from another rank that keeps it, if one does. *half_way: any rank has the setting
- * going_back. All ranks call it. */
+ * going_back. own: this rank's snapshots, of which those that are read become `tried`. All ranks
+ * call it. */
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
-              struct err *err);
+              struct snapshots *own, struct err *err);
 
 /* The newest snapshot of the parts that were seen, of which each rank's run.db was read and is
  * whole. Damaged ones are left out of the list. s NULL: this rank has no folder yet. dir: for

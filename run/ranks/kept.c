@@ -34,11 +34,12 @@ static int add_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* Options that decide what is computed, apart from those that suit a machine. */
+/* Options that decide what is computed, and how long it is trained, which a run takes from the
+ * snapshot to which it goes back. */
 static int decides(const struct opt_row *row)
 {
-    return (row->kept == OPT_FIXED || row->kept == OPT_BRANCH) && strcmp(row->name, "blas") &&
-           strcmp(row->name, "threads");
+    return opt_row_decides(row) || !strcmp(row->name, "steps") ||
+           !strcmp(row->name, "schedule-steps");
 }
 
 static uint64_t sum_of(const struct snapshot *at)
@@ -123,14 +124,14 @@ static int add_all(struct parts_seen *out, const struct session *one, size_t ran
             struct part_seen part = { .owner = rank, .holder = one->ranks.rank, .step = at->step,
                                       .n = at->n, .file = file_of(at) };
 
-            if (!(at->whole || (by_parity && at->files && at->parity)) || !(part.sum = sum_of(at)))
+            if (!(at->whole || (by_parity && snapshot_by_parity(at))) || !(part.sum = sum_of(at)))
                 continue;
             part.now = (uint64_t)snapshot_is_now(at, &its);
             rc = append(out, &part, 1, err);
         }
-        if (!rc && *list.denied)
+        if (!rc && list.unread)
             events_notice(one->events, "a snapshot is passed over, since it cannot be read: "
-                          "%s", list.denied);
+                          "%s", list.unread_why.text);
         snapshots_free(&list);
     }
     return rc;
@@ -248,10 +249,15 @@ int kept_find(struct snapshot *out, const struct session *s, const struct part_s
     struct snapshots list;
     int              rc = snapshots_list(&list, &its, err), found = 0;
 
-    for (size_t i = list.n; i-- > 0 && !rc && !found;)
-        if (list.at[i].files && list.at[i].step == of->step && sum_of(&list.at[i]) == of->sum) {
-            *out = list.at[i];
-            found = 1;
+    for (int by_parity = 0; by_parity < 2 && !rc; by_parity++)
+        for (size_t i = list.n; i-- > 0 && !found;) {
+            const struct snapshot *at = &list.at[i];
+
+            if ((by_parity ? at->files : at->whole) && at->step == of->step &&
+                sum_of(at) == of->sum) {
+                *out = *at;
+                found = 1;
+            }
         }
     snapshots_free(&list);
     return rc || found ? rc : err_set(err, -ENOENT, "the part of rank %zu of the snapshot after "

@@ -37,7 +37,8 @@ int  kept_choose(struct part_seen *out, const struct parts_seen *seen, size_t ra
 
 /* Who holds the part of this rank: the rank itself, or else the first one; size_t -1: nobody. */
 size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, size_t owner);
-/* The part `of` the rank `owner` that this process sees. -ENOENT: it is gone. */
+/* The part `of` the rank `owner` that this process sees: the newest whole one, or else the newest
+ * whose folder has all its files. -ENOENT: it is gone. */
 int  kept_find(struct snapshot *out, const struct session *s, const struct part_seen *of,
                size_t owner, struct err *err);
 

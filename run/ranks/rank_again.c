@@ -267,7 +267,7 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
         *made += !a.all[p].has;
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
-        rc = rc ? rc : kept_look(&a.seen, s, comm, 0, err);
+        rc = rc ? rc : kept_look(&a.seen, s, comm, 1, err); // going back makes it whole
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)

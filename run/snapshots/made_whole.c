@@ -14,7 +14,8 @@ struct mending {
     struct session *s, snapshot;
     struct portions p;
     const struct snapshot *at;
-    int             moved; // some files are in another place than its run.db says
+    unsigned char   moved[2 * PARITY_DEVICES]; // is made in another place than its run.db says
+    int             any_moved;
 };
 
 /* ---- places ---- */
@@ -43,7 +44,8 @@ static int place(struct mending *m, size_t i, struct err *err)
         rc = path ? 0 : -ENOMEM;
         free(m->p.path[k]);
         m->p.path[k] = path;
-        m->moved = 1;
+        m->moved[k] = 1;
+        m->any_moved = 1;
     }
     rc = rc || !lost ? rc : file_have_folder(folder, err);
     free(folder);
@@ -70,6 +72,14 @@ static int record(const struct mending *m, struct err *err)
     runlog_close(log);
     unlink(lock);
     return rc;
+}
+
+/* Removes what was made in another place, which no run.db names. */
+static void remove_moved(const struct mending *m)
+{
+    for (size_t k = 0; k < 2 * m->p.n; k++)
+        if (m->moved[k] && m->p.path[k])
+            portions_remove_file(m->p.path[k]);
 }
 
 /* ---- one snapshot ---- */
@@ -104,7 +114,8 @@ static int begin(struct mending *m, const struct events *events, struct err *err
     return rc;
 }
 
-/* Whether its run.db names files of this very RUN. The run.db of a copied snapshot names those of
+/* Whether its run.db names files of this very RUN, or of one that lay at the same path before: a
+ * backup or a rank's new folder has taken its place. The run.db of a copied snapshot names those of
  * the original, which nobody else writes to: then -EBADMSG, and the sentence says so. */
 static int whose_files(const struct mending *m, struct err *err)
 {
@@ -112,7 +123,7 @@ static int whose_files(const struct mending *m, struct err *err)
     int         rc = settings_find(&of, m->snapshot.log, err, "snapshot.of");
     const char *was = of ? moved_path(of) : NULL;
 
-    if (!rc && !(of && portions_certain(m->s, of)))
+    if (!rc && !(of && (portions_certain(m->s, of) || (was && !strcmp(was, m->s->dir)))))
         rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because its "
                      "files on the devices are those of the run %s, of which %s is a copy: restore "
                      "that run first", m->at->path, was ? was : "elsewhere", m->s->dir);
@@ -137,8 +148,8 @@ static int read_all(struct mending *m, struct parity_files *f, struct err *err)
         rc = place(m, i, err);
     rc = rc ? rc : mend(m, f, ours ? "checking" : "restoring", err);
     return rc || !ours || !f->damaged ? rc
-                                      : err_set(err, -EBADMSG, "%.700s; %.300s", not_ours.text,
-                                                f->first.text);
+                                      : err_set(err, -EBADMSG, "%s; %s", f->first.text,
+                                                not_ours.text);
 }
 
 static int say_mended(const struct mending *m, uint64_t mended, struct err *err)
@@ -154,22 +165,26 @@ int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, s
 {
     struct mending      m = { .s = s, .at = at };
     struct parity_files f = { 0 };
+    struct err          unsaid;
 
     if (!at->parity)
         return snapshot_is_whole(at->path, 1, s->events, why);
-    int rc = begin(&m, s->events, why), rest;
+    int rc = begin(&m, s->events, why);
     rc = rc ? rc : read_all(&m, &f, why);
-    rest = rc ? rc : snapshot_prove_rest(&m.snapshot, why);
+    int rest = rc ? rc : snapshot_prove_rest(&m.snapshot, why);
     session_close(&m.snapshot);
-    rc = rc || !m.moved ? rc : record(&m, why);
-    rc = rc || !f.mended ? rc : say_mended(&m, f.mended, why);
+    if (!rc && m.any_moved)
+        rc = record(&m, rest ? &unsaid : why);
+    if (rc && m.any_moved)
+        remove_moved(&m);
     rc = rc ? rc : rest;
+    rc = rc || !f.mended ? rc : say_mended(&m, f.mended, why);
     *mended += f.mended;
     portions_release(&m.p);
     return !rc ? 1 : rc == -EINTR || rc == -ENOMEM ? rc : 0;
 }
 
-int made_whole_all(struct session *s, const struct snapshots *list, uint64_t *mended,
+int made_whole_all(struct session *s, const struct snapshots *list, struct made_whole_sum *sum,
                    struct err *err)
 {
     int rc = 0;
@@ -177,14 +192,20 @@ int made_whole_all(struct session *s, const struct snapshots *list, uint64_t *me
     for (size_t i = list->n; i-- > 0 && !rc;) {
         const struct snapshot *at = &list->at[i];
         struct err             why;
+        int                    whole = 0;
 
-        if (!at->files || !at->parity)
+        if (at->tried || (at->files && !at->parity))
             continue;
-        int whole = made_whole(s, at, mended, &why);
+        if (at->files)
+            whole = made_whole(s, at, &sum->mended, &why);
+        else
+            err_set(&why, 0, "the snapshot %s lacks files of its folder, which no parity has",
+                    at->path);
         if (whole < 0)
             *err = why, rc = whole;
         else if (!whole) // another one may be mended
             rc = session_notice(s, why.text, err);
+        sum->left += !whole;
     }
     return rc;
 }

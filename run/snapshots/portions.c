@@ -4,6 +4,7 @@
 
 #include "data/file/file.h"
 #include "run/folder/settings.h"
+#include "run/snapshots/snapshot_files.h"
 #include "run/snapshots/snapshot_places.h"
 
 #include <fnmatch.h>
@@ -228,22 +229,6 @@ int portions_encode(struct portions *p, const struct run_config *to, uint64_t st
 
 /* ---- whose they are ---- */
 
-/* Whether a folder has the name that portions_folder gives for a run of this id. Ranks share that
- * of rank 0. */
-static int is_folder_of(const char *path, size_t n, const char *id)
-{
-    enum { ID = 32, RANK = 4, RANK_DIGITS = 4 };
-
-    if (n <= ID + 1)
-        return 0;
-    const char *at = path + n - ID;
-
-    return at[-1] == '-' && strlen(id) == ID && !memcmp(at, id, RANK) &&
-           (!memcmp(at + RANK, id + RANK, RANK_DIGITS) ||
-            !memcmp(at + RANK, "0000", RANK_DIGITS)) &&
-           !memcmp(at + RANK + RANK_DIGITS, id + RANK + RANK_DIGITS, ID - RANK - RANK_DIGITS);
-}
-
 int portions_named(const char *path, size_t k, const char *id)
 {
     const char *slash = strrchr(path, '/');
@@ -251,7 +236,7 @@ int portions_named(const char *path, size_t k, const char *id)
 
     snprintf(pattern, sizeof pattern, "step-+([0-9])?(.rank+([0-9])).+([0-9a-f]).%s%zu",
              k % 2 ? "parity" : "dev", k / 2);
-    return *path == '/' && slash && is_folder_of(path, (size_t)(slash - path), id) &&
+    return *path == '/' && slash && snapshot_places_is_folder(path, (size_t)(slash - path), id) &&
            !fnmatch(pattern, slash + 1, FNM_EXTMATCH);
 }
 
@@ -335,27 +320,14 @@ int portions_load(struct portions *p, struct runlog *log, struct err *err)
     return 0;
 }
 
-static int is_there(const char *path, uint64_t bytes, uint64_t *held)
-{
-    struct stat st;
-    int         is = !lstat(path, &st);
-
-    if (!is) // where this user may not look, it counts as there, and who reads it says why
-        return file_is_denied(-errno);
-    is = S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
-    if (is)
-        *held += (uint64_t)st.st_blocks * 512;
-    return is;
-}
-
 size_t portions_lost(const struct portions *p, size_t *first)
 {
     uint64_t held = 0;
     size_t   n = 0;
 
     for (size_t i = 0; i < p->n; i++)
-        if (!is_there(p->path[2 * i], p->bytes[2 * i], &held) ||
-            !is_there(p->path[2 * i + 1], p->bytes[2 * i + 1], &held))
+        if (!snapshot_files_is_there(p->path[2 * i], p->bytes[2 * i], &held) ||
+            !snapshot_files_is_there(p->path[2 * i + 1], p->bytes[2 * i + 1], &held))
             if (!n++)
                 *first = i;
     return n;
@@ -366,8 +338,46 @@ uint64_t portions_held(const struct portions *p)
     uint64_t held = 0;
 
     for (size_t i = 0; i < 2 * p->n; i++)
-        is_there(p->path[i], p->bytes[i], &held);
+        snapshot_files_is_there(p->path[i], p->bytes[i], &held);
     return held;
+}
+
+/* ---- read in the background ---- */
+
+struct pace { struct scrub *s; uint64_t seen; };
+
+static int keep_pace(void *ctx, uint64_t done, uint64_t total)
+{
+    struct pace *p = ctx;
+
+    (void)total;
+    scrub_took(p->s, done - p->seen);
+    p->seen = done;
+    return scrub_pause(p->s, NULL);
+}
+
+int portions_scrub(int *more, struct scrub *s, const struct session *snapshot, uint64_t piece,
+                   struct err *err)
+{
+    enum { STRIPES = 256 }; // of a piece: with 2 parity files to each, 128 MiB
+    struct pace         pace = { .s = s };
+    struct watch        w = { keep_pace, &pace };
+    struct parity_files f = { .snapshot = &snapshot->run, .watch = &w, .from = piece * STRIPES,
+                              .most = STRIPES };
+    struct portions     p;
+    int                 rc = portions_load(&p, snapshot->log, err), any = !rc && p.n;
+
+    *more = 0;
+    settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
+    if (any && (p.n != snapshot->run.n_devices || !snapshot->run.device_paths))
+        rc = err_set(err, -EBADMSG, "the settings of the snapshot's parity are damaged");
+    else if (any)
+        rc = portions_work(&f, &p, parity_check, err);
+    portions_release(&p);
+    *more = !rc && f.more;
+    if (!rc && f.damaged)
+        *err = f.first;
+    return rc ? rc : !any ? SCRUB_NOTHING : f.damaged ? SCRUB_DAMAGED : SCRUB_WHOLE;
 }
 
 /* ---- removing ---- */

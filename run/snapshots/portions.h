@@ -16,6 +16,7 @@
 #pragma once
 
 #include "offload/upkeep/parity_files.h"
+#include "offload/upkeep/scrub.h"
 #include "run/folder/session.h"
 
 struct portions {
@@ -58,6 +59,11 @@ size_t portions_lost(const struct portions *p, size_t *first);
 /* Bytes that they take on the drives. */
 uint64_t portions_held(const struct portions *p);
 
+/* Read the piece-th piece of an open snapshot's parity, at the pace of a scrub. One of scrub_found,
+ * NOTHING without parity, and a sentence for DAMAGED; or -errno. *more: there is another piece. */
+int portions_scrub(int *more, struct scrub *s, const struct session *snapshot, uint64_t piece,
+                   struct err *err);
+
 /* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id.
  * No other file is written or removed, whatever run.db says. */
 int portions_named(const char *path, size_t k, const char *id);
@@ -67,4 +73,4 @@ int portions_certain(const struct session *s, const char *of);
 /* Remove the files, and folders that are empty then, for good: nothing names them afterwards, so a
  * power cut must not bring them back. -errno: one is there still. */
 int portions_remove(const struct portions *p);
-int portions_remove_file(const char *path); // the same of one
+int portions_remove_file(const char *path); // one such file

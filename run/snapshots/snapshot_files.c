@@ -20,6 +20,19 @@ int snapshot_files_is_plain(const char *name)
     return *name && *name != '/' && !strstr(name, "..") && (!slash || !strchr(slash + 1, '/'));
 }
 
+int snapshot_files_is_there(const char *path, uint64_t bytes, uint64_t *held)
+{
+    struct stat st;
+    int         is = !lstat(path, &st);
+
+    if (!is)
+        return file_is_denied(-errno);
+    is = S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+    if (is)
+        *held += (uint64_t)st.st_blocks * 512;
+    return is;
+}
+
 int snapshot_files_begin(struct snapshot_files *f, const char *dir, struct err *err)
 {
     *f = (struct snapshot_files){ .dir = dir };

@@ -26,6 +26,10 @@ int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const cha
 char *snapshot_files_sizes(struct snapshot_files *f, struct err *err);
 char *snapshot_files_times(struct snapshot_files *f, struct err *err);
 
+/* Whether the file is there, with this size; adds what it takes on the drive to *held. Where this
+ * user may not look, it counts as there: who reads it says why that fails. */
+int snapshot_files_is_there(const char *path, uint64_t bytes, uint64_t *held);
+
 /* True if a name of the list is one that siTrain gives: NAME or SUB/NAME. Of a longer path a folder
  * might be a link that leads elsewhere. */
 int snapshot_files_is_plain(const char *name);

@@ -70,14 +70,18 @@ int snapshot_places_is_step(const struct session *s, const char *name)
     return !fnmatch(pattern, name, FNM_EXTMATCH);
 }
 
-/* Whether a name in a snapshot directory is NAME-ID of this run. RUN may have been renamed. */
-static int is_of_run(const struct session *s, const char *name)
+int snapshot_places_is_folder(const char *path, size_t n, const char *id)
 {
-    char   id[33];
-    size_t n = strlen(name), end = sizeof id - 1;
+    enum { ID = 32, RANK = 4, RANK_DIGITS = 4 };
 
-    id_of(id, s);
-    return n > end + 1 && name[n - end - 1] == '-' && !strcmp(name + n - end, id);
+    if (n <= ID + 1)
+        return 0;
+    const char *at = path + n - ID;
+
+    return at[-1] == '-' && strlen(id) == ID && !memcmp(at, id, RANK) &&
+           (!memcmp(at + RANK, id + RANK, RANK_DIGITS) ||
+            !memcmp(at + RANK, "0000", RANK_DIGITS)) &&
+           !memcmp(at + RANK + RANK_DIGITS, id + RANK + RANK_DIGITS, ID - RANK - RANK_DIGITS);
 }
 
 /* Calls each(ctx, NAME-ID) for each of the run's folders in this snapshot directory. */
@@ -91,7 +95,7 @@ static int each_folder(const struct session *s, const char *dir,
     if (rc) // or else a drive that is away
         return file_is_unknown(rc) ? each(ctx, dir, err) : 0;
     while (!rc && file_walk_next(&w))
-        rc = is_of_run(s, w.name) ? each(ctx, w.path, err) : 0;
+        rc = snapshot_places_is_folder(w.name, strlen(w.name), s->id) ? each(ctx, w.path, err) : 0;
     file_walk_end(&w, rc, NULL);
     return rc;
 }

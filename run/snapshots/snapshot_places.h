@@ -17,6 +17,9 @@ void snapshot_places_rank(char out[SESSION_PATH], const struct session *s);
 void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struct session *s,
                            uint64_t step);
 
+/* True if path[0..n) ends with the name NAME-ID of such a folder, of a run or rank of this id.
+ * Ranks share that of rank 0. RUN may have been renamed. */
+int snapshot_places_is_folder(const char *path, size_t n, const char *id);
 /* True if a snapshot of this rank may have this name in a folder NAME-ID. */
 int snapshot_places_is_step(const struct session *s, const char *name);
 /* Call each(ctx, DIR/NAME-ID, err) for each of the run's folders in all snapshot directories, until

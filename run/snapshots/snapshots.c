@@ -56,19 +56,11 @@ static enum whose whose_is(const struct session *s, const char *path, const char
 
 /* ---- one snapshot ---- */
 
-/* Whether a file is there with its size; adds what it takes on the drive. */
 static int look_file(void *ctx, const char *file, uint64_t bytes)
 {
     struct snapshot *at = ctx;
-    struct stat      st;
 
-    if (lstat(file, &st)) {
-        at->whole &= file_is_denied(-errno);
-        return 0;
-    }
-    at->whole &= S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
-    if (at->whole)
-        at->bytes += (uint64_t)st.st_blocks * 512;
+    at->whole &= snapshot_files_is_there(file, bytes, &at->bytes);
     return 0;
 }
 
@@ -174,11 +166,27 @@ static int is_known(const struct snapshots *list, const char *path)
     return 0;
 }
 
-/* Notes a folder that may hold snapshots, and that this process cannot read. */
-static void note_denied(struct snapshots *list, const char *path, int rc)
+/* Notes that a folder may hold snapshots, or be one, and cannot be read: the first of them. */
+static void note_unread(struct snapshots *list, int rc, const struct err *why)
 {
-    if (file_is_unknown(rc) && !*list->denied)
-        snprintf(list->denied, sizeof list->denied, "%.4096s: %s", path, strerror(-rc));
+    if (list->unread)
+        return;
+    list->unread = rc;
+    list->unread_why = *why;
+}
+
+/* Notes a folder with a snapshot's name, whose run.db may be the run's, if that cannot be read. */
+static void look_unread(struct snapshots *list, const char *path)
+{
+    char           any[32];
+    struct err     why;
+    struct runlog *log = NULL;
+    int            rc = runlog_open_in(&log, path, 1, &why);
+
+    rc = rc ? rc : runlog_value(log, any, sizeof any, &why, "SELECT sum(length(value)) FROM runs");
+    runlog_close(log);
+    if (rc && rc != -ENOENT && rc != -ENOTDIR)
+        note_unread(list, rc, &why);
 }
 
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
@@ -186,13 +194,7 @@ static int add(struct snapshots *list, const struct session *s, const char *path
     struct snapshot at, *grown;
 
     if (!snapshots_look(&at, s, path)) {
-        char *db = file_path(NULL, "%s/run.db", path);
-
-        int   fd = db ? open(db, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-
-        note_denied(list, path, db && fd < 0 ? -errno : 0);
-        file_close(fd);
-        free(db);
+        look_unread(list, path);
         return 0;
     }
     if (is_known(list, at.path))
@@ -210,10 +212,12 @@ static int list_folder(void *ctx, const char *folder, struct err *err)
 {
     struct listing  *l = ctx;
     struct file_walk w;
-    int              rc = 0;
+    struct err       why;
+    int              rc = file_walk_begin(&w, folder, &why);
 
-    if ((rc = file_walk_begin(&w, folder, NULL))) {
-        note_denied(l->list, folder, rc);
+    if (rc) {
+        if (file_is_unknown(rc))
+            note_unread(l->list, rc, &why);
         return 0;
     }
     while (!rc && file_walk_next(&w))
@@ -284,10 +288,15 @@ const struct snapshot *snapshots_newest(const struct snapshots *list)
     return NULL;
 }
 
+int snapshot_by_parity(const struct snapshot *at)
+{
+    return !at->whole && at->files && at->parity && at->lost <= at->parity;
+}
+
 int snapshots_any_by_parity(const struct snapshots *list)
 {
     for (size_t i = 0; i < list->n; i++)
-        if (list->at[i].files && list->at[i].lost && list->at[i].lost <= list->at[i].parity)
+        if (snapshot_by_parity(&list->at[i]))
             return 1;
     return 0;
 }
@@ -314,9 +323,9 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 
     if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
-        rc = *list.denied
-                 ? err_set(err, -EACCES, "%s has no snapshot after step %" PRIu64 " that can be "
-                           "read: %s", s->dir, step, list.denied)
+        rc = list.unread
+                 ? err_set(err, list.unread, "%s has no snapshot after step %" PRIu64 " that can "
+                           "be read: %s", s->dir, step, list.unread_why.text)
                  : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
                               *steps ? ": there are snapshots after the steps "
                                      : "; it has none at all", steps);

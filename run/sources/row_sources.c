@@ -103,11 +103,12 @@ int row_sources_open(struct row_sources *out, struct session *s, struct err *err
 
     while (n < MIX_MOST && settings_has(s->log, "source.%zu.rows", n))
         n++;
-    *m = (struct mixture){ .source = calloc(n + 1, sizeof *m->source), .n = n, .seed = s->o.seed,
+    *m = (struct mixture){ .source = calloc(n + 1, sizeof *m->source), .seed = s->o.seed,
                            .pool = ROWS_EPOCH, .shuffled = s->o.order == TRAIN_SHUFFLED };
     out->examples = calloc(n + 1, sizeof *out->examples);
     if (!m->source || !out->examples)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    m->n = n;
     for (size_t i = 0; i < n; i++) {
         uint64_t *rows = &m->source[i].rows;
 

@@ -209,6 +209,14 @@ if $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/n
             ! grep -q damaged "$tmp/out" "$tmp/err" && grep -q "is not known to be whole: 1 of its parts cannot be read" "$tmp/out"
         result $? "no permission is no damage: $2"
     }
+    # nor has a process that may start no thread
+    if $as prlimit --nproc=0 true 2>"$tmp/null"; then
+        $as prlimit --nproc=0 "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null
+        [ $? = 1 ] && grep -q "cannot be read: start the thread" "$tmp/err" && ! grep -q damaged "$tmp/out" "$tmp/err"
+        result $? "no threads are no damage"
+    else
+        skip "no threads" "no prlimit"
+    fi
     denied whole dev1/states
     denied whole data.bin
     denied whole tokenizer/tokenizer.json

@@ -93,6 +93,10 @@ refuses 2 "--error-feedback is 0 in this run" pretrain --resume "$tmp/run" --err
 run import "$tmp/hf" "$tmp/imported"
 refuses 2 "has no data yet" pretrain --resume "$tmp/imported" --lr 0.5
 refuses 2 "--reference is for conversations and preferences" eval "$tmp/hf" --data "$tmp/text.bin" --reference none
+for given in "max-seq 8" "max-eval-samples 1" "max-predict-samples 1"; do
+    refuses 2 "--${given% *} is for rows of --eval-file or --task" eval "$tmp/hf" --data "$tmp/text.bin" --${given% *} ${given#* }
+done
+refuses 2 "--seq and --max-seq are the same here" eval "$tmp/hf" --data "$tmp/text.bin" --seq 8 --max-seq 16
 refuses 2 "was given an empty one" generate "$tmp/hf" --prompt ""
 refuses 2 "--lr is" pretrain --resume "$tmp/run" --lr 0.5 --steps 4
 refuses 2 "--devices is" pretrain --resume "$tmp/run" --devices 3 --steps 4
@@ -236,6 +240,7 @@ refuses 2 "too small" eval "$tmp/hf" --data "$tmp/text.bin" --host-mem 1M
 refuses 2 "more than the 16 positions" generate "$tmp/hf" --prompt a --tokens 16
 refuses 2 "--out is missing" prepare "$tmp/text.txt" --tokenizer "$tmp/tok"
 refuses 2 "is needed" prepare "$tmp/text.txt" --out "$tmp/none"
+refuses 2 "--vocab is the size of a tokenizer to train" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --vocab 280 --out "$tmp/none"
 refuses 2 "is a file of token ids (llm.c's), not a text" prepare "$tmp/text.bin" --tokenizer "$tmp/tok" --out "$tmp/none"
 { printf '%%PDF-1.7\n\n'; head -c 4096 /dev/zero | tr '\0' '\377'; } >"$tmp/a.pdf"
 refuses 2 "a.pdf is a PDF file, not a text: pdftotext " pretrain --run "$tmp/none" --data "$tmp/a.pdf" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --steps 1

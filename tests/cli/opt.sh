@@ -95,6 +95,8 @@ for far in lara tpu nomad zip; do
 done
 refuse "c.txt was not expected: --data takes one value, and is repeated for another one: --data c.txt" --data a.txt --steps 2 --data b.txt c.txt d.txt
 refuse "c.txt was not expected; usage: siTrain pretrain" --data a.txt --steps 2 c.txt
+refuse "- was not expected; usage: siTrain pretrain" --data=a.txt --steps 2 - c.txt
+expect 2 err "siTrain devices: x was not expected" devices -- x
 refuse "there is no option --max-eval-samples: pretrain evaluates on all of --eval-data" --max-eval-samples 4
 refuse "did you mean --grad-accum?" --grad-acum 2
 refuse "did you mean --weight-decay?" --weigth-decay 2
@@ -223,7 +225,7 @@ result $? "run_glue.py's options: three notices, and the folder that is not ther
 "$bin" finetune --help all >"$tmp/out"
 grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default: linear)" && "$bin" pretrain --help all | grep -A 1 -e "--schedule " | grep -qF "(default: cosine)"
 result $? "finetune's schedule is linear by default, pretrain's is not"
-grep -qF "Names of another program's options" "$tmp/out"
+grep -qF "Another program's options are accepted" "$tmp/out"
 result $? "finetune's help says that other names are taken"
 "$bin" --man >"$tmp/out"
 grep -qF '\-\-learning_rate: \-\-lr' "$tmp/out"

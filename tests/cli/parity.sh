@@ -154,19 +154,21 @@ else
     skip "kills" "no shim here"
 fi
 
-# a line break in the run's path: what a killed process had begun is removed all the same
+# a line break in the run's path, and backslashes in a device's: what a killed process had begun is removed all the same
 if [ -n "$shim" ]; then
     odd="$tmp/a
 b\\n"
     mkdir "$odd"
     rm -rf "$tmp"/d?
-    devices 2
+    mkdir "$tmp/d1" "$tmp/odd\\n\\\\0"
+    devices="--device $tmp/odd\\n\\\\0 --device $tmp/d1"
     run pretrain --run "$odd/run" $train $devices --steps 1 --snapshot-every 1 --snapshots 1 --snapshot-on devices
     result "$got" "a run whose path has a line break"
     LD_PRELOAD="$shim" SHIM_AT="pwrite:/d1/run-:2:kill" "$bin" pretrain --resume "$odd/run" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
     same 137 $? "killed within a run whose path has a line break"
     works "it goes on" pretrain --resume "$odd/run" --steps 3 --quiet
-    same "2 2" "$(ls "$tmp"/d0/run-*/ | wc -l) $(ls "$tmp"/d1/run-*/ | wc -l)" "and nothing is left"
+    same "2 2" "$(ls "$tmp"/odd*/run-*/ | wc -l) $(ls "$tmp"/d1/run-*/ | wc -l)" "and nothing is left"
+    rm -rf "$tmp"/odd*
 fi
 
 # rotation removes the files on the drives, and a copy of the run none of its original's

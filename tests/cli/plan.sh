@@ -138,6 +138,10 @@ result $? "says no time"
 run plan $small --run "$tmp/none/run"
 [ "$got" = 0 ] && grep -q "^Disk: " "$tmp/out" && grep -q "^Time: not measured: make a folder in .*No such file" "$tmp/out"
 result $? "where nothing can be written the plan is there, and why there is no time"
+for json in - "$tmp/none.json"; do # there is nothing to write
+    # shellcheck disable=SC2086
+    refuses 1 "--json prints the time of a step, which could not be measured: make a folder in " plan $small --run "$tmp/none/run" --json "$json"
+done
 
 if [ -n "$in_ram" ]; then
     # shellcheck disable=SC2086

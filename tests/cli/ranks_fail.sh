@@ -158,4 +158,15 @@ for r in "$tmp"/run "$tmp"/run.rank1 "$tmp"/run.rank2; do
     sqlite3 "$r/run.db" "$steps" | cmp - "$tmp/bits"
     result $? "the bits of one process after all that"
 done
+
+# A job that is stopped as it stores the options of a resume may have stored them on some ranks only: the next resume takes rank 0's.
+python3 tests/cli/setting.py "$tmp/run" option.steps $((n + 1)) option.eval-every 3
+python3 tests/cli/setting.py "$tmp/run.rank1" option.steps $((n + 5)) option.snapshot-every 1
+timeout 60 mpirun $more -n 3 "$bin" pretrain --resume "$tmp/run" --log-every 100 >"$tmp/out" 2>"$tmp/err" </dev/null
+result $? "options that a stopped job has stored on some ranks only are rank 0's again"
+for r in "$tmp"/run "$tmp"/run.rank1 "$tmp"/run.rank2; do
+    sqlite3 "$r/run.db" "SELECT (SELECT max(step) FROM steps), group_concat(value) FROM (SELECT value FROM runs
+        WHERE key IN ('option.steps', 'option.eval-every', 'option.snapshot-every') ORDER BY key)"
+done >"$tmp/levels"
+same "$n|3,0,$((n + 1))" "$(uniq "$tmp/levels")" "  and stored so"
 done_testing

@@ -212,6 +212,12 @@ refuses 2 "d.csv: No such file" finetune $none $three --train-file d.csv
 printf '\211PNG\r\n\032\n0000000000' >picture && gzip -c picture >picture.csv
 refuses 2 "picture is a PNG picture, not a chat template" finetune $none --task chat --train-file x.jsonl --chat-template picture
 refuses 2 "picture.csv is a gzip file, which is unpacked, but picture.unpacked is a PNG picture, not rows. First: zcat picture.csv" finetune $none --train-file picture.csv
+# A long name leaves the end of the sentence, which says what to do.
+long=$(printf '%0190d' 0)
+printf 'PAR1\0\1\2\3' >"$long" && gzip -c "$long" >packed-"$long"
+refuses 2 "$long.csv makes rows of it" finetune $none --train-file "$long"
+refuses 2 "is a gzip file, which is unpacked, but what is in it is a Parquet file, not rows" finetune $none --train-file packed-"$long"
+rm "$long" packed-"$long"
 printf 'caf\351 au lait\n' | gzip >latin.txt
 refuses 2 "First: zcat $tmp/latin.txt >" pretrain --run none --steps 1 --seq 16 --mode mem --data latin.txt --tokenizer tok --n-layer 1 --n-head 1 --n-embd 8
 rm -f picture picture.csv latin.txt

@@ -85,6 +85,8 @@ NO_COLOR=1 on_tty 80 --type 'does not notice' q "$bin" watch "$tmp/run" >"$tmp/o
 grep -q "$(printf '\033')\[[0-9]*m" "$tmp/out"
 [ $? = 1 ]
 result $? "without them where NO_COLOR is set"
+on_tty 80 --type '\[J' q sh -c "stty rows 1; '$bin' watch '$tmp/run' --interval 60" >"$tmp/out" 2>"$tmp/err"
+result $? "a terminal of one line, which has no room for a page"
 
 # before there is a run, while it is made and trained, and when it was killed
 on_tty 80 --type 'killed' q "$bin" watch "$tmp/live" --interval 0.05 >"$tmp/seen" 2>"$tmp/err" &

@@ -170,6 +170,7 @@ static void seeds(void)
     seed_of(3, "run\n--prompt\nOnce\n--tokens\n10\n--temperature\n0.8\n--top-k\n5\n--help");
     seed_of(4, "a.txt\n--train-tokenizer\n--vocab\n8192\n--out\ntok");
     seed_of(5, "folder\nrun\n--mode\nmem");
+    seed_of(5, "a\n-\n-\n-"); // names that are one byte long
     seed_of(6, "run\nfolder\n--dtype\nbf16\n--\n-x");
     seed_of(7, "--n-layer\n2\n--n-head\n2\n--n-embd\n16\n--vocab\n300\n--host-mem\n64M\n--"
                "devices\n2\n--csd-mem\n1M\n--batch\n2\n--seq\n16\n--optimizer\nsgd");

@@ -1,0 +1,95 @@
+#!/bin/sh
+# parity_mend.sh: what siTrain restore mends of snapshots with parity, and what it says of those that stay damaged. Prints TAP.
+. tests/tap.sh
+smallest
+train="$data $shape --lr 1e-2 --mode su+o --keep-best --eval-data $tmp/text.bin --eval-every 2"
+devices="--device $tmp/d0 --device $tmp/d1 --device $tmp/d2"
+# begin: $tmp/run, on three drives, after step 4, with snapshots after 0, 2 and 4
+begin() {
+    rm -rf "$tmp/run" "$tmp"/d?
+    mkdir "$tmp/d0" "$tmp/d1" "$tmp/d2"
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/run" $train $devices --steps 4 --snapshot-every 2 --snapshot-on devices
+}
+
+folder() { ls -d "$tmp"/run/snapshots/run-*/step-0000000"$1"; }
+# ruin STEP DEVICE: all that this device has of that snapshot
+ruin() {
+    for ruined in "$tmp/d$2"/run-*/step-0000000"$1".*; do turn_all "$ruined"; done
+}
+says() { grep -q -- "$1" "$tmp/err"; }
+# lists WHOLE OTHERS: snapshots --check lists so many
+lists() {
+    run snapshots "$tmp/run" --check
+    same "$((${2} > 0)) $1 $2" "$got $(grep -c "Z  whole  " "$tmp/out") $(grep -c "not whole" "$tmp/out")" "and snapshots --check says the same"
+}
+
+begin
+ruin 4 0
+ruin 2 0
+ruin 2 1
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && says "step-00000004 is whole again, by its parity (" && says "has lost nothing itself, and of its snapshots, 1 cannot be made whole; siTrain snapshots $tmp/run --check lists all"; echo $?)" \
+    "one snapshot is mended, and one is not: both are said, with exit code 1"
+result "$([ ! -s "$tmp/out" ]; echo $?)" "and not that all are whole"
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && says "of its snapshots, 1 cannot be made whole"; echo $?)" "also if there is nothing more to mend"
+lists 2 1
+rm "$(folder 2)/tokenizer/tokenizer.json"
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && says "step-00000002 lacks files of its folder, which no parity has"; echo $?)" "a file of a snapshot's folder is missing"
+
+# its states are mended, and its best model is not: it is not whole
+begin
+ruin 4 0
+turn "$(folder 4)/best/model.safetensors" 2000
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && ! says "is whole again" && says "best/model.safetensors" && says "of its snapshots, 1 cannot be made whole"; echo $?)" \
+    "a snapshot whose best model is damaged is not called whole"
+turn "$(folder 4)/best/model.safetensors" 2000
+lists 3 0
+
+# its run.db cannot be read: it is named, not left out
+dd if=/dev/zero of="$(folder 4)/run.db" bs=100 count=1 conv=notrunc 2>"$tmp/null"
+for command in "snapshots $tmp/run" "restore $tmp/run" "check --scrub --quiet $tmp/run" "export $tmp/run $tmp/out-4 --step 4"; do
+    # shellcheck disable=SC2086
+    run $command
+    result "$([ "$got" = 1 ] && says "step-00000004/run.db is not a SQLite database"; echo $?)" "${command%% *} names a snapshot whose run.db cannot be read"
+done
+
+# parity alone is damaged: who reads in the background finds it, and names what mends it
+begin
+turn "$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)" 4200
+run check --scrub "$tmp/run"
+result "$([ "$got" = 1 ] && says "step-00000002.*parity1: .*damaged" && [ "$(grep -c "^parity" "$tmp/out")" = 3 ]; echo $?)" "check --scrub reads parity"
+"$bin" pretrain --resume "$tmp/run" --steps 100000 --snapshot-every 0 --eval-every 0 --scrub-bw 1G --quiet >"$tmp/out" 2>"$tmp/training.err" </dev/null &
+pid=$!
+for _ in $(seq 600); do grep -q "parity1: .*damaged" "$tmp/training.err" && break; sleep 0.05; done
+kill -INT $pid
+wait $pid
+result "$(grep -q "step-00000002.*parity1: .*damaged.*; training does not need this snapshot; siTrain restore $tmp/run makes it whole again" "$tmp/training.err"; echo $?)" \
+    "so does --scrub-bw"
+works "and restore mends it" restore "$tmp/run"
+works "check --scrub finds it whole" check --scrub "$tmp/run" --quiet
+
+# a device in a new place, and a snapshot that cannot be mended there: nothing of that one stays in the new place
+begin
+ruin 4 0
+rm -r "$tmp/d1"
+mkdir "$tmp/new"
+works "a device in another place, from an older snapshot" restore "$tmp/run" --device "1=$tmp/new"
+result "$(says "the snapshot after step 4 is passed over"; echo $?)" "the newest is passed over"
+same "2 2 0" "$(for step in 0 2 4; do find "$tmp"/new/run-* -name "step-0000000$step.*" | wc -l; done | tr '\n' ' ' | sed 's/ $//')" \
+    "and files of the mended ones alone are in the new place"
+lists 2 1
+
+# a copy of a run, by a long path: the sentence keeps its end
+begin
+long=$tmp/$(printf "%0200d/%0190d" 1 2)
+mkdir -p "$long"
+cp -a "$tmp/run" "$long/copy"
+ruin 4 0
+ruin 2 0
+run restore "$long/copy"
+result "$([ "$got" = 1 ] && says "is a copy: restore that run first"; echo $?)" "a copy names the run that is to be restored first"
+done_testing
