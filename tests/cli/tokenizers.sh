@@ -53,7 +53,7 @@ sed 's/"type": "WordPiece", "unk/"type": "Unigram", "unk/' "$tmp/bert/tokenizer.
 refuses 2 "its model is Unigram, but only BPE and WordPiece are known" prepare "$tmp/text.txt" --tokenizer "$tmp/words" --out "$tmp/x.bin"
 mkdir "$tmp/vocab"
 printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n' >"$tmp/vocab/vocab.txt"
-refuses 2 "has no tokenizer_config.json beside it" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
+refuses 2 "has no tokenizer_config.json next to it" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
 echo '{"do_lower_case": true}' >"$tmp/vocab/tokenizer_config.json"
 works "a vocab.txt with its configuration is BERT's" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
 for wrong in '{"do_lower_case": 3}' '{"strip_accents": "no"}' '[]'; do
