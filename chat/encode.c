@@ -171,11 +171,38 @@ static void piece_mark(const struct marking *m, const struct chat_piece *p, stru
         out->counts[i] = value;
 }
 
+/* Whether a key of an object is in the text. */
+static int writes_key(const struct jinja_output *text, const json_t *object)
+{
+    size_t i = 0;
+
+    while (i < text->n_spans && text->span[i].from != object)
+        i++;
+    return i < text->n_spans;
+}
+
+/* Refuses a text in which a list of parts stands as Python writes one, "[{'type': 'text', ...": the
+ * template wants a text there. */
+static int refuse_written_parts(const struct marking *m, struct err *err)
+{
+    const json_t *messages = json_object_get(m->kept, "messages"), *message, *part;
+    size_t        i, k;
+
+    json_array_foreach(messages, i, message)
+        json_array_foreach(json_object_get(message, "content"), k, part)
+            if (writes_key(&m->text, part))
+                return err_misuse(err, "the \"content\" of message %zu is a list of parts, and "
+                                  "the chat template takes texts alone: it writes the list itself, "
+                                  "not what it says; give a text", i + 1);
+    return 0;
+}
+
 static int conversation_read(struct marking *m, const struct chat_rendering *r, struct err *err)
 {
     int rc = chat_template_render(m->e->chat, r, &m->text, &m->kept, err);
     int marks = chat_template_marks(m->e->chat, r->tools);
 
+    rc = rc ? rc : refuse_written_parts(m, err);
     rc = rc || marks ? rc : chat_cue_find(&m->cue, m->e->chat, r, err);
     return rc ? rc : chat_pieces_find(&m->pieces, &m->text, r, m->kept, &m->cue, marks, err);
 }

@@ -245,7 +245,7 @@ static void print_step(const json_t *found)
         printf("update %.3g s, images %.3g s\n", json_num(step, "update"),
                json_num(step, "images"));
     if (json_num(step, "network") > 0)
-        printf("           over the network %.3g s, beside the rest but for block 0\n",
+        printf("           over the network %.3g s, during the rest, except for block 0\n",
                json_num(step, "network"));
     printf("  pace     %s%s: %.0f %% of the step\n",
            strcmp(pace, "computing") ? "it waits for the " : "", pace,

@@ -78,8 +78,8 @@ void comm_abort(struct comm *c, int code);
 /* all: (size, bytes) gets what each rank gave, in the order of ranks; `mine` may lie in it. With
  * bytes 0 it only waits for all ranks. Waits as patiently as comm_test. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
-/* The same with new memory for `all`, which is returned, and which the caller frees. NULL: *rc is
- * an error. */
+/* comm_share with new memory for `all`. It is returned, and the caller frees it. NULL: *rc is an
+ * error. */
 void *comm_collect(struct comm *c, const void *mine, size_t bytes, int *rc, struct err *err);
 
 /* Begin an exchange. peers: (size); what this rank sends itself is copied at once. peers is not

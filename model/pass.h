@@ -56,7 +56,7 @@ int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err);
 int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, float **grad,
               int *fresh, struct err *err);
 
-/* The same for a layer with its adapter. */
+/* pass_grad and pass_send for a layer with its adapter. */
 int pass_layer_grads(struct trainer *t, struct pass *p, size_t b, size_t micro,
                      struct block_grads *g, struct err *err);
 int pass_layer_send(struct trainer *t, struct pass *p, size_t b, struct err *err);

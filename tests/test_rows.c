@@ -71,7 +71,7 @@ static void test_json_list(void **state)
     bad("a.json", "[{\"sentence\": \"A\"}\n{\"sentence\": \"B\"}]",
         "a.json:2: a comma or the list's end is expected between two objects");
     bad("a.json", "[{\"sentence\": \"A\"},\n\"B\"]",
-        "a.json:2: no JSON object, of which a list is expected");
+        "a.json:2: no JSON object begins here; a list of objects is expected");
     bad("a.json", "[{\"sentence\": \"A\"}]\n[]",
         "a.json:2: something stands behind the list's end");
     bad("a.json", "[{\"sentence\" \"A\"}]", "a.json:1 is not valid JSON");

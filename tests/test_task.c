@@ -464,7 +464,7 @@ static void test_json(void **state)
         "a.json is one object of JSON, where rows are expected, one a line or in one list: "
         "jq '.\"rows\"' ");
     bad("a.json", NULL, "{\"sentence\": \"A\"}\n[5]\n",
-        "a.json:2: no JSON object, of which one a line is expected");
+        "a.json:2: this is no JSON object; one object a line is expected");
     bad("a.json", NULL, "{\n\"sentence\": \"A\"}\n", "a.json:1 is not valid JSON");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\\u0000\"}\n", "a.jsonl:1 is not valid JSON");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"sentence\": \"B\"}\n",

@@ -8,7 +8,8 @@
  * asked for by Ctrl-C (stop.h). */
 extern const struct events say_events;
 
-/* The same where this process speaks (job.h); else nothing but whether the end is asked for. */
+/* Returns say_events if this process speaks (job.h). Otherwise returns events that say nothing, and
+ * only know whether the end is asked for. */
 const struct events *say_events_of_job(void);
 
 /* How many parameters a model has, and how many of them are trained, if it has adapters. Returns

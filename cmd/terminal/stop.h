@@ -9,7 +9,8 @@
 
 /* From here on signals are asked for, not obeyed. */
 void stop_catch(void);
-/* The same of a reader of stdout that went away, silently: nobody reads what would be said. */
+/* From here on the end is also asked for if the reader of stdout has gone away. Nothing is said
+ * then, because nobody would read it. */
 void stop_catch_pipe(void);
 
 /* Members of struct events: was a clean end asked for? And what a first signal says from here on:

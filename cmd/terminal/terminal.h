@@ -17,7 +17,7 @@ int terminal_colors(void);
 int  terminal_open(struct terminal **out, struct err *err);
 void terminal_close(struct terminal *t); // NULL is fine
 
-/* How many columns and rows there are: 80 and 24 where nobody knows. */
+/* Returns how many columns and rows there are; 80 and 24 if that is unknown. */
 void terminal_size(size_t *columns, size_t *rows);
 /* Show these lines from the top, one that is not ended being the last. */
 int  terminal_draw(struct terminal *t, const char *text, struct err *err);

@@ -40,7 +40,7 @@ int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(pri
  * goes on with it (exit 0). Returns -ETIME, as a drive may, too: `in_time` tells. */
 int err_time(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* True if work ended so, in one way or the other: what was done of it is kept. */
+/* True if work ended because it was asked to, or in time. What was done of it is kept. */
 static inline int err_goes_on(int rc, const struct err *err)
 {
     return rc && (err->stopped || err->in_time);

@@ -49,7 +49,7 @@ char *file_beside(const char *path, const char *name, struct err *err);
  * `path` is for the sentence only. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
-/* The same for a file that somebody else may write over meanwhile: an error if it has been written
+/* file_pread of a file that somebody else may write over meanwhile: an error if it has been written
  * to since fstat gave `was`. */
 int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat *was,
                     const char *path, struct err *err);

@@ -52,7 +52,7 @@ int file_kind_is_packed(const struct file_look *look);
 /* Refuses the file for the use `want`, whatever its kind. Always returns misuse. */
 int file_kind_refuse(const struct file_look *look, const char *path, enum file_want want,
                      struct err *err);
-/* The same of the contents of a packed file. format: "gzip" or "zstd". */
+/* Refuses the contents of a packed file, as file_kind_refuse does. format: "gzip" or "zstd". */
 int file_kind_refuse_packed(const struct file_look *look, const char *path, const char *format,
                             enum file_want want, struct err *err);
 

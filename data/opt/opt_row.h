@@ -41,7 +41,7 @@ struct opt_warmup  { double value; int percent; }; // value: steps, or with perc
  * owns this function (TABLE_WORDS). An option's value is an index into that table. */
 typedef const char *opt_words(size_t i);
 
-/* The same for words that belong to one command or struct. */
+/* Defines such a function for words that belong to one command or struct. */
 #define OPT_WORDS(name, ...) static TABLE_WORDS(name, __VA_ARGS__)
 
 /* How a run keeps an option. */
@@ -50,11 +50,15 @@ enum opt_kept {
     OPT_SOURCE,  // a source of the new run: kept as given.NAME if it was given
     // all others are kept as option.NAME:
     OPT_FIXED,   // decides what is computed: fixed from the first step on
-    OPT_BRANCH,  // the same; but a run that goes back to a snapshot may change it
+    OPT_BRANCH,  // as OPT_FIXED, but a run that goes back to a snapshot may change it
     OPT_LAYOUT,  // decides the layout on the devices: fixed when the run is made
     OPT_CHANGES, // a resume may change it
     OPT_PASSING, // as OPT_CHANGES, but not shown in the printed options of a run
 };
+
+/* Whether the ranks of a job must have equal values of a kept option. OPT_OWN: it suits a machine,
+ * though it may decide the last bits. */
+enum opt_ranks { OPT_IF_DECIDES, OPT_ALIKE, OPT_OWN };
 
 struct opt_row {
     const char   *name;   // without "--"
@@ -72,7 +76,14 @@ struct opt_row {
     const char   *twin;   // an alternative row: if that is typed, it replaces this one of an
                           // options file
     enum opt_kept kept;
+    enum opt_ranks ranks;
 };
+
+/* True if an option decides what is computed, on whichever machine. */
+static inline int opt_row_decides(const struct opt_row *r)
+{
+    return (r->kept == OPT_FIXED || r->kept == OPT_BRANCH) && r->ranks != OPT_OWN;
+}
 
 /* The row of --config, the file with more options (opt_file.h), which opt_parse reads. */
 #define OPT_CONFIG_ROW(at)                                                                         \

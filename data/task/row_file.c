@@ -289,8 +289,8 @@ static int list_next(struct row_file *r, struct err *err)
         return err_misuse(err, "%s:%zu: the list does not end: the file was cut off", r->path,
                           r->at);
     if (c != ']')
-        return err_misuse(err, "%s:%zu: no JSON object, of which a list is expected", r->path,
-                          r->at);
+        return err_misuse(err, "%s:%zu: no JSON object begins here; a list of objects is expected",
+                          r->path, r->at);
     r->list = LIST_ENDED;
     return past_blanks(r) == EOF ? 0
                                  : err_misuse(err, "%s:%zu: something stands behind the list's end",

@@ -456,8 +456,8 @@ static int json_row(struct reading *d, struct err *err)
     if (rc)
         return rc;
     if (!json_is_object(object))
-        rc = err_misuse(err, "%s:%zu: no JSON object, of which one a line is expected", row.path,
-                        row.line);
+        rc = err_misuse(err, "%s:%zu: this is no JSON object; one object a line is expected",
+                        row.path, row.line);
     if (!rc && !read->text)
         rc = json_names(d, object, err);
     rc = rc ? rc : json_text(&row.text1, object, read->text, &row, err);

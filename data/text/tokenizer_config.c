@@ -23,9 +23,9 @@ static int disagree(const json_t *config, const char *name, int otherwise, int i
 
     return said == is
                ? 0
-               : err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer beside "
-                            "it is made otherwise, which is not computed here", dir, name,
-                            said ? "true" : "false");
+               : err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer next "
+                            "to it has another setting, and siTrain computes only that one", dir,
+                            name, said ? "true" : "false");
 }
 
 /* BERT's classes make the normalizer from their settings, with their own defaults. The general

@@ -85,8 +85,8 @@ int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const c
     const char *class = json_str(config, "tokenizer_class");
     json_t     *vocab = NULL;
     struct five f;
-    int rc = config ? 0 : err_misuse(err, "%s has no tokenizer_config.json beside it, which would "
-                                     "say whether it is of words in lower case", path);
+    int rc = config ? 0 : err_misuse(err, "%s has no tokenizer_config.json next to it, so nothing "
+                                     "says whether its words are in lower case", path);
 
     *root = NULL;
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))

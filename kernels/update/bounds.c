@@ -45,7 +45,7 @@ int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, doub
            grad = o->decouples ? scaled : scaled + wd * r->w,
            decay = o->decouples ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1;
     struct bounds to = *r;
-    double        rate = o->reach(&to, s, grad);
+    double        rate = o->bounds(&to, s, grad);
 
     to.w = slack * (r->w * decay + (double)s->step_size * rate);
     // without eps the quotient may be 0 / 0; comparisons with NaN are false

@@ -93,7 +93,7 @@ UPDATE adagrad_update(float *restrict w, float *restrict m, float *restrict v,
 /* With m <= ratio sqrt(v), Cauchy and Schwarz give b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 +
  * (1 - b1)^2 / (1 - b2)) sqrt(b2 v + (1 - b2) g^2). What v loses when it underflows, less than
  * 1e-37, is little next to the square of BOUNDS_ROOT. */
-static double adam_reach(struct bounds *r, const struct optim_step *s, double g)
+static double adam_bounds(struct bounds *r, const struct optim_step *s, double g)
 {
     double b1 = (double)s->beta1, b2 = (double)s->beta2, c1 = (double)s->one_minus_beta1,
            c2 = (double)s->one_minus_beta2, eps = (double)s->eps;
@@ -104,13 +104,13 @@ static double adam_reach(struct bounds *r, const struct optim_step *s, double g)
     return fmin(r->m / eps, r->ratio * ((double)s->bias2_sqrt + BOUNDS_ROOT / eps));
 }
 
-static double sgd_reach(struct bounds *r, const struct optim_step *s, double g)
+static double sgd_bounds(struct bounds *r, const struct optim_step *s, double g)
 {
     return r->m = BOUNDS_SLACK * ((double)s->beta1 * r->m + g);
 }
 
 /* The root holds g itself, unless its square underflows. */
-static double adagrad_reach(struct bounds *r, const struct optim_step *s, double g)
+static double adagrad_bounds(struct bounds *r, const struct optim_step *s, double g)
 {
     r->m = BOUNDS_SLACK * (r->m + g * g);
     return BOUNDS_SLACK + BOUNDS_ROOT / (double)s->eps;
@@ -120,12 +120,12 @@ static double adagrad_reach(struct bounds *r, const struct optim_step *s, double
 
 static const struct optim optims[] = {
     [OPTIM_ADAMW] = { "adamw", 2, .corrects = 1, .decouples = 1, .divides = 1,
-                      .update = adamw_update, .reach = adam_reach },
+                      .update = adamw_update, .bounds = adam_bounds },
     [OPTIM_ADAM] = { "adam", 2, .corrects = 1, .divides = 1, .update = adam_update,
-                     .reach = adam_reach },
-    [OPTIM_SGD] = { "sgd", 1, .update = sgd_update, .reach = sgd_reach },
+                     .bounds = adam_bounds },
+    [OPTIM_SGD] = { "sgd", 1, .update = sgd_update, .bounds = sgd_bounds },
     [OPTIM_ADAGRAD] = { "adagrad", 1, .divides = 1, .update = adagrad_update,
-                        .reach = adagrad_reach },
+                        .bounds = adagrad_bounds },
 };
 
 const struct optim *optim_of(enum optim_kind kind) { return &optims[kind]; }

@@ -39,7 +39,7 @@ struct optim {
                         const float *restrict g, size_t n, float wd, struct optim_step s);
     /* Moves the bounds of the moments by one step of gradients up to g. Returns a bound on what
      * step_size is multiplied by. */
-    double    (*reach)(struct bounds *r, const struct optim_step *s, double g);
+    double    (*bounds)(struct bounds *r, const struct optim_step *s, double g);
 };
 const struct optim *optim_of(enum optim_kind kind);
 

@@ -68,6 +68,11 @@ void gguf_config_notice(char out[GGUF_NOTICE], const struct model_config *g)
     if (g->window && !is_gemma(g))
         snprintf(out, GGUF_NOTICE, "llama.cpp has no sliding window in a %s: texts of more than "
                  "%zu tokens are computed differently there", g->arch->title, g->window);
+    else if (is_gemma(g) && (g->global_every != 6 || is_other(g->theta_local, 10000)))
+        snprintf(out, GGUF_NOTICE, "older versions of llama.cpp do not read "
+                 "attention.sliding_window_pattern and rope.freq_base_swa, which are %zu and %g "
+                 "here: they take 6 and 10000, and compute this %s differently", g->global_every,
+                 g->theta_local, g->arch->title);
 }
 
 /* ---- writing ---- */

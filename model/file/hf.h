@@ -60,7 +60,7 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
  * program's own exports are verified, which reads all tensors. watch: is told of the progress;
  * may be NULL. */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
-/* The same, without a look at data and without checksums: the caller compares the files itself. */
+/* hf_open without a look at data and without checksums: the caller compares the files itself. */
 int  hf_open_known(struct hf **out, const char *dir, struct err *err);
 void hf_close(struct hf *h); // NULL is allowed
 const struct model_config *hf_model(const struct hf *h);

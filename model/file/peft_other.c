@@ -8,7 +8,7 @@
 
 #include <stdarg.h>
 
-enum { SETTINGS_MAX = 1 << 20, LINE_BYTES = 720 };
+enum { SETTINGS_MAX = 1 << 20, LINE_BYTES = 840 };
 
 int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
@@ -45,14 +45,35 @@ static size_t rows_of(const char *dir, const char *const *ends, size_t n_ends)
     return rows;
 }
 
-/* Writes the command of peft, which makes the model as the adapter needs it: with its classes, and
- * with its rows of embeddings, which peft stores if tokens were added. */
+/* Whether the adapter changes the embeddings or the language model's head, and not both as one. */
+static int splits_tie(const char *dir, const json_t *settings)
+{
+    static const char *const parts[] = { ".lm_head.", ".embed_tokens.", ".wte." };
+    struct safetensors      *st = NULL;
+    struct err               err;
+    int                      splits = 0;
+
+    if (json_is_true(json_object_get(settings, "ensure_weight_tying")) ||
+        !hf_has(dir, PEFT_MODEL) || safetensors_open_file(&st, dir, PEFT_MODEL, &err))
+        return 0;
+    for (size_t i = 0; i < st->n; i++)
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            splits |= strstr(st->tensors[i].name, parts[k]) != NULL;
+    safetensors_close(st);
+    return splits;
+}
+
+/* Writes the command of peft, which makes the model as the adapter needs it: with its classes, with
+ * its rows of embeddings, which peft stores if tokens were added, and with a head of its own: peft
+ * would merge what changes one of two tied matrices into both. */
 static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *settings)
 {
     static const char *const heads[] = { ".score.weight", ".classifier.weight",
                                          ".classifier.out_proj.weight" };
     static const char *const words[] = { ".embed_tokens.weight", ".wte.weight",
                                          ".word_embeddings.weight" };
+    static const char untied[] = "h = m.lm_head; h.weight = type(h.weight)(h.weight.clone()); "
+                                 "m.config.tie_word_embeddings = False; ";
     char        to[MACHINE_PYTHON_PATH], base[MACHINE_PYTHON_PATH], more[2][64] = { "", "" };
     const char *of = json_str(settings, "base_model_name_or_path");
     size_t      classes = rows_of(dir, heads, sizeof heads / sizeof *heads),
@@ -69,10 +90,12 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
         snprintf(more[1], sizeof more[1], "m.resize_token_embeddings(%zu); ", rows);
     snprintf(out, LINE_BYTES, "python3 -c \"from transformers import AutoTokenizer as T, "
              "AutoModelFor%s as M; from peft import PeftModel as P; d = '%s'; b = '%s'; "
-             "m = M.from_pretrained(b%s); %s[k.save_pretrained(d + '-merged') for k in "
+             "m = M.from_pretrained(b%s); %s%s[k.save_pretrained(d + '-merged') for k in "
              "(P.from_pretrained(m, d).merge_and_unload(), T.from_pretrained(%s))]\" makes the "
              "folder %s-merged, to begin with (pip install torch transformers peft)",
-             kind, to, base, more[0], more[1], tokenizer_is_there(dir) ? "d" : "b", to);
+             kind, to, base, more[0], more[1],
+             !strcmp(kind, "CausalLM") && splits_tie(dir, settings) ? untied : "",
+             tokenizer_is_there(dir) ? "d" : "b", to);
 }
 
 int peft_misuse(struct err *err, const char *dir, const char *fmt, ...)

@@ -45,7 +45,7 @@ int devices_place_check(const char *place, const char *option, int in_ram, struc
  * of the option in the sentence, or NULL. Every writer to a device that is not known to be its
  * run's asks here first. 0 if path is no block device. */
 int devices_free_check(const char *path, const char *option, int force, struct err *err);
-/* The same of one that this process has open alone: what it carries. */
+/* Refuses what a drive carries, as devices_free_check does, if this process alone has it open. */
 int devices_empty_check(const char *path, const char *option, int force, struct err *err);
 
 /* Refuse a place for --act-device: what devices_place_check refuses; a file that exists, or the

@@ -66,7 +66,7 @@ void exchange_close(struct exchange *x);
 /* Begin with the nodes of a block, whole gradients, which stay in place until the end. The sum of
  * this rank's portion is then in its place in the first node. The state must be IDLE. */
 int  exchange_begin(struct exchange *x, size_t block, float *const *nodes, struct err *err);
-/* The same with compression. The sum is in x->merged until ready() returns. */
+/* exchange_begin with compression. The sum is in x->merged until ready() returns. */
 int  exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_list *nodes,
                           struct err *err);
 /* 1: something moved on; 0: nothing did; or -errno. */

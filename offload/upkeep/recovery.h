@@ -9,10 +9,10 @@
  * nothing. 0 or -errno; -EBADMSG: the folders are not of one run, or not of the same time. */
 int recovery_run(const struct run_config *cfg, struct err *err);
 
-/* The same for a process that sees all folders and changes none. The position of a rank's journal:
- * the next step, the number of updates, the oldest and newest version of its trained subgroups
- * (oldest > newest: it has none), and a checksum of the results of its last two steps, the later
- * one first (0: not known). All ranks of a training have the same results. */
+/* recovery_read is for a process that sees all folders and changes none. The position of a rank's
+ * journal: the next step, the number of updates, the oldest and newest version of its trained
+ * subgroups (oldest > newest: it has none), and a checksum of the results of its last two steps,
+ * the later one first (0: not known). All ranks of a training have the same results. */
 struct recovery_position { uint64_t next_step, applied, oldest, newest, gave[2]; };
 int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err);
 /* all: (n) of every rank. The rank with the lowest next step, to which the others return. */

@@ -27,13 +27,13 @@ enum { OPT_THREADS_MOST = 4096 };
               "otherwise onednn, if it is built in and the CPU has AVX-512 (for bf16: bf16 "       \
               "instructions); otherwise openblas\n"                                                \
               "sitrain: siTrain's own; results do not depend on the number of threads",            \
-      .kept = how }
+      .kept = how, .ranks = OPT_OWN }
 #define OPT_THREADS_ROW(at, how)                                                                   \
     { "threads", OPT_UINT, at, .max = OPT_THREADS_MOST,                                            \
       .help = "Number of compute threads (default: 0, all cores that the process may use). mpirun "\
               "without --bind-to none may leave one or two cores. Except with --blas sitrain, "    \
               "the last bits of results depend on the number.",                                    \
-      .kept = how }
+      .kept = how, .ranks = OPT_OWN }
 #define OPT_DISK_ROW(at, how)                                                                      \
     { "disk", OPT_WORD, at, "uring", disk_name,                                                    \
       .help = "How devices are read and written. null stores nothing.", .kept = how }

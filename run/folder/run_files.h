@@ -36,7 +36,7 @@ struct run_file {
 /* The row that matches the name of a file in RUN. NULL: no run has such a file. */
 const struct run_file *run_file_find(const char *name);
 
-/* The same in any case. Where a file system folds case, DATA.BIN is data.bin. */
+/* run_file_find in upper or lower case: where a file system folds case, DATA.BIN is data.bin. */
 const struct run_file *run_file_reserves(const char *name);
 
 /* Row i; NULL past the last. */
@@ -49,7 +49,7 @@ extern const char *const run_dev[TASK_SPLITS], *const run_test[TASK_SPLITS];
 /* Remove a folder and the files in it that the maker of a run creates. If it holds anything else,
  * nothing is removed: misuse and a sentence. */
 int run_files_remove(const char *dir, struct err *err);
-/* The same, but for the tokens of texts, complete ones and unfinished ones. If there are some, they
+/* run_files_remove, except for the tokens of texts, complete or unfinished. If there are some, they
  * and the folder stay; with `db` the unfinished database (RUN_DB_NEW), too. Returns 1 then; 0 if
  * all is removed; or -errno. */
 int run_files_but_tokens(const char *dir, int db, struct err *err);

@@ -111,9 +111,9 @@ int session_load_config(struct session *s, struct err *err)
         s->config.pieces = 1;
     s->config = arch_config(arch, s->config);
     if (!said && arch_head_blocks(&s->config))
-        return err_set(err, -ENOTSUP, "%s/run.db: this run's head, which is not tied to its "
-                       "embeddings, stands beside the final norm: only the older siTrain that made "
-                       "it reads that", s->dir);
+        return err_set(err, -ENOTSUP, "%s/run.db: this run's head is not tied to its embeddings "
+                       "and lies in the block of the final norm: only the older siTrain that made "
+                       "the run reads that", s->dir);
     return arch_check(&s->config, err);
 }
 

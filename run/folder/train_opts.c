@@ -47,10 +47,11 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 const struct opt_row train_rows[] = {
     { "steps", OPT_UINT, AT(steps), "1000", .min = 1,
       .help = "Number of training steps. With --resume: the run's new last step. By default, "
-              "finetune trains for --epochs.", .kept = OPT_CHANGES },
+              "finetune trains for --epochs.", .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "schedule-steps", OPT_UINT, AT(schedule_steps),
       .help = "Length of the learning rate schedule, in steps (default: --steps). With --resume: "
-              "the new length, which applies from the next step on.", .kept = OPT_CHANGES },
+              "the new length, which applies from the next step on.",
+      .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
       .help = "Number of rows in a micro-batch", .kept = OPT_BRANCH },
     { "seq", OPT_UINT, AT(seq), .max = 1048576,
@@ -78,7 +79,7 @@ const struct opt_row train_rows[] = {
       .help = "Length of the decay at the end of --schedule wsd: steps, or a part of the schedule "
               "(default: 10%)", .kept = OPT_BRANCH },
     { "optimizer", OPT_WORD, AT(optimizer), "adamw", optim_name,
-      .help = "Optimizer, as PyTorch defines it", .kept = OPT_LAYOUT },
+      .help = "Optimizer, as PyTorch defines it", .kept = OPT_LAYOUT, .ranks = OPT_ALIKE },
     { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA,
       .help = "Decay rate of the first moment, 0 to 0.9999999. For sgd: the momentum.",
       .kept = OPT_BRANCH },
@@ -115,14 +116,15 @@ const struct opt_row train_rows[] = {
               "Usual values: 5 to 15.", .kept = OPT_BRANCH },
     { "dtype", OPT_WORD, AT(dtype), "bf16", opt_dtype_word,
       .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
-              "Sums are fp32.", .kept = OPT_LAYOUT },
+              "Sums are fp32.", .kept = OPT_LAYOUT, .ranks = OPT_ALIKE },
     { "mode", OPT_WORD, AT(mode), "su+o", train_mode_name,
       .help = "Where optimizer states live and who updates them\n"
               "mem: in RAM, updated by the host\n"
               "base: on drives, updated by the host\n"
               "su: on drives, updated by their devices, without overlap\n"
               "su+o: as su, with transfers that overlap the update\n"
-              "su+o+c: as su+o, with compressed gradients (--compress)", .kept = OPT_LAYOUT },
+              "su+o+c: as su+o, with compressed gradients (--compress)",
+      .kept = OPT_LAYOUT, .ranks = OPT_ALIKE },
     { "csd", OPT_WORD, AT(csd), "emu", csd_name,
       .help = "Kind of computational storage device\n"
               "emu: emulated on the host\n"
@@ -156,14 +158,14 @@ const struct opt_row train_rows[] = {
       .help = "Largest accelerator memory per device, 128K or more", .kept = OPT_LAYOUT },
     { "compress", OPT_RATIO, AT(compress), .max = 1,
       .help = "Fraction of the dense gradient's bytes to send, as its largest values (default: "
-              "dense; in --mode su+o+c, 2%)", .kept = OPT_LAYOUT },
+              "dense; in --mode su+o+c, 2%)", .kept = OPT_LAYOUT, .ranks = OPT_ALIKE },
     { "error-feedback", OPT_FLAG, AT(error_feedback),
       .help = "Add gradient values that were not sent to the next step's gradient. Requires "
-              "--compress.", .kept = OPT_LAYOUT },
+              "--compress.", .kept = OPT_LAYOUT, .ranks = OPT_ALIKE },
     { "speculate", OPT_FLAG, AT(speculate),
       .help = "Update a block before the gradient norm is known (base, su+o, su+o+c). If "
               "clipping applies, the block is updated again. Results are identical; disk space "
-              "grows 1.4 times.", .kept = OPT_CHANGES },
+              "grows 1.4 times.", .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "spare-slots", OPT_WORD, AT(spare_slots), "auto", spares_words,
       .help = "Space on the devices for updates that run ahead of commits\n"
               "half: one slot for every two subgroups of the states\n"
@@ -219,20 +221,21 @@ const struct opt_row train_rows[] = {
       .help = "Number of steps between commits in --mode mem", .kept = OPT_CHANGES },
     { "eval-every", OPT_UINT, AT(eval_every),
       .help = "Number of steps between evaluations (default: 0, only at the end; in finetune, "
-              "one epoch)", .kept = OPT_CHANGES },
+              "one epoch)", .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "log-every", OPT_UINT, AT(log_every), "1", .min = 1,
       .help = "Number of steps between printed lines. A terminal shows every step and keeps "
               "these lines.", .kept = OPT_CHANGES },
     { "max-skipped", OPT_UINT, AT(max_skipped), "100",
       .help = "Number of consecutive skipped steps after which training stops (0: never). A step "
-              "is skipped if its loss or a gradient is not finite.", .kept = OPT_CHANGES },
+              "is skipped if its loss or a gradient is not finite.",
+      .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "keep-best", OPT_FLAG, AT(keep_best),
       .help = "Keep the model of the best evaluation in RUN/best, a Hugging Face folder",
       .kept = OPT_CHANGES },
     { "export-every", OPT_UINT, AT(export_every),
       .help = "Number of steps between exports of the model to RUN/checkpoint-STEP, a Hugging Face "
               "folder, or of its adapters (default: 0, none). The last step has one, too.",
-      .kept = OPT_CHANGES },
+      .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "export-limit", OPT_UINT, AT(export_limit),
       .help = "Number of these folders to keep (default: 0, all). The oldest is removed when a "
               "newer one is complete. Requires --export-every.", .kept = OPT_CHANGES },
@@ -250,7 +253,7 @@ const struct opt_row train_rows[] = {
               "as many drives as --parity says may be lost; the rest in a --snapshot-dir\n"
               "hosts: of several ranks, each rank's part in the folder of a rank of the next host, "
               "so that a host may be lost",
-      .kept = OPT_CHANGES },
+      .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "parity", OPT_UINT, AT(parity), "1", .min = 1, .max = 2,
       .help = "Number of drives that may be lost with --snapshot-on devices. 2 needs at least 3 "
               "devices.", .kept = OPT_CHANGES },
@@ -266,7 +269,8 @@ const struct opt_row train_rows[] = {
               "damage that nobody has met yet (default: 0, none)", .kept = OPT_CHANGES },
     { "early-stopping", OPT_UINT, AT(early_stopping),
       .help = "Number of evaluations without a better value after which training ends (default: "
-              "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },
+              "0, never). --keep-best compares the same value.",
+      .kept = OPT_CHANGES, .ranks = OPT_ALIKE },
     { "time-limit", OPT_TIME, AT(time_limit),
       .help = "Time after which this process ends, such as 2h, 90m or 1:30:00 (default: none). "
               "Training stops and commits before a step that would not end in time, and --resume "

@@ -51,8 +51,8 @@ struct model_folder {
 int  model_folder_open(struct model_folder *r, const char *path, const char *base,
                        enum model_which which, const char *disk, const struct events *events,
                        struct err *err);
-/* The same, for a caller that reads the blocks of adapters alone. A base in place need not be
- * there any more: adapters may be saved from a run that lost it. */
+/* model_folder_open for a caller that reads the blocks of adapters alone. A base in place need not
+ * be there any more: adapters may be saved from a run that lost it. */
 int  model_folder_open_adapters(struct model_folder *r, const char *path, const char *base,
                                 enum model_which which, const struct events *events,
                                 struct err *err);

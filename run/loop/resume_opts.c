@@ -72,7 +72,7 @@ static int forget_cards(struct session *s, const struct opt_line *given, struct 
 int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                    struct err *err)
 {
-    int      rc = first ? 0 : job_run_level(s, line, err);
+    int      rc = job_run_level(s, line, first, err);
     uint64_t was = s->o.steps;
 
     if (rc)

@@ -59,8 +59,9 @@ int  job_run_alike(struct session *s, struct err *err);
 
 /* Each rank takes rank 0's values of those options of its run that a resume may change and all
  * ranks share, unless `given` has them. A process that was stopped as it stored changed options may
- * have stored them on some ranks only. All ranks call this, unless they fail. */
-int  job_run_level(struct session *s, const struct opt_line *given, struct err *err);
+ * have stored them on some ranks only. first: this rank's folder has stored none yet, as an import
+ * has none. All ranks call this, unless they fail. */
+int  job_run_level(struct session *s, const struct opt_line *given, int first, struct err *err);
 
 /* rc: the result of a part of a run's making that a rank's time limit may end (err_time). Then it
  * ends so on all ranks. All ranks call this, unless they fail. */

@@ -24,32 +24,13 @@ static void add(struct terms *t, const char *name, const char *value)
     term->sum = crc32c(0, value, strlen(value));
 }
 
-/* True if an option affects what is computed. Fixed options do, except those that only suit a
- * machine (own). Of the others, these do (also), or they determine when ranks communicate. */
-static int decides(const struct opt_row *row)
-{
-    static const char *const own[] = { "blas", "threads" },
-                      *const also[] = { "optimizer", "dtype", "mode", "compress", "error-feedback",
-                                        "speculate", "steps", "schedule-steps", "eval-every",
-                                        "export-every", "max-skipped", "early-stopping",
-                                        "snapshot-on" };
-
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strcmp(row->name, own[i]))
-            return 0;
-    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
-        if (!strcmp(row->name, also[i]))
-            return 1;
-    return row->kept == OPT_FIXED || row->kept == OPT_BRANCH;
-}
-
 static int add_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     char name[sizeof ((struct term *)0)->name];
 
     (void)given;
     snprintf(name, sizeof name, "--%s", row->name);
-    if (decides(row))
+    if (row->ranks == OPT_ALIKE || opt_row_decides(row))
         add(ctx, name, text);
     return 0;
 }
@@ -130,7 +111,8 @@ struct levelling { struct session *s; const struct opt_line *given; const struct
 
 static int is_level(const struct opt_row *row)
 {
-    return row->kept >= OPT_CHANGES && (decides(row) || !strcmp(row->name, "snapshot-every"));
+    return row->kept >= OPT_CHANGES &&
+           (row->ranks == OPT_ALIKE || !strcmp(row->name, "snapshot-every"));
 }
 
 static int add_level(void *ctx, const struct opt_row *row, int given, const char *text)
@@ -158,7 +140,7 @@ static int take_level(void *ctx, const struct opt_row *row, int given, const cha
     return opt_set(&line, row->name, first->value, l->err);
 }
 
-int job_run_level(struct session *s, const struct opt_line *given, struct err *err)
+int job_run_level(struct session *s, const struct opt_line *given, int first, struct err *err)
 {
     struct comm    *comm = s->ranks.comm;
     struct opt_line line = train_opts_line(&s->o);
@@ -172,10 +154,12 @@ int job_run_level(struct session *s, const struct opt_line *given, struct err *e
         free(l);
         return err_set(err, -ENOMEM, "out of memory");
     }
+    add(&l->own, "first", first ? "1" : "");
     int rc = comm_share(comm, &l->own, sizeof l->own, all, err);
+    int none = rc || !comm->rank || *all->at[all->n - 1].value; // rank 0 has not stored any yet
     *l = (struct levelling){ s, given, all, l->own, err };
     l->own.n = 0;
-    rc = rc || !comm->rank ? rc : opt_each(&line, take_level, l);
+    rc = none ? rc : opt_each(&line, take_level, l);
     free(all);
     free(l);
     return rc;

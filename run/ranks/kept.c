@@ -34,13 +34,11 @@ static int add_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* Options that decide what is computed, apart from those that suit a machine; and how long it is
- * trained, which a run takes from the snapshot to which it goes back. */
+/* Options that decide what is computed, and how long it is trained, which a run takes from the
+ * snapshot to which it goes back. */
 static int decides(const struct opt_row *row)
 {
-    if (!strcmp(row->name, "blas") || !strcmp(row->name, "threads"))
-        return 0;
-    return row->kept == OPT_FIXED || row->kept == OPT_BRANCH || !strcmp(row->name, "steps") ||
+    return opt_row_decides(row) || !strcmp(row->name, "steps") ||
            !strcmp(row->name, "schedule-steps");
 }
 

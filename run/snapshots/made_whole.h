@@ -15,9 +15,9 @@ int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, s
 /* Parts that were made again, and snapshots that stay damaged. */
 struct made_whole_sum { uint64_t mended, left; };
 
-/* The same of all in the list that have parity, except those that were tried (snapshots.h). One
- * that cannot be made whole is a notice, also if files of its folder are missing. *sum grows. 0 or
- * -errno. */
+/* Make all snapshots of the list whole that have parity, except those that were tried
+ * (snapshots.h). One that cannot be made whole is a notice, also if files of its folder are
+ * missing. *sum grows. 0 or -errno. */
 int made_whole_all(struct session *s, const struct snapshots *list, struct made_whole_sum *sum,
                    struct err *err);
 

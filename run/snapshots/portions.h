@@ -73,4 +73,4 @@ int portions_certain(const struct session *s, const char *of);
 /* Remove the files, and folders that are empty then, for good: nothing names them afterwards, so a
  * power cut must not bring them back. -errno: one is there still. */
 int portions_remove(const struct portions *p);
-int portions_remove_file(const char *path); // the same of one
+int portions_remove_file(const char *path); // one such file

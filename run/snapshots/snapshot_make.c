@@ -394,8 +394,8 @@ static int copier_start(struct snapshot_making *m, struct stream *stream, struct
 int snapshot_can(const struct session *s, struct err *err)
 {
     if (s->run.mode != RUN_MEM && devices_fake(&s->run))
-        return err_misuse(err, "%s stores no states, of which a snapshot could be taken: "
-                          "--snapshot-every 0 takes none", s->dir);
+        return err_misuse(err, "%s stores no states, so there is nothing to take a snapshot of: "
+                          "give --snapshot-every 0", s->dir);
     return 0;
 }
 

@@ -19,10 +19,10 @@ int snapshot_can(const struct session *s, struct err *err);
  * 0 or -errno; then there is no new snapshot in any of them, and `err` has the last sentence. */
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);
 
-/* The same while a training goes on. snapshot_begin copies what the next step changes, and a thread
- * copies the rest, flushes it and reads it back, at the pace of --snapshot-bw. beside: the run's
- * drained stream, which outlives what was begun; NULL: nothing trains, and snapshot_begin does all.
- * tried: so many directories have failed for this snapshot; the next ones are tried.
+/* Take a snapshot while a training goes on. snapshot_begin copies what the next step changes, and a
+ * thread copies the rest, flushes it and reads it back, at the pace of --snapshot-bw. beside: the
+ * run's drained stream, which outlives what was begun; NULL: nothing trains, and snapshot_begin
+ * does all. tried: so many directories have failed for this snapshot; the next ones are tried.
  *
  * The thread that begins makes all these calls. Only snapshot_finish, like snapshot_begin, uses
  * run.db: the stream is drained. snapshot_finish and snapshot_drop end what was begun; if it was

@@ -6,8 +6,8 @@
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
  * What is not on its list of files stays. */
 int snapshot_remove(const struct session *s, const char *path, struct err *err);
-/* The same of one whose name another one has taken. If somebody reads it, a later rotation removes
- * it. name: that name; path: where it is now. */
+/* Remove a snapshot whose name another one has taken. If somebody reads it, a later rotation
+ * removes it. name: that name; path: where it is now. */
 int snapshot_replaced(const struct session *s, const char *path, const char *name,
                       struct err *err);
 /* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left: first those

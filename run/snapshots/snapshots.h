@@ -66,8 +66,8 @@ int  snapshots_look(struct snapshot *out, const struct session *s, const char *p
  * one. The caller frees the list, also after a failure. */
 int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
 void snapshots_free(struct snapshots *list);
-/* The same of the run's present directories alone, for another thread than the one that uses
- * s->log, which is not read. */
+/* Find the snapshots in the run's present directories alone. It does not read s->log, so another
+ * thread than that of s may call it. */
 int  snapshots_find(struct snapshots *out, const struct session *s, struct err *err);
 
 /* The newest whole one. NULL: there is none. */
@@ -94,15 +94,15 @@ int snapshot_is_now(const struct snapshot *at, const struct session *s);
  * removes it. This reads all states of an open snapshot, its run.db and its best model, and
  * compares them with their checksums. -EBADMSG: damaged. */
 int snapshot_verify(struct session *snapshot, struct err *err);
-/* The same of a new snapshot. frozen_known: its file of frozen blocks was just compared. beside:
- * the pace next to a training, or NULL. */
+/* snapshot_verify for a new snapshot. frozen_known: its file of frozen blocks was just compared.
+ * beside: the pace next to a training, or NULL. */
 int snapshot_prove(struct session *snapshot, int frozen_known, struct beside *beside,
                    struct err *err);
-/* The rest of snapshot_verify, of one whose states and parity were read in another way: its run.db
- * and its best model. */
+/* The rest of snapshot_verify if states and parity were read in another way: compares run.db and
+ * the best model. */
 int snapshot_prove_rest(struct session *snapshot, struct err *err);
-/* The same as snapshot_verify, and compares the tokenizer and the best model with those that its
- * run.db names. A run goes back without them. */
+/* snapshot_verify, and compares the tokenizer and the best model with those that its run.db names.
+ * A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
 /* Whether the snapshot at this path is whole: 1; 0 with a sentence; or -errno if that was not found

@@ -79,6 +79,14 @@ echo '{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}
 echo "{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}" >"$tmp/adds.jinja"
 refuses 2 'the "content" of message 1 is a list of parts, and a template may want a text there' \
     prepare "$tmp/parts.jsonl" --show 1 --init "$m" --chat-template "$tmp/adds.jinja"
+echo "{% for m in messages %}{{ m.role }}:{{ m.content }}{% endfor %}" >"$tmp/writes.jinja"
+refuses 2 'parts.jsonl:1: the "content" of message 1 is a list of parts, and the chat template takes texts alone' \
+    prepare "$tmp/parts.jsonl" --show 1 --init "$m" --chat-template "$tmp/writes.jinja"
+run prepare "$tmp/parts.jsonl" --render --init "$m" --chat-template "$tmp/writes.jinja"
+same "\"user:[{'type': 'text', 'text': 'a'}]\"" "$(cat "$tmp/out")" "  which --render shows as it would be written"
+echo "{% for m in messages %}{{ m.role }}:{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}" >"$tmp/takes.jinja"
+run prepare "$tmp/parts.jsonl" --render --init "$m" --chat-template "$tmp/takes.jinja"
+same '"user:a"' "$(cat "$tmp/out")" "a template that takes lists of parts"
 
 refuses 2 "b.jsonl:1: a conversation needs a chat template" prepare "$tmp/b.jsonl" --show 1 --init "$tmp/none"
 refuses 2 "--show needs --init" prepare "$tmp/b.jsonl" --show 1

@@ -26,11 +26,15 @@ from make_tokenizers import KINDS, WORDS  # noqa: E402
 
 TOLERANCE = 1e-5  # of logits, relative to the largest
 IDS = torch.arange(3, 33).view(2, 15)
-ADAPTERS = {  # name: settings of peft, rows of embeddings
-    "DoRA": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "up_proj"], use_dora=True), 0),
-    "an adapted head": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"]), 0),
-    "added tokens": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8),
-    "IA3": (IA3Config(task_type="CAUSAL_LM"), 0),
+ADAPTERS = {  # name: settings of peft, rows of embeddings, whether the base's head is tied to these
+    "DoRA": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "up_proj"], use_dora=True), 0, False),
+    "an adapted head": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"]), 0, False),
+    "an adapted head that was tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"]), 0, True),
+    "adapted embeddings that were tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"]), 0, True),
+    "trained embeddings that were tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], modules_to_save=["embed_tokens"]), 0, True),
+    "added tokens": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8, False),
+    "added tokens of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8, True),
+    "IA3": (IA3Config(task_type="CAUSAL_LM"), 0, False),
 }
 
 
@@ -43,11 +47,11 @@ def load(folder, **more):
     return AutoModelForCausalLM.from_pretrained(folder, **more)
 
 
-def make_base(folder):
+def make_base(folder, tied=False):
     t = PreTrainedTokenizerFast(tokenizer_object=KINDS["llama2"](), bos_token="<s>", eos_token="</s>")
     torch.manual_seed(1)
     model = AutoModelForCausalLM.from_config(LlamaConfig(num_hidden_layers=2, hidden_size=128, num_attention_heads=4, num_key_value_heads=2,
-                                                         intermediate_size=256, vocab_size=len(t), max_position_embeddings=64))
+                                                         intermediate_size=256, vocab_size=len(t), max_position_embeddings=64, tie_word_embeddings=tied))
     with torch.no_grad():
         for key, p in model.named_parameters():
             p.normal_(1.0 if "norm" in key else 0.0, 0.1)
@@ -82,7 +86,7 @@ def adapted(base, folder, settings, more):
     model = get_peft_model(model, settings)
     with torch.no_grad():
         for key, p in model.named_parameters():
-            if "lora_B" in key or "ia3" in key:
+            if "lora_B" in key or "lora_embedding" in key or "ia3" in key or "modules_to_save" in key:
                 p.add_(torch.randn_like(p) * 0.1)
     model.save_pretrained(folder)
     return logits(model)
@@ -140,13 +144,14 @@ def main():
     logging.disable_progress_bar()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(prefix="sitrain-lines-", dir="/var/tmp") as tmp:
-        base, text = os.path.join(tmp, "hf"), os.path.join(tmp, "text.txt")
+        base, tied, text = os.path.join(tmp, "hf"), os.path.join(tmp, "tied"), os.path.join(tmp, "text.txt")
         make_base(base)
+        make_base(tied, True)
         with open(text, "w", encoding="utf-8") as f:
             f.write(" ".join(WORDS * 20))
-        for name, (settings, more) in ADAPTERS.items():
+        for name, (settings, more, of_tied) in ADAPTERS.items():
             folder = os.path.join(tmp, name.replace(" ", "-"))
-            compare(name, adapted(base, folder, settings, more), folder, text)
+            compare(name, adapted(tied if of_tied else base, folder, settings, more), folder, text)
         folder = os.path.join(tmp, "mlx-adapter")
         compare("an adapter of MLX", adapted_by_mlx(base, folder), folder, text)
         for name, how in (("4", {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}), ("8", {"load_in_8bit": True})):
