@@ -122,6 +122,7 @@ static int open_at(const char *path, int flags, int direct, struct err *err)
 /* Opens a file of the run, and makes that of the snapshot. */
 static int pair_make(struct pair *p, const char *from, const char *to, int direct, struct err *err)
 {
+    static const char sector[4096];
     int made;
 
     *p = (struct pair){ .from = -1, .to = -1, .shares = 1, .from_path = from, .to_path = to };
@@ -133,10 +134,14 @@ static int pair_make(struct pair *p, const char *from, const char *to, int direc
         rc = fchmod(made, 0600) ? err_set(err, -errno, "chmod %s: %s", to, strerror(errno)) : 0;
     else
         file_like(made, from);
+    if (!rc) // with bytes in it, whether O_DIRECT works is seen
+        rc = file_pwrite(made, sector, sizeof sector, 0, to, err);
+    p->to = rc ? rc : open_at(to, O_RDWR, direct, err);
+    if (ftruncate(made, 0) && p->to >= 0)
+        rc = err_set(err, -errno, "cut %s: %s", to, strerror(errno));
     close(made);
     if (rc)
         return rc;
-    p->to = open_at(to, O_RDWR, direct, err);
     p->from = p->to < 0 ? -1 : open_at(from, O_RDONLY, direct, err);
     return p->to < 0 ? p->to : p->from < 0 ? p->from : 0;
 }

@@ -223,6 +223,22 @@ for fs in bindfs sshfs; do
     trap 'rm -rf "$tmp"' EXIT
 done
 
+# ---- a file system that opens files with O_DIRECT and refuses to read them
+
+mkdir "$tmp/lower2" "$tmp/upper2" "$tmp/union"
+cp -a "$tmp/run" "$tmp/lower2/"
+if [ "$root" ] && command -v unionfs-fuse >"$tmp/null" && unionfs-fuse -o cow "$tmp/upper2=RW:$tmp/lower2=RO" "$tmp/union" 2>"$tmp/null"; then
+    trap 'umount -l "$tmp/union"; rm -rf "$tmp"' EXIT
+    works "unionfs: a run is whole" check "$tmp/union/run"
+    works "unionfs: and goes on, with snapshots" pretrain --resume "$tmp/union/run" --steps 40 --quiet --snapshot-every 40
+    result "$(! grep -q "no snapshot" "$tmp/err"; echo $?)" "unionfs: which are made"
+    works "unionfs: and is whole" check "$tmp/union/run" --scrub
+    umount -l "$tmp/union"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "unionfs" "no unionfs-fuse here, or nothing may be mounted"
+fi
+
 # ---- a rollback journal of another program: SQLite would write its pages over run.db, whoever opens it
 
 rm -rf "$tmp/journal" && cp -a "$tmp/run" "$tmp/journal"
