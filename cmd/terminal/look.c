@@ -175,9 +175,9 @@ static int read_all(struct look *f, struct runlog *log, struct err *err)
                                 "SELECT time, text FROM notices ORDER BY id DESC LIMIT 1");
 }
 
-static enum look_state state_of(const struct look *f, int writes)
+static enum look_state state_of(const struct look *f, enum run_lock_holder writer)
 {
-    if (writes)
+    if (writer != HOLDER_NONE)
         return LOOK_AT_WORK;
     if (f->planned && f->done >= f->planned)
         return LOOK_FINISHED;

@@ -12,12 +12,16 @@
 
 #include <assert.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 enum { LINE = 64 };
 
 /* The tasks that are left in a thread's list: the first one << 32 | one past the last. */
 struct turns { _Alignas(LINE) _Atomic uint64_t left; };
+
+/* How many parts of the first panel are not packed yet. */
+struct packing { _Alignas(LINE) _Atomic size_t left; };
 
 /* ---- plan ---- */
 
@@ -103,6 +107,7 @@ static void plan_scratch(struct product *p)
     lay(&at, (size_t)(panels - 1) * p->panel_bytes);
     p->sums_at = lay(&at, panels > 1 && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
     p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
+    p->packing_at = lay(&at, sizeof(struct packing));
     p->own_at = at;
     at = 0;
     lay(&at, (p->own_ready ? 0 : p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
@@ -126,22 +131,36 @@ void product_plan(struct product *p, const struct matmul_shape *s, int threads,
 
 /* ---- packing by all threads ---- */
 
-/* Packs words of all strips of an operand. All threads of a parallel region call this together;
- * none waits for the others. */
-static void pack_shared(word *out, const struct strips *s, size_t strips, const void *x,
-                        struct range words)
+/* How all threads pack an operand: by parts of `wide` strips and `deep` words. */
+struct split { size_t strips, wide, deep, along, parts; };
+
+static struct split split_of(const struct strips *s, size_t block, size_t words)
 {
-    size_t wide = s->along ? 64 / s->lanes : 256 / s->lanes, deep = s->along ? 128 : 32;
-    size_t across = div_up(strips, wide), length = words.to - words.from,
-           along = div_up(length, deep), next = length * s->lanes;
+    struct split x = { strips_of(s, block), s->along ? 64 / s->lanes : 256 / s->lanes,
+                       s->along ? 128 : 32, 0, 0 };
+
+    x.along = div_up(words, x.deep);
+    x.parts = div_up(x.strips, x.wide) * x.along;
+    return x;
+}
+
+/* Packs words of all strips of an operand. All threads of a parallel region call this together;
+ * none waits for the others. packing: counts what is left; NULL: nobody asks. */
+static void pack_shared(word *out, const struct strips *s, size_t block, const void *x,
+                        struct range words, struct packing *packing)
+{
+    size_t       length = words.to - words.from, next = length * s->lanes;
+    struct split by = split_of(s, block, length);
 
     #pragma omp for schedule(dynamic) nowait
-    for (size_t u = 0; u < across * along; u++) {
-        size_t strip = u / along * wide, w = u % along * deep;
+    for (size_t i = 0; i < by.parts; i++) {
+        size_t strip = i / by.along * by.wide, w = i % by.along * by.deep;
 
         strips_pack(out + strip * next + w * s->lanes, next, s, x,
-                    (struct range){ strip, size_min(strip + wide, strips) },
-                    (struct range){ words.from + w, words.from + size_min(w + deep, length) });
+                    (struct range){ strip, size_min(strip + by.wide, by.strips) },
+                    (struct range){ words.from + w, words.from + size_min(w + by.deep, length) });
+        if (packing)
+            atomic_fetch_sub_explicit(&packing->left, 1, memory_order_release);
     }
 }
 
@@ -154,7 +173,7 @@ size_t product_packed(const struct product *p)
 void product_pack(const struct product *p, void *packed, const void *b)
 {
     #pragma omp parallel
-    pack_shared(packed, &p->b, strips_of(&p->b, p->form->cols), b, (struct range){ 0, p->words });
+    pack_shared(packed, &p->b, p->form->cols, b, (struct range){ 0, p->words }, NULL);
 }
 
 /* ---- results ---- */
@@ -162,7 +181,9 @@ void product_pack(const struct product *p, void *packed, const void *b)
 /* A block of C: where, and how much of it there is. */
 struct part { size_t i, j, rows, cols; };
 
-/* The sums of a block that is done, on their way to C row by row, beside the next block. */
+/* The sums of a block that is done, on their way to C row by row, beside the next block. With each
+ * row, a row of C that the next block will write is asked for: for many lines at once the unit's
+ * own loads would wait. */
 struct result {
     struct aside aside; // must be first
     const struct matmul_shape *s;
@@ -170,6 +191,7 @@ struct result {
     size_t       step, cols; // floats from row to row; of C
     char        *c;
     const void  *bias;
+    const char  *coming; // the next block's row, or NULL
 };
 
 struct call { // product_run's arguments, and what a thread has not written yet
@@ -206,13 +228,17 @@ SIMD_CLONES static void result_next(struct aside *aside)
 {
     enum { USUAL = 32 }; // columns of an AMX block
     struct result *r = (struct result *)(void *)aside;
+    const size_t   bytes = dtype_bytes(r->s->c_dt);
 
+    for (size_t i = 0; i < r->cols * bytes && r->coming; i += LINE)
+        __builtin_prefetch(r->coming + i, 1);
+    r->coming += r->coming ? r->s->n * bytes : 0;
     if (r->cols == USUAL)
         row_put(r, USUAL);
     else
         row_put(r, r->cols);
     r->sums += r->step;
-    r->c += r->s->n * dtype_bytes(r->s->c_dt);
+    r->c += r->s->n * bytes;
     r->aside.left--;
 }
 
@@ -222,32 +248,24 @@ static void result_finish(struct call *call)
         result_next(&call->result.aside);
 }
 
+/* The place of a block in C. */
+static char *place(const struct product *p, const struct call *call, struct part at)
+{
+    return (char *)call->c + (at.i * p->s.n + at.j) * dtype_bytes(p->s.c_dt);
+}
+
 static void result_begin(const struct product *p, struct call *call, struct part at,
                          const float *sums)
 {
     call->result = (struct result){
-        { result_next, at.rows }, &p->s, sums, p->form->cols, at.cols,
-        (char *)call->c + (at.i * p->s.n + at.j) * dtype_bytes(p->s.c_dt),
-        call->bias ? dtype_at(call->bias, p->s.ab_dt, at.j) : NULL };
+        { result_next, at.rows }, &p->s, sums, p->form->cols, at.cols, place(p, call, at),
+        call->bias ? dtype_at(call->bias, p->s.ab_dt, at.j) : NULL, NULL };
 }
 
 /* Panels are in two places by turns. */
 static char *panel_at(const struct product *p, const struct call *call, struct range all)
 {
     return call->scratch + all.from / p->panel % 2 * p->panel_bytes;
-}
-
-/* Asks for the lines of C that a block will write. */
-static void ask(const struct product *p, const struct call *call, struct part at)
-{
-    size_t bytes = dtype_bytes(p->s.c_dt), step = LINE / bytes;
-
-    for (size_t i = 0; i < at.rows; i++) {
-        const char *c = (char *)call->c + ((at.i + i) * p->s.n + at.j) * bytes;
-
-        for (size_t j = 0; j < at.cols; j += step)
-            __builtin_prefetch(c + j * bytes, 1);
-    }
 }
 
 /* Where sums wait between panels. */
@@ -297,8 +315,7 @@ struct piece {
 static void block_run(const struct product *p, struct call *call, struct part at,
                       const struct piece *x, struct placed a, struct placed b, float *sums)
 {
-    if (x->words.to == p->words)
-        ask(p, call, at);
+    call->result.coming = x->words.to == p->words ? place(p, call, at) : NULL;
     if (x->words.from == x->all.from && x->all.from > 0)
         sums_take(p, sums, at, waiting(p, call, at));
     p->form->multiply(&(struct block){
@@ -356,6 +373,24 @@ static struct placed shared(const struct product *p, const struct call *call, st
     return (struct placed){ panel + lane * words, words * s->lanes };
 }
 
+static struct packing *packing_of(const struct product *p, const struct call *call)
+{
+    return (struct packing *)(void *)(call->scratch + p->packing_at);
+}
+
+/* Waits until the first panel is packed, by the threads that are there: a barrier would wait for
+ * those, too, that have not begun. */
+static void packing_wait(struct packing *packing)
+{
+    enum { SPINS = 4096 };
+
+    for (int i = 1; atomic_load_explicit(&packing->left, memory_order_acquire) > 0; i++)
+        if (i % SPINS)
+            __builtin_ia32_pause();
+        else
+            sched_yield();
+}
+
 /* Computes a task. `packs`: its own strips are not those of the thread's task before. */
 static void task_run(const struct product *p, struct call *call, struct task t,
                      struct range all, int packs)
@@ -372,6 +407,7 @@ static void task_run(const struct product *p, struct call *call, struct task t,
     else if (packs)
         strips_pack((word *)(void *)mine, own.next, s, p->own_b ? call->b : call->a,
                     (struct range){ lane / s->lanes, (lane + lanes) / s->lanes }, all);
+    packing_wait(packing_of(p, call));
     for (size_t k = all.from; k < all.to; k += p->piece) {
         size_t off = k - all.from;
         struct piece x = { all, { k, size_min(k + p->piece, all.to) },
@@ -450,12 +486,17 @@ static void turns_run(const struct product *p, struct call *call, struct range a
 
 static void panel_pack(const struct product *p, const struct call *call, struct range all)
 {
-    word *panel = (word *)(void *)panel_at(p, call, all);
+    if (!p->ready)
+        pack_shared((word *)(void *)panel_at(p, call, all), p->own_b ? &p->a : &p->b,
+                    p->own_b ? p->form->rows : p->form->cols, p->own_b ? call->a : call->b, all,
+                    all.from > 0 ? NULL : packing_of(p, call));
+}
 
-    if (!p->ready && p->own_b)
-        pack_shared(panel, &p->a, strips_of(&p->a, p->form->rows), call->a, all);
-    else if (!p->ready)
-        pack_shared(panel, &p->b, strips_of(&p->b, p->form->cols), call->b, all);
+/* Parts of the first panel. */
+static size_t shared_parts(const struct product *p)
+{
+    return split_of(p->own_b ? &p->a : &p->b, p->own_b ? p->form->rows : p->form->cols,
+                    p->panel).parts;
 }
 
 static struct range panel_of(const struct product *p, size_t k)
@@ -476,7 +517,7 @@ static void panels_run(const struct product *p, struct call *call)
 {
     panel_pack(p, call, panel_of(p, 0));
     for (size_t k = 0, i = 0; k < p->words; k += p->panel, i++) {
-        if (i > 0 || !p->ready) {
+        if (i > 0) {
             #pragma omp barrier
         }
         turns_run(p, call, panel_of(p, k), turns_of(p, call, i));
@@ -496,6 +537,7 @@ void product_run(const struct product *p, void *c, const void *a, const void *b,
 
     for (size_t t = 0; t < (size_t)p->threads; t++)
         turns_set(p, turns_of(p, &call, 0), t);
+    atomic_store(&packing_of(p, &call)->left, p->ready ? 0 : shared_parts(p));
     #pragma omp parallel
     {
         struct call mine = call;

@@ -20,7 +20,7 @@ struct product {
     size_t        words, panel, piece; // of the depth, in words
     size_t        rows, cols;   // of a task
     size_t        tasks, parts; // all; of the same own lanes
-    size_t        panel_bytes, sums_at, turns_at, own_at, scratch_bytes; // in scratch
+    size_t        panel_bytes, sums_at, turns_at, packing_at, own_at, scratch_bytes; // in scratch
     size_t        block_at, own_bytes; // in a thread's part
 };
 
