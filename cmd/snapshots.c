@@ -8,7 +8,7 @@
 #include "data/file/file.h"
 #include "report/report.h"
 #include "run/ranks/job_run.h"
-#include "run/ranks/kept.h"
+#include "run/ranks/rank_parts.h"
 #include "run/snapshots/made_whole.h"
 #include "run/snapshots/snapshots.h"
 
@@ -62,16 +62,16 @@ static int check(struct snapshot *at, struct err *err)
 }
 
 /* Looks at the parts of all ranks. lacks: (list->n) */
-static int check_ranks(struct snapshots *list, size_t *lacks, const struct kept_view *v,
+static int check_ranks(struct snapshots *list, size_t *lacks, const struct parts_view *v,
                        const struct snapshots_opts *o, struct err *err)
 {
     uint64_t damaged = 0;
     int      rc = 0;
 
     for (size_t i = 0; i < list->n && !rc; i++) {
-        lacks[i] = kept_view_lacks(v, &list->at[i]);
+        lacks[i] = parts_view_lacks(v, &list->at[i]);
         if (o->check)
-            rc = kept_view_check(v, &list->at[i], &damaged, say_damage, err);
+            rc = parts_view_check(v, &list->at[i], &damaged, say_damage, err);
         list->at[i].whole &= lacks[i] == SIZE_MAX && !damaged;
     }
     return rc;
@@ -99,7 +99,7 @@ static const char *state_text(char out[STATE], const struct snapshot *at, size_t
 struct listed {
     struct snapshots list;
     size_t          *lacks; // (list.n) the rank whose part is not there; SIZE_MAX: none
-    struct kept_view view;  // of several ranks
+    struct parts_view view;  // of several ranks
 };
 
 static void print_list(const struct listed *l, const struct snapshots_opts *o)
@@ -109,7 +109,7 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
 
     if (!l->list.n && l->list.unread)
         return;
-    if (!l->list.n && !kept_view_other(&l->view, 0)) {
+    if (!l->list.n && !parts_view_other(&l->view, 0)) {
         say_line(stdout, "%s has no snapshots; --snapshot-every N takes them in training", o->run);
         return;
     }
@@ -124,7 +124,7 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
                  opt_size_text(size, sizeof size, (double)at->bytes), at->taken,
                  state_text(state, at, l->lacks[i], o->check), at->path);
     }
-    for (size_t i = 0; (other = kept_view_other(&l->view, i)); i++)
+    for (size_t i = 0; (other = parts_view_other(&l->view, i)); i++)
         say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-12s  with rank %" PRIu64, other->step,
                  "", "", "", "lacks rank 0", other->holder);
 }
@@ -172,7 +172,7 @@ static int look(struct listed *l, struct session *s, struct comm *comm,
         rc = check(&l->list.at[i], err);
     if (rc || s->ranks.size < 2)
         return rc;
-    rc = kept_view_open(&l->view, s, comm, err);
+    rc = parts_view_open(&l->view, s, comm, err);
     rc = rc ? rc : check_ranks(&l->list, l->lacks, &l->view, o, err);
     if (!rc && !comm && l->view.n < s->ranks.size)
         say_line(stderr, "siTrain: %zu of the %zu ranks' folders are not here: %s looks at the "
@@ -207,12 +207,12 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : look(&l, &s, comm, o, err);
     for (size_t i = 0; i < l.list.n; i++)
         damaged += !l.list.at[i].whole;
-    damaged += l.list.unread || kept_view_other(&l.view, 0);
+    damaged += l.list.unread || parts_view_other(&l.view, 0);
     if (!rc && job_speaks() && o->json)
         rc = print_json(&l, o, err);
     else if (!rc && job_speaks())
         print_list(&l, o);
-    kept_view_close(&l.view);
+    parts_view_close(&l.view);
     snapshots_free(&l.list);
     free(l.lacks);
     session_close(&s);

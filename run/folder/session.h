@@ -42,7 +42,7 @@ struct session {
                                     // then what run_config says of a base in place
     char              data_dir[SESSION_PATH]; // of a snapshot: RUN, which has the data; else ""
     size_t            kept_by;      // 1 + the rank in whose folder parts of this rank's snapshots
-                                    // are looked for (run/ranks/kept.h); 0: its own
+                                    // are looked for (run/ranks/rank_parts.h); 0: its own
     int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
                                     // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)

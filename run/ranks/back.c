@@ -102,9 +102,9 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
     uint64_t        mended = 0;
 
     for (size_t p = 0; p < c->comm->size; p++) {
-        if (kept_holder(c->seen, of, p) != c->comm->rank)
+        if (rank_parts_holder(c->seen, of, p) != c->comm->rank)
             continue;
-        int whole = kept_find(&at, c->s, of, p, &why);
+        int whole = rank_parts_find(&at, c->s, of, p, &why);
         if (!whole)
             note_tried(c, at.path);
         whole = whole == -ENOENT ? 0
@@ -125,7 +125,7 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
 
 static int is_part(const struct part_seen *at, const struct part_seen *of, size_t owner)
 {
-    return at->owner == owner && kept_same(at, of);
+    return at->owner == owner && rank_parts_same(at, of);
 }
 
 /* Leave this part out of the list, whoever sees it in this place. */
@@ -178,7 +178,7 @@ static int choose_whole(struct part_seen *out, const struct choice *c, struct er
     int damaged = 1, passed = 0, rc = 0;
 
     while (!rc && damaged) {
-        rc = kept_choose(out, c->seen, c->comm->size, NULL, c->dir, err);
+        rc = rank_parts_choose(out, c->seen, c->comm->size, NULL, c->dir, err);
         if (rc && passed)
             return err_set(err, -ENOENT, "%s has no other snapshot that is whole on all ranks, and "
                            "what was lost is nowhere else", c->dir);
@@ -217,14 +217,14 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
     struct parts_seen seen;
     struct part_seen  at;
     struct choice     c = { s, comm, s->events, s->dir, &seen, 1, own };
-    int               rc = kept_look(&seen, s, comm, !step, err);
+    int               rc = rank_parts_look(&seen, s, comm, !step, err);
 
     rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);
     if (!rc)
-        rc = step ? kept_choose(&at, &seen, comm->size, step, s->dir, err)
+        rc = step ? rank_parts_choose(&at, &seen, comm->size, step, s->dir, err)
                   : choose_whole(&at, &c, err);
     rc = rc ? rc : keeping_fetch(out, s, &seen, &at, err);
-    kept_free(&seen);
+    rank_parts_free(&seen);
     return rc;
 }
 

@@ -5,7 +5,7 @@
  * finishes. That command then takes all ranks there, those too that were there already. */
 #pragma once
 
-#include "run/ranks/kept.h"
+#include "run/ranks/rank_parts.h"
 
 /* Find the snapshot, and get this rank's part of it here. step NULL: the newest that is whole on
  * all ranks. Each rank reads the parts that it holds; a damaged one is passed over with a notice,

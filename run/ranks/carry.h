@@ -1,6 +1,6 @@
 /* carry.h: sends files from one rank to another, as where a rank keeps another one's part of a
- * snapshot (kept.h). Memory is bounded: each rank has one piece for each sending in which it takes
- * part. Holes of files are not sent, and are holes again. */
+ * snapshot (rank_parts.h). Memory is bounded: each rank has one piece for each sending in which it
+ * takes part. Holes of files are not sent, and are holes again. */
 #pragma once
 
 #include "comm/comm.h"

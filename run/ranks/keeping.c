@@ -71,11 +71,11 @@ static int end_begin(struct moving *m, struct carried *c, struct session *s, str
 
     if (c->from == s->ranks.comm->rank) {
         c->folder = m->path;
-        rc = kept_files(&m->files, m->path, err);
+        rc = rank_parts_files(&m->files, m->path, err);
         c->files = m->files;
     }
     if (!rc && c->to == s->ranks.comm->rank) {
-        m->its = kept_session(s, m->owner);
+        m->its = rank_parts_session(s, m->owner);
         rc = snapshot_adopt_begin(&m->making, &c->folder, &m->its, m->step, m->n, err);
     }
     return rc;
@@ -150,7 +150,7 @@ int keeping_send(struct session *s, const struct snapshot *made, struct link_met
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)
 {
     struct parts_seen seen;
-    int               rc = kept_look(&seen, s, s->ranks.comm, 0, err), own = 0, kept = 0;
+    int               rc = rank_parts_look(&seen, s, s->ranks.comm, 0, err), own = 0, kept = 0;
 
     *any = 0;
     for (size_t i = 0; i < seen.n && !rc; i++) {
@@ -162,7 +162,7 @@ int keeping_is_there(int *any, const struct session *s, uint64_t step, struct er
         own |= at->holder == at->owner && at->step == step && at->now;
         kept |= at->holder != at->owner && at->step == step && at->now;
     }
-    kept_free(&seen);
+    rank_parts_free(&seen);
     return rc ? rc : own && kept;
 }
 
@@ -171,7 +171,7 @@ int keeping_rotate(struct session *s, struct err *err)
     int rc = 0;
 
     for (size_t rank = 0; rank < s->ranks.size && !rc; rank++) {
-        struct session its = kept_session(s, rank);
+        struct session its = rank_parts_session(s, rank);
 
         rc = snapshots_rotate(&its, err);
     }
@@ -190,16 +190,16 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     int             rc = m && c ? 0 : err_set(err, -ENOMEM, "out of memory"), failed = 0;
 
     for (size_t p = 0; p < comm->size && !rc; p++) {
-        size_t holder = kept_holder(seen, of, p);
+        size_t holder = rank_parts_holder(seen, of, p);
 
         if (holder == p)
             continue;
         m[n] = (struct moving){ .owner = p, .step = of->step, .n = of->n };
         c[n] = (struct carried){ .from = holder, .to = p };
-        if (holder == comm->rank && !failed && !(failed = kept_find(&has, s, of, p, err)))
+        if (holder == comm->rank && !failed && !(failed = rank_parts_find(&has, s, of, p, err)))
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
         for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
-            if (at->owner == p && at->holder == holder && kept_same(at, of))
+            if (at->owner == p && at->holder == holder && rank_parts_same(at, of))
                 m[n].n = at->n;
         got = p == comm->rank ? &m[n].got : got;
         n++;
@@ -210,7 +210,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     rc = rc ? rc : failed;
     if (!rc && got)
         *out = *got;
-    rc = rc || got ? rc : kept_find(out, s, of, comm->rank, err);
+    rc = rc || got ? rc : rank_parts_find(out, s, of, comm->rank, err);
     free(m);
     free(c);
     return rc;

@@ -8,7 +8,7 @@
  * whose part is gone first gets it from whoever has it. */
 #pragma once
 
-#include "run/ranks/kept.h"
+#include "run/ranks/rank_parts.h"
 
 /* All ranks have taken a part, *made. Send all to their keepers. *meter: what this moves is added.
  * *failed: 0, or -errno on all ranks, and why says what; then no keeper has a part of it. */

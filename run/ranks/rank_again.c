@@ -12,7 +12,7 @@
 #include "run/ranks/back.h"
 #include "run/ranks/carry.h"
 #include "run/ranks/job_run.h"
-#include "run/ranks/kept.h"
+#include "run/ranks/rank_parts.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ static int part_files(struct again *a, const char *path, struct err *err)
 {
     char  *all = NULL, *rest, *line;
     size_t size;
-    int    rc = kept_files(&all, path, err);
+    int    rc = rank_parts_files(&all, path, err);
     FILE  *f = rc ? NULL : open_memstream(&a->files, &size);
 
     if (!rc && !f)
@@ -101,7 +101,7 @@ static int send_all(struct again *a, int data, struct err *err)
 
     a->n = 0;
     for (size_t p = 0; p < a->comm->size && !rc; p++) {
-        size_t from = data ? a->donor : kept_holder(&a->seen, &a->at, p);
+        size_t from = data ? a->donor : rank_parts_holder(&a->seen, &a->at, p);
 
         if (a->all[p].has)
             continue;
@@ -112,7 +112,7 @@ static int send_all(struct again *a, int data, struct err *err)
             continue;
         free(a->files); // those of another lost rank are its own: only data are alike
         a->files = NULL;
-        if (!data && !(rc = kept_find(&has, a->s, &a->at, p, err)))
+        if (!data && !(rc = rank_parts_find(&has, a->s, &a->at, p, err)))
             rc = part_files(a, has.path, err);
         else if (data)
             rc = data_files(a, err);
@@ -267,7 +267,7 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
         *made += !a.all[p].has;
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
-        rc = rc ? rc : kept_look(&a.seen, s, comm, 1, err); // going back makes it whole
+        rc = rc ? rc : rank_parts_look(&a.seen, s, comm, 1, err); // going back makes it whole
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)
@@ -276,7 +276,7 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
             creation_give_up(&a.place, &a.to);
         rc = rc ? rc : comm_share(comm, NULL, 0, NULL, err);
     }
-    kept_free(&a.seen);
+    rank_parts_free(&a.seen);
     free(a.all);
     free(a.list);
     free(a.files);

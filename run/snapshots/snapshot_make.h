@@ -41,10 +41,10 @@ size_t snapshot_tried(const struct snapshot_making *m); // directories, its own 
 /* Add the bytes that it has moved since the last call. */
 void   snapshot_moved(struct snapshot_making *m, struct link_meter *moved);
 
-/* A snapshot that another process made, and whose files come here, as of another rank (kept.h).
- * begin: an empty folder *folder for them, of the n-th snapshot of s, after `step` steps. end:
- * if rc is 0, it says in its run.db where it lies, is proved whole, and gets its name; *out:
- * where; *moved: what this has read is added. Otherwise it is removed. Frees m, which may be
+/* A snapshot that another process made, and whose files come here, as of another rank
+ * (rank_parts.h). begin: an empty folder *folder for them, of the n-th snapshot of s, after `step`
+ * steps. end: if rc is 0, it says in its run.db where it lies, is proved whole, and gets its name;
+ * *out: where; *moved: what this has read is added. Otherwise it is removed. Frees m, which may be
  * NULL. Returns rc, or -errno. */
 int snapshot_adopt_begin(struct snapshot_making **m, const char **folder, struct session *s,
                          uint64_t step, uint64_t n, struct err *err);

@@ -1,5 +1,5 @@
-/* kept.c: finds the parts of snapshots, and which of them belong together. */
-#include "run/ranks/kept.h"
+/* rank_parts.c: finds the parts of snapshots, and which of them belong together. */
+#include "run/ranks/rank_parts.h"
 
 #include "data/base/crc32c.h"
 #include "data/file/file.h"
@@ -9,7 +9,7 @@
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
 
-struct session kept_session(const struct session *s, size_t rank)
+struct session rank_parts_session(const struct session *s, size_t rank)
 {
     struct session out = *s;
 
@@ -78,7 +78,7 @@ static uint64_t file_of(const struct snapshot *at)
     return hash_bytes(is, sizeof is);
 }
 
-int kept_files(char **out, const char *path, struct err *err)
+int rank_parts_files(char **out, const char *path, struct err *err)
 {
     char          *files = NULL;
     struct runlog *log = NULL;
@@ -116,7 +116,7 @@ static int add_all(struct parts_seen *out, const struct session *one, size_t ran
     int rc = 0;
 
     for (size_t rank = 0; rank < ranks && !rc; rank++) {
-        struct session   its = kept_session(one, rank);
+        struct session   its = rank_parts_session(one, rank);
         struct snapshots list;
 
         rc = snapshots_list(&list, &its, err);
@@ -137,8 +137,8 @@ static int add_all(struct parts_seen *out, const struct session *one, size_t ran
     return rc;
 }
 
-int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm, int by_parity,
-              struct err *err)
+int rank_parts_look(struct parts_seen *out, const struct session *s, struct comm *comm,
+                    int by_parity, struct err *err)
 {
     struct parts_seen own = { 0 };
     uint64_t         *count = calloc(comm->size, sizeof *count), most = 0;
@@ -163,11 +163,11 @@ int kept_look(struct parts_seen *out, const struct session *s, struct comm *comm
     free(all);
     free(mine);
     free(count);
-    kept_free(&own);
+    rank_parts_free(&own);
     return rc;
 }
 
-void kept_free(struct parts_seen *seen)
+void rank_parts_free(struct parts_seen *seen)
 {
     free(seen->at);
     *seen = (struct parts_seen){ 0 };
@@ -175,17 +175,17 @@ void kept_free(struct parts_seen *seen)
 
 /* ---- which is chosen ---- */
 
-int kept_same(const struct part_seen *a, const struct part_seen *b)
+int rank_parts_same(const struct part_seen *a, const struct part_seen *b)
 {
     return a->step == b->step && a->sum == b->sum;
 }
 
-size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, size_t owner)
+size_t rank_parts_holder(const struct parts_seen *seen, const struct part_seen *of, size_t owner)
 {
     size_t first = (size_t)-1;
 
     for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
-        if (at->owner != owner || !kept_same(at, of))
+        if (at->owner != owner || !rank_parts_same(at, of))
             continue;
         if (at->holder == owner)
             return owner;
@@ -197,7 +197,7 @@ size_t kept_holder(const struct parts_seen *seen, const struct part_seen *of, si
 /* Whether this rank has no part of the snapshot. */
 static int lacks(const struct parts_seen *seen, const struct part_seen *of, size_t rank)
 {
-    return kept_holder(seen, of, rank) == (size_t)-1;
+    return rank_parts_holder(seen, of, rank) == (size_t)-1;
 }
 
 /* The first rank without a part; `ranks` if all have one. */
@@ -217,8 +217,8 @@ static int better(const struct part_seen *a, const struct part_seen *b)
     return a->now && a->step != b->step ? a->step > b->step : a->n > b->n;
 }
 
-int kept_choose(struct part_seen *out, const struct parts_seen *seen, size_t ranks,
-                const uint64_t *step, const char *dir, struct err *err)
+int rank_parts_choose(struct part_seen *out, const struct parts_seen *seen, size_t ranks,
+                      const uint64_t *step, const char *dir, struct err *err)
 {
     const struct part_seen *best = NULL, *partly = NULL;
 
@@ -242,10 +242,10 @@ int kept_choose(struct part_seen *out, const struct parts_seen *seen, size_t ran
                              "what was lost is nowhere else", dir);
 }
 
-int kept_find(struct snapshot *out, const struct session *s, const struct part_seen *of,
-              size_t owner, struct err *err)
+int rank_parts_find(struct snapshot *out, const struct session *s, const struct part_seen *of,
+                    size_t owner, struct err *err)
 {
-    struct session   its = kept_session(s, owner);
+    struct session   its = rank_parts_session(s, owner);
     struct snapshots list;
     int              rc = snapshots_list(&list, &its, err), found = 0;
 
@@ -267,7 +267,7 @@ int kept_find(struct snapshot *out, const struct session *s, const struct part_s
 /* ---- the parts that a command looks at ---- */
 
 /* Add the runs of the other ranks that lie next to rank 0's. */
-static int add_others(struct kept_view *v, const struct session *s, struct err *err)
+static int add_others(struct parts_view *v, const struct session *s, struct err *err)
 {
     struct err unsaid;
     int        rc = 0;
@@ -288,29 +288,29 @@ static int add_others(struct kept_view *v, const struct session *s, struct err *
     return rc;
 }
 
-int kept_view_open(struct kept_view *v, const struct session *s, struct comm *comm,
+int parts_view_open(struct parts_view *v, const struct session *s, struct comm *comm,
                    struct err *err)
 {
-    *v = (struct kept_view){ .comm = comm, .ranks = s->ranks.size };
+    *v = (struct parts_view){ .comm = comm, .ranks = s->ranks.size };
     if (!(v->of = calloc(s->ranks.size, sizeof *v->of)))
         return err_set(err, -ENOMEM, "out of memory");
     v->of[v->n++] = *s;
     if (comm)
-        return kept_look(&v->seen, s, comm, 0, err);
+        return rank_parts_look(&v->seen, s, comm, 0, err);
     int rc = add_all(&v->seen, s, v->ranks, 0, err);
     return rc || s->ranks.rank ? rc : add_others(v, s, err);
 }
 
-void kept_view_close(struct kept_view *v)
+void parts_view_close(struct parts_view *v)
 {
     for (size_t i = 1; i < v->n; i++)
         session_close(&v->of[i]);
     free(v->of);
-    kept_free(&v->seen);
+    rank_parts_free(&v->seen);
 }
 
 /* A part of rank `owner` with this number; NULL: there is none. */
-static const struct part_seen *part_of(const struct kept_view *v, size_t owner, uint64_t step,
+static const struct part_seen *part_of(const struct parts_view *v, size_t owner, uint64_t step,
                                        uint64_t n)
 {
     for (size_t i = 0; i < v->seen.n; i++)
@@ -319,7 +319,7 @@ static const struct part_seen *part_of(const struct kept_view *v, size_t owner, 
     return NULL;
 }
 
-size_t kept_view_lacks(const struct kept_view *v, const struct snapshot *at)
+size_t parts_view_lacks(const struct parts_view *v, const struct snapshot *at)
 {
     const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
 
@@ -329,14 +329,14 @@ size_t kept_view_lacks(const struct kept_view *v, const struct snapshot *at)
     return SIZE_MAX;
 }
 
-const struct part_seen *kept_view_other(const struct kept_view *v, size_t i)
+const struct part_seen *parts_view_other(const struct parts_view *v, size_t i)
 {
     for (size_t k = 0; k < v->seen.n; k++) {
         const struct part_seen *at = &v->seen.at[k];
         int known = !lacks(&v->seen, at, v->of[0].ranks.rank);
 
         for (size_t j = 0; j < k && !known; j++)
-            known = kept_same(&v->seen.at[j], at);
+            known = rank_parts_same(&v->seen.at[j], at);
         if (!known && i-- == 0)
             return at;
     }
@@ -349,7 +349,7 @@ static int check_part(const struct session *by, const struct part_seen *part,
 {
     struct session  s;
     struct snapshot at;
-    int             rc = kept_find(&at, by, part, part->owner, err);
+    int             rc = rank_parts_find(&at, by, part, part->owner, err);
 
     for (size_t i = 0; i < *n && !rc; i++)
         if (!strcmp(read[i], at.path))
@@ -363,7 +363,7 @@ static int check_part(const struct session *by, const struct part_seen *part,
     return rc;
 }
 
-int kept_view_check(const struct kept_view *v, const struct snapshot *at, uint64_t *damaged,
+int parts_view_check(const struct parts_view *v, const struct snapshot *at, uint64_t *damaged,
                     void (*say)(const char *sentence), struct err *err)
 {
     const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
@@ -376,7 +376,7 @@ int kept_view_check(const struct kept_view *v, const struct snapshot *at, uint64
         const struct part_seen *part = &v->seen.at[i];
 
         for (size_t k = 0; k < v->n && !rc; k++)
-            if (part->holder == v->of[k].ranks.rank && kept_same(part, own) &&
+            if (part->holder == v->of[k].ranks.rank && rank_parts_same(part, own) &&
                 (rc = check_part(&v->of[k], part, read, &n, err)) && !err->stopped &&
                 rc != -ENOMEM) {
                 say(err->text);
