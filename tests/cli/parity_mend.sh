@@ -62,6 +62,7 @@ begin
 turn "$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)" 4200
 run check --scrub "$tmp/run"
 result "$([ "$got" = 1 ] && says "step-00000002.*parity1: .*damaged" && [ "$(grep -c "^parity" "$tmp/out")" = 3 ]; echo $?)" "check --scrub reads parity"
+: >"$tmp/training.err"
 "$bin" pretrain --resume "$tmp/run" --steps 100000 --snapshot-every 0 --eval-every 0 --scrub-bw 1G --quiet >"$tmp/out" 2>"$tmp/training.err" </dev/null &
 pid=$!
 for _ in $(seq 600); do grep -q "parity1: .*damaged" "$tmp/training.err" && break; sleep 0.05; done
