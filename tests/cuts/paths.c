@@ -1,6 +1,6 @@
-/* paths.c: see paths.h. A word is random if it has 8 hexadecimal digits or more; so are steps. Which
- * of its two images a snapshot of mode `mem` has is not told apart either: they are written by
- * turns, one a commit, and a run that was cut and goes back commits more often. */
+/* paths.c: see paths.h. A word is random if it has 8 hexadecimal digits or more; so are steps.
+ * Which of its two images a snapshot of mode `mem` has is not told apart either: they are written
+ * by turns, one a commit, and a run that was cut and goes back commits more often. */
 #include "tests/cuts/paths.h"
 
 #include "tests/crash/bytes.h"
