@@ -171,18 +171,20 @@ static void piece_mark(const struct marking *m, const struct chat_piece *p, stru
         out->counts[i] = value;
 }
 
-/* Whether a key of an object is in the text. */
+/* Whether a key of an object is in the text as Python writes one, in single quotes. */
 static int writes_key(const struct jinja_output *text, const json_t *object)
 {
-    size_t i = 0;
+    size_t at = 0, i = 0;
 
-    while (i < text->n_spans && text->span[i].from != object)
-        i++;
+    while (i < text->n_spans &&
+           (text->span[i].from != object || !at || text->text[at - 1] != '\''))
+        at += text->span[i++].bytes;
     return i < text->n_spans;
 }
 
 /* Refuses a text in which a list of parts stands as Python writes one, "[{'type': 'text', ...": the
- * template wants a text there. */
+ * template wants a text there. A template that writes the list as JSON, as Llama's do of what a
+ * tool says, means to. */
 static int refuse_written_parts(const struct marking *m, struct err *err)
 {
     const json_t *messages = json_object_get(m->kept, "messages"), *message, *part;

@@ -300,7 +300,9 @@ static void test_spelled_anywhere(void **state)
         "\"chat_template_kwargs\": {\"more\": {\"X\": \"X\"}}}";
     static const char *const templates[] = {
         "<|im_start|>{{ messages | tojson }}{{ tools | tojson(indent=2) }}{{ more }}",
-        "<|im_start|>{{ messages }}{% for t in tools %}{% for k, v in t.items() %}{{ k }}{{ v }}"
+        "<|im_start|>{% for m in messages %}{{ m.content | tojson }}{{ m.name }}{{ m.thinking }}"
+        "{{ m.tool_calls }}{% endfor %}"
+        "{% for t in tools %}{% for k, v in t.items() %}{{ k }}{{ v }}"
         "{% endfor %}{% endfor %}{% for k in more %}{{ k | upper | lower }}{{ more[k] }}"
         "{% endfor %}{{ messages[1].tool_calls[0].function.arguments | dictsort }}",
     };
