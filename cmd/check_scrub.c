@@ -87,10 +87,14 @@ static int scrub_parity(struct check *c, struct scrub *s, const struct session *
 
     for (; more && rc >= 0; pieces += rc != SCRUB_NOTHING) {
         rc = portions_scrub(&more, s, of, pieces, err);
-        if (rc == SCRUB_DAMAGED)
+        if (rc == SCRUB_DAMAGED && damaged < SENTENCES)
             check_damage(c, err->text);
+        else if (rc == SCRUB_DAMAGED)
+            c->damaged++;
         damaged += rc == SCRUB_DAMAGED;
     }
+    if (damaged > SENTENCES)
+        check_remark("%s: there is more, which is counted only", of->dir);
     if (file_is_unknown(rc)) {
         check_denied(c, err->text);
         rc = 0;

@@ -384,7 +384,7 @@ static void packing_wait(struct packing *packing)
 {
     enum { SPINS = 4096 };
 
-    for (int i = 1; atomic_load_explicit(&packing->left, memory_order_acquire) > 0; i++)
+    for (unsigned i = 1; atomic_load_explicit(&packing->left, memory_order_acquire) > 0; i++)
         if (i % SPINS)
             __builtin_ia32_pause();
         else

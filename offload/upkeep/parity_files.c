@@ -462,7 +462,7 @@ int parity_check(struct parity_files *p, struct err *err)
         parity_damage(p, "%s", err->text);
         rc = 0;
     } else if (!rc) {
-        uint64_t left = p->shape.stripes - (p->from < p->shape.stripes ? p->from : 0);
+        uint64_t left = p->from < p->shape.stripes ? p->shape.stripes - p->from : 0;
         uint64_t n = p->most && p->most < left ? p->most : left;
 
         p->total = n * p->shape.parity * p->shape.chunk;

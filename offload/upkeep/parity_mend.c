@@ -26,28 +26,54 @@ static int alone_check(int fd, const char *path, struct err *err)
                                         "and give the copy this name", path);
 }
 
+/* Makes a file that is not there. */
+static int file_make(const char *path, struct err *err)
+{
+    int made, rc = file_open_own(path, O_CREAT | O_EXCL, &made, err);
+
+    if (rc)
+        return rc;
+    file_give_owner(made, path);
+    rc = fchmod(made, 0600) ? err_set(err, -errno, "chmod %s: %s", path, strerror(errno)) : 0;
+    close(made);
+    return rc ? rc : file_sync_parent(path, err);
+}
+
+/* Opens an empty file as *fd. While it is opened, it has bytes: whether O_DIRECT works is seen by
+ * them (file_open_device). */
+static int empty_open(int *fd, const char *path, struct err *err)
+{
+    static const char sector[4096];
+    int               own, rc = file_open_own(path, 0, &own, err);
+
+    if (rc)
+        return rc;
+    rc = file_pwrite(own, sector, sizeof sector, 0, path, err);
+    *fd = rc ? -1 : parity_open(path, O_RDWR);
+    if (ftruncate(own, 0) && !rc)
+        rc = err_set(err, -errno, "cut %s: %s", path, strerror(errno));
+    close(own);
+    return rc;
+}
+
 /* Opens a file for mending, and makes it if it is not there. */
 static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_t bytes,
                       struct err *err)
 {
     struct stat st;
-    int         made, rc;
+    int         rc;
 
     *fd = parity_open(path, p->look ? O_RDONLY : O_RDWR);
     if (*fd < 0 && p->look) {
         parity_damage(p, "open %s: %s", path, strerror(-*fd));
         return 0;
     }
-    if (*fd == -ENOENT) {
-        if ((rc = file_open_own(path, O_CREAT | O_EXCL, &made, err)))
+    if (*fd == -ENOENT && (rc = file_make(path, err)))
+        return rc;
+    if (*fd == -ENOENT || (*fd >= 0 && !p->look && !fstat(*fd, &st) && !st.st_size)) {
+        file_close(*fd);
+        if ((rc = empty_open(fd, path, err)))
             return rc;
-        file_give_owner(made, path);
-        rc = fchmod(made, 0600) ? err_set(err, -errno, "chmod %s: %s", path, strerror(errno)) : 0;
-        close(made);
-        rc = rc ? rc : file_sync_parent(path, err);
-        if (rc)
-            return rc;
-        *fd = parity_open(path, O_RDWR);
     }
     if (*fd < 0)
         return err_set(err, *fd, "open %s: %s", path, strerror(-*fd));

@@ -15,7 +15,7 @@ struct mending {
     struct portions p;
     const struct snapshot *at;
     unsigned char   moved[2 * PARITY_DEVICES]; // is made in another place than its run.db says
-    int             any_moved;
+    int             any_moved, recorded;
 };
 
 /* ---- places ---- */
@@ -44,7 +44,7 @@ static int place(struct mending *m, size_t i, struct err *err)
         rc = path ? 0 : -ENOMEM;
         free(m->p.path[k]);
         m->p.path[k] = path;
-        m->moved[k] = 1;
+        m->moved[k] = !path || !file_may_be(path); // or else somebody has put it there
         m->any_moved = 1;
     }
     rc = rc || !lost ? rc : file_have_folder(folder, err);
@@ -54,7 +54,7 @@ static int place(struct mending *m, size_t i, struct err *err)
 }
 
 /* Has the snapshot's run.db say where its files are. */
-static int record(const struct mending *m, struct err *err)
+static int record(struct mending *m, struct err *err)
 {
     char           lock[SESSION_PATH + 16];
     struct runlog *log = NULL;
@@ -67,6 +67,7 @@ static int record(const struct mending *m, struct err *err)
             rc = runlog_device(log, (int)i, m->p.path[2 * i], csd_name(0), m->s->run.disk,
                                m->p.bytes[2 * i], err);
         rc = runlog_end(log, rc, err);
+        m->recorded = !rc;
     }
     rc = rc ? rc : runlog_whole(log, err);
     runlog_close(log);
@@ -175,7 +176,7 @@ int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, s
     session_close(&m.snapshot);
     if (!rc && m.any_moved)
         rc = record(&m, rest ? &unsaid : why);
-    if (rc && m.any_moved)
+    if (rc && m.any_moved && !m.recorded)
         remove_moved(&m);
     rc = rc ? rc : rest;
     rc = rc || !f.mended ? rc : say_mended(&m, f.mended, why);

@@ -314,6 +314,16 @@ static void steps_text(const struct snapshots *list, char *out, size_t size)
                                   !n ? "" : at == last ? " and " : ", ", at->step);
 }
 
+/* Whether what could not be read may be the snapshot of this step: its folder's name says so, or
+ * it is a folder of several. */
+static int may_be_unread(const struct snapshots *list, uint64_t step)
+{
+    static const char name[] = "/step-";
+    const char       *at = list->unread ? strstr(list->unread_why.text, name) : NULL;
+
+    return list->unread && (!at || strtoull(at + strlen(name), NULL, 10) == step);
+}
+
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err)
 {
     struct snapshots       list;
@@ -323,7 +333,7 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 
     if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
-        rc = list.unread
+        rc = may_be_unread(&list, step)
                  ? err_set(err, list.unread, "%s has no snapshot after step %" PRIu64 " that can "
                            "be read: %s", s->dir, step, list.unread_why.text)
                  : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,

@@ -57,6 +57,10 @@ for command in "snapshots $tmp/run" "restore $tmp/run" "check --scrub --quiet $t
     result "$([ "$got" = 1 ] && says "step-00000004/run.db is not a SQLite database"; echo $?)" "${command%% *} names a snapshot whose run.db cannot be read"
 done
 
+refuses 2 "there are snapshots after the steps 0 and 2" pretrain --resume "$tmp/run" --from 3
+run pretrain --resume "$tmp/run" --from 4
+result "$([ "$got" = 1 ] && says "no snapshot after step 4 that can be read"; echo $?)" "a step whose snapshot may be the one that cannot be read is no misuse"
+
 # parity alone is damaged: who reads in the background finds it, and names what mends it
 begin
 turn "$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)" 4200
@@ -72,6 +76,15 @@ result "$(grep -q "step-00000002.*parity1: .*damaged.*; training does not need t
     "so does --scrub-bw"
 works "and restore mends it" restore "$tmp/run"
 works "check --scrub finds it whole" check --scrub "$tmp/run" --quiet
+# the position in a larger snapshot of this name: the smaller one is read from its beginning
+sqlite3 "$tmp/run/run.db" "UPDATE scrubs SET position = 5000, passes = 0, verified_ns = 0 WHERE portion LIKE '%step-%'"
+"$bin" pretrain --resume "$tmp/run" --steps 100000 --snapshot-every 0 --eval-every 0 --scrub-bw 1G --quiet >"$tmp/out" 2>"$tmp/training.err" </dev/null &
+pid=$!
+for _ in $(seq 600); do [ "$(ask "$tmp/run" "SELECT count(*) FROM scrubs WHERE portion LIKE '%step-%' AND passes = 0")" = 0 ] && break; sleep 0.05; done
+kill -INT $pid
+wait $pid
+same "0 " "$(ask "$tmp/run" "SELECT count(*) FROM scrubs WHERE portion LIKE '%step-%' AND passes = 0") $(grep "parity" "$tmp/training.err")" \
+    "a position behind the end of a snapshot's parity is no damage"
 
 # a device in a new place, and a snapshot that cannot be mended there: nothing of that one stays in the new place
 begin
@@ -83,6 +96,16 @@ result "$(says "the snapshot after step 4 is passed over"; echo $?)" "the newest
 same "2 2 0" "$(for step in 0 2 4; do find "$tmp"/new/run-* -name "step-0000000$step.*" | wc -l; done | tr '\n' ' ' | sed 's/ $//')" \
     "and files of the mended ones alone are in the new place"
 lists 2 1
+
+# somebody has put the lost drive's files into the new place: they stay there, too
+begin
+mkdir "$tmp/new2"
+cp -a "$tmp"/d1/run-* "$tmp/new2/"
+rm -r "$tmp/d1"
+ruin 4 0
+ruin 4 2
+works "a device in another place, which has the old one's files" restore "$tmp/run" --device "1=$tmp/new2"
+same "2" "$(find "$tmp"/new2/run-* -name "step-00000004.*" | wc -l)" "those of a snapshot that cannot be mended stay"
 
 # a copy of a run, by a long path: the sentence keeps its end
 begin

@@ -233,6 +233,12 @@ if [ "$root" ] && command -v unionfs-fuse >"$tmp/null" && unionfs-fuse -o cow "$
     works "unionfs: and goes on, with snapshots" pretrain --resume "$tmp/union/run" --steps 40 --quiet --snapshot-every 40
     result "$(! grep -q "no snapshot" "$tmp/err"; echo $?)" "unionfs: which are made"
     works "unionfs: and is whole" check "$tmp/union/run" --scrub
+    mkdir "$tmp/union/d0" "$tmp/union/d1" "$tmp/union/d2"
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/union/p" $data $shape --mode su+o --device "$tmp/union/d0" --device "$tmp/union/d1" --device "$tmp/union/d2" --steps 2 --snapshot-every 2 --snapshot-on devices
+    rm -r "$tmp"/union/d1/*
+    works "unionfs: a lost device" restore "$tmp/union/p"
+    result "$(grep -q "went back to step 2" "$tmp/err"; echo $?)" "unionfs: is made again by parity"
     umount -l "$tmp/union"
     trap 'rm -rf "$tmp"' EXIT
 else
