@@ -74,6 +74,10 @@ for lose in run.rank2 run.rank1 run; do
     works "hosts: $lose: all is whole" check "$tmp/run"
 done
 put_back
+rm -r "$tmp"/run.rank1/snapshots/run-*/step-00000004.rank1/dev0 "$tmp"/run.rank1/dev0/*
+works_by 3 "hosts: a rank has lost its device and files of its own part" restore "$tmp/run"
+result "$(! grep -q "lacks files" "$tmp/err"; echo $?)" "hosts: which came from the next host, so that nothing is said of them"
+put_back
 rm -r "$tmp/run" "$tmp/run.rank1"
 refused_by 3 "hosts: two that follow each other are more than is kept" "lacks the part of rank 0" restore "$tmp/run"
 result "$([ ! -e "$tmp/run/run.db" ] && [ ! -e "$tmp/run.rank1" ]; echo $?)" "and nothing is made"
