@@ -61,6 +61,7 @@ static int look_on(struct lines *p, const char *run, double interval, struct err
         terminal_size(&p->columns, &p->rows);
         p->rows--; // the last line says how to leave
         take_look(p, run, &f);
+        p->lines = p->lines < p->rows ? p->lines : p->rows; // those that had no room are lost
         p->rows++;
         while (p->lines + 1 < p->rows)
             lines_end(p);
@@ -68,7 +69,7 @@ static int look_on(struct lines *p, const char *run, double interval, struct err
         lines_put(p, "q ends this; the run does not notice");
         lines_color(p, LINES_PLAIN);
         rc = p->failed ? err_set(err, -ENOMEM, "no memory for a page")
-                       : terminal_draw(t, p->text ? p->text : "", err); // a terminal of one line
+                       : terminal_draw(t, p->n ? p->text : "", err); // not the page before it
         if (!rc && terminal_wait(t, interval) == TERMINAL_END)
             break;
     }

@@ -4,6 +4,8 @@
 
 #include "data/base/table.h"
 
+#include <ctype.h>
+
 static struct value filter_tojson(struct run *r, struct value v, const struct arguments *a)
 {
     const struct value *sorted = argument(a, 3, "sort_keys"), *ascii = argument(a, 0,
@@ -82,12 +84,27 @@ static struct value filter_reverse(struct run *r, struct value v)
     return text_end(&t);
 }
 
-/* Finds "a.b", or index 0, in an item. */
+/* A part of a path: an index if it is of digits alone. */
+static struct value part_of(struct value part)
+{
+    char   text[20];
+    size_t n = part.text.n;
+
+    if (!n || n >= sizeof text)
+        return part;
+    memcpy(text, part.text.s, n);
+    text[n] = 0;
+    return strspn(text, "0123456789") == n ? value_int(strtoll(text, NULL, 10)) : part;
+}
+
+/* Finds "a.b", "a.0", or index 0, in an item; none: the item itself. */
 static struct value attribute_of(struct run *r, struct value of, struct value path)
 {
     struct arguments    a = { 0 };
     struct value        parts, dot = value_string(".", 1);
 
+    if (path.kind == VALUE_NONE)
+        return of;
     if (path.kind != VALUE_STRING)
         return value_item(r, of, path);
     a.item = &dot;
@@ -96,7 +113,7 @@ static struct value attribute_of(struct run *r, struct value of, struct value pa
     for (size_t i = 0; i < parts.list.n && !r->rc; i++) {
         if (of.kind == VALUE_UNDEFINED)
             run_fails(r, "%.60s is not defined", of.name);
-        of = value_item(r, of, parts.list.item[i]);
+        of = value_item(r, of, part_of(parts.list.item[i]));
     }
     return of;
 }
@@ -227,6 +244,17 @@ static struct value filter_dictsort(struct run *r, struct value v, const struct 
     return sorted_by(r, pairs, keys, argument(a, 0, "case_sensitive"), argument(a, 2, "reverse"));
 }
 
+/* Takes out the underscores that Python allows between two digits of a number. */
+static void drop_underscores(char *text)
+{
+    char *to = text;
+
+    for (const char *c = text, *before = ""; *c; before = c++)
+        if (*c != '_' || !isdigit((unsigned char)*before) || !isdigit((unsigned char)c[1]))
+            *to++ = *c;
+    *to = 0;
+}
+
 static struct value filter_int(struct run *r, struct value v, const struct arguments *a)
 {
     long long missing = argument_int(r, a, 0, "default", 0);
@@ -243,6 +271,7 @@ static struct value filter_int(struct run *r, struct value v, const struct argum
     v = text_strip(v, LEFT | RIGHT, NULL);
     memcpy(text, v.text.s, v.text.n);
     text[v.text.n] = 0;
+    drop_underscores(text);
     errno = 0;
     long long whole = strtoll(text, &end, 10);
 

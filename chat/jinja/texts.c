@@ -201,7 +201,7 @@ static struct value split_words(struct run *r, struct value v, long long most)
         size_t from = at;
 
         if (most >= 0 && (long long)g.n == most) {
-            items_add(&g, text_strip(value_part(v, from, v.text.n), RIGHT, NULL));
+            items_add(&g, value_part(v, from, v.text.n));
             break;
         }
         while (at < v.text.n && !space_at(v, at))

@@ -211,12 +211,13 @@ static int names_module(const json_t *list, const char *module, size_t n)
     return 0;
 }
 
-/* Refuses tensors of modules that "target_modules" does not name: peft leaves such tensors out. A
- * pattern is not compared. */
+/* Refuses tensors of modules that "target_modules" does not name: peft leaves such tensors out,
+ * but for a head that it ties to the embeddings. A pattern is not compared. */
 static int targets_refuse(const struct safetensors *st, const struct hf_keys *k, struct err *err)
 {
     static const char end[] = ".lora_A.weight";
     const json_t     *list = json_object_get(k->config, "target_modules");
+    const int         ties = json_is_true(json_object_get(k->config, "ensure_weight_tying"));
     const size_t      prefix = strlen(PEFT_PREFIX), suffix = strlen(end);
 
     for (size_t i = 0; i < st->n && json_array_size(list); i++) {
@@ -226,7 +227,8 @@ static int targets_refuse(const struct safetensors *st, const struct hf_keys *k,
         if (n <= prefix + suffix || strcmp(name + n - suffix, end))
             continue;
         n -= prefix + suffix;
-        if (!names_module(list, name + prefix, n))
+        if (!names_module(list, name + prefix, n) &&
+            !(ties && n == 7 && !memcmp(name + prefix, "lm_head", n)))
             return err_misuse(err, "%s: \"target_modules\" does not name %.*s, of which " PEFT_MODEL
                               " has an adapter: peft would leave that out. Name the module, or "
                               "remove its tensors", k->path, (int)size_min(n, 100), name + prefix);

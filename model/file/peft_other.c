@@ -45,35 +45,51 @@ static size_t rows_of(const char *dir, const char *const *ends, size_t n_ends)
     return rows;
 }
 
-/* Whether the adapter changes the embeddings or the language model's head, and not both as one. */
-static int splits_tie(const char *dir, const json_t *settings)
+enum tie { TIE_KEPT, TIE_SPLIT, TIE_TWICE };
+
+/* What the adapter does to embeddings and a language model's head that may be tied: TIE_SPLIT if it
+ * changes one of them, or each by itself; TIE_TWICE if it changes both by the same LoRA, which peft
+ * would add to the shared matrix twice. Tokens that are trained by themselves are those of both. */
+static enum tie tie_of(const char *dir, const json_t *settings)
 {
     static const char *const parts[] = { ".lm_head.", ".embed_tokens.", ".wte." };
+    int                      ensured = json_is_true(json_object_get(settings,
+                                                                    "ensure_weight_tying"));
     struct safetensors      *st = NULL;
     struct err               err;
-    int                      splits = 0;
+    enum tie                 tie = TIE_KEPT;
 
-    if (json_is_true(json_object_get(settings, "ensure_weight_tying")) ||
-        !hf_has(dir, PEFT_MODEL) || safetensors_open_file(&st, dir, PEFT_MODEL, &err))
-        return 0;
-    for (size_t i = 0; i < st->n; i++)
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            splits |= strstr(st->tensors[i].name, parts[k]) != NULL;
+    if (!hf_has(dir, PEFT_MODEL) || safetensors_open_file(&st, dir, PEFT_MODEL, &err))
+        return TIE_KEPT;
+    for (size_t i = 0; i < st->n; i++) {
+        const char *name = st->tensors[i].name;
+        int         tokens = strstr(name, ".token_adapter.") && !strstr(name, parts[0]);
+
+        for (size_t k = 0; k < sizeof parts / sizeof *parts && !tokens; k++)
+            if (strstr(name, parts[k]) && (!ensured || strstr(name, ".lora_")))
+                tie = ensured ? TIE_TWICE : TIE_SPLIT;
+    }
     safetensors_close(st);
-    return splits;
+    return tie;
 }
 
 /* Writes the command of peft, which makes the model as the adapter needs it: with its classes, with
  * its rows of embeddings, which peft stores if tokens were added, and with a head of its own: peft
- * would merge what changes one of two tied matrices into both. */
+ * would merge what changes one of two tied matrices into both. Where it ties what changes both, it
+ * wants them tied until the adapter is there. */
 static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *settings)
 {
     static const char *const heads[] = { ".score.weight", ".classifier.weight",
                                          ".classifier.out_proj.weight" };
     static const char *const words[] = { ".embed_tokens.weight", ".wte.weight",
                                          ".word_embeddings.weight" };
-    static const char untied[] = "h = m.lm_head; h.weight = type(h.weight)(h.weight.clone()); "
-                                 "m.config.tie_word_embeddings = False; ";
+    static const char *const untied[] = {
+        [TIE_KEPT] = "", [TIE_SPLIT] = "h = m.lm_head; ",
+        [TIE_TWICE] = "p = P.from_pretrained(m, d); h = m.lm_head; "
+                      "h = getattr(h, 'base_layer', h); "
+    };
+    static const char clone[] = "h.weight = type(h.weight)(h.weight.clone()); "
+                                "m.config.tie_word_embeddings = False; ";
     char        to[MACHINE_PYTHON_PATH], base[MACHINE_PYTHON_PATH], more[2][64] = { "", "" };
     const char *of = json_str(settings, "base_model_name_or_path");
     size_t      classes = rows_of(dir, heads, sizeof heads / sizeof *heads),
@@ -81,6 +97,7 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
     const char *kind = strcmp(json_str(settings, "task_type"), "TOKEN_CLS")
                            ? classes ? "SequenceClassification" : "CausalLM"
                            : "TokenClassification";
+    enum tie    tie = strcmp(kind, "CausalLM") ? TIE_KEPT : tie_of(dir, settings);
 
     machine_python_path(to, dir, "FOLDER");
     machine_python_path(base, of, "MODEL");
@@ -90,11 +107,11 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
         snprintf(more[1], sizeof more[1], "m.resize_token_embeddings(%zu); ", rows);
     snprintf(out, LINE_BYTES, "python3 -c \"from transformers import AutoTokenizer as T, "
              "AutoModelFor%s as M; from peft import PeftModel as P; d = '%s'; b = '%s'; "
-             "m = M.from_pretrained(b%s); %s%s[k.save_pretrained(d + '-merged') for k in "
-             "(P.from_pretrained(m, d).merge_and_unload(), T.from_pretrained(%s))]\" makes the "
+             "m = M.from_pretrained(b%s); %s%s%s[k.save_pretrained(d + '-merged') for k in "
+             "(%s.merge_and_unload(), T.from_pretrained(%s))]\" makes the "
              "folder %s-merged, to begin with (pip install torch transformers peft)",
-             kind, to, base, more[0], more[1],
-             !strcmp(kind, "CausalLM") && splits_tie(dir, settings) ? untied : "",
+             kind, to, base, more[0], more[1], untied[tie], tie == TIE_KEPT ? "" : clone,
+             tie == TIE_TWICE ? "p" : "P.from_pretrained(m, d)",
              tokenizer_is_there(dir) ? "d" : "b", to);
 }
 

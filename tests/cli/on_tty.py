@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """on_tty.py COLUMNS [--key PATTERN]... COMMAND...: run it on a terminal of so many columns, its input, output and errors; what
 it wrote there goes to stdout as it is, and as it comes. --key: press Ctrl-C as soon as the regular expression has appeared; given again, once
-more as soon as that one has appeared behind the first, and more than a second later. --type PATTERN TEXT and --size PATTERN COLUMNS do these in the same row. Exits as
+more as soon as that one has appeared behind the first, and more than a second later. --type PATTERN TEXT and --size PATTERN COLUMNS[xROWS] do these in the same row. Exits as
 it did."""
 import os, pty, re, select, struct, sys, fcntl, termios, time
 
@@ -10,13 +10,13 @@ columns = int(args.pop(0))
 keys = []  # (pattern, what is done then)
 while args[0] in ("--key", "--type", "--size"):
     value = args[2] if args[0] != "--key" else "\x03"
-    do = (lambda c: set_size(fd, int(c))) if args[0] == "--size" else lambda text: os.write(fd, text.encode())
+    do = (lambda size: set_size(fd, *map(int, size.split("x")))) if args[0] == "--size" else lambda text: os.write(fd, text.encode())
     keys.append((re.compile(args[1].encode()), lambda do=do, value=value: do(value)))
     args = args[2 if args[0] == "--key" else 3:]
 
 
-def set_size(terminal, columns):
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+def set_size(terminal, columns, rows=24):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 pid, fd = pty.fork()

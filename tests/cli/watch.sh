@@ -87,6 +87,16 @@ grep -q "$(printf '\033')\[[0-9]*m" "$tmp/out"
 result $? "without them where NO_COLOR is set"
 on_tty 80 --type '\[J' q sh -c "stty rows 1; '$bin' watch '$tmp/run' --interval 60" >"$tmp/out" 2>"$tmp/err"
 result $? "a terminal of one line, which has no room for a page"
+for rows in 4 1; do
+    on_tty 80 --size 'does not notice' 80x$rows --type 'does not notice' q "$bin" watch "$tmp/run" --interval 60 >"$tmp/out" 2>"$tmp/err" &&
+        python3 - "$tmp/out" $rows <<'PY'
+import sys
+draws = open(sys.argv[1], encoding="utf-8", newline="").read().split("\033[H")[1:]
+lines = [draw.split("\033[J")[0].split("\n") for draw in draws]
+assert [len(x) for x in lines] == [24, int(sys.argv[2])] and all("does not notice" in x[-1] for x in lines), lines
+PY
+    result $? "one that shrinks to $rows: as many lines, the last says how to leave"
+done
 
 # before there is a run, while it is made and trained, and when it was killed
 on_tty 80 --type 'killed' q "$bin" watch "$tmp/live" --interval 0.05 >"$tmp/seen" 2>"$tmp/err" &

@@ -32,6 +32,13 @@ ADAPTERS = {  # name: settings of peft, rows of embeddings, whether the base's h
     "an adapted head that was tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"]), 0, True),
     "adapted embeddings that were tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"]), 0, True),
     "trained embeddings that were tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], modules_to_save=["embed_tokens"]), 0, True),
+    "trained tokens": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], trainable_token_indices=[5, 9]), 0, False),
+    "trained tokens of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], trainable_token_indices=[5, 9]), 0, True),
+    "adapted embeddings that stay tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"], ensure_weight_tying=True), 0, True),
+    "an adapted head that stays tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"], ensure_weight_tying=True), 0, True),
+    "adapted embeddings that cannot stay tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"], ensure_weight_tying=True), 0, False),
+    "trained embeddings that stay tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], modules_to_save=["embed_tokens"],
+                                                     ensure_weight_tying=True), 0, True),
     "added tokens": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8, False),
     "added tokens of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8, True),
     "IA3": (IA3Config(task_type="CAUSAL_LM"), 0, False),
@@ -86,7 +93,7 @@ def adapted(base, folder, settings, more):
     model = get_peft_model(model, settings)
     with torch.no_grad():
         for key, p in model.named_parameters():
-            if "lora_B" in key or "lora_embedding" in key or "ia3" in key or "modules_to_save" in key:
+            if "lora_B" in key or "lora_embedding" in key or "ia3" in key or "modules_to_save" in key or "trainable_tokens_delta" in key:
                 p.add_(torch.randn_like(p) * 0.1)
     model.save_pretrained(folder)
     return logits(model)
