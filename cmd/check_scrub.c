@@ -17,13 +17,25 @@
 
 enum { SENTENCES = 16 }; // at most, about one run or snapshot
 
+/* Counts damage of `of`, and says it unless SENTENCES were said. *found: such damage before. */
+static void damage_some(struct check *c, const struct session *of, uint64_t *found,
+                        const char *sentence)
+{
+    if (*found < SENTENCES)
+        check_damage(c, sentence);
+    else
+        c->damaged++;
+    if (++*found == SENTENCES + 1)
+        check_remark("%s: there is more, which is counted only", of->dir);
+}
+
 /* Reads all areas of an open run, and prints a line for each kind. */
 static int scrub_states(struct check *c, struct scrub *s, const struct session *of, int still,
                         struct err *err)
 {
     struct scrub_rows rows;
     struct area       area;
-    unsigned          said = 0;
+    uint64_t          found = 0;
     size_t            denied = SIZE_MAX; // the last file that may not be read: a sentence for each
     int               rc = scrub_rows_open(&rows, &of->run, still, err);
 
@@ -37,12 +49,8 @@ static int scrub_states(struct check *c, struct scrub *s, const struct session *
             denied = area.file;
             rc = SCRUB_NOTHING;
         }
-        if (rc == SCRUB_DAMAGED && said++ < SENTENCES)
-            check_damage(c, err->text);
-        else if (rc == SCRUB_DAMAGED)
-            c->damaged++;
-        if (rc == SCRUB_DAMAGED && said == SENTENCES + 1)
-            check_remark("%s: there is more, which is counted only", of->dir);
+        if (rc == SCRUB_DAMAGED)
+            damage_some(c, of, &found, err->text);
     }
     for (size_t k = 0; k < VERIFY_KINDS && rc >= 0; k++) {
         const struct verify_count *n = &s->count[k];
@@ -87,14 +95,9 @@ static int scrub_parity(struct check *c, struct scrub *s, const struct session *
 
     for (; more && rc >= 0; pieces += rc != SCRUB_NOTHING) {
         rc = portions_scrub(&more, s, of, pieces, err);
-        if (rc == SCRUB_DAMAGED && damaged < SENTENCES)
-            check_damage(c, err->text);
-        else if (rc == SCRUB_DAMAGED)
-            c->damaged++;
-        damaged += rc == SCRUB_DAMAGED;
+        if (rc == SCRUB_DAMAGED)
+            damage_some(c, of, &damaged, err->text);
     }
-    if (damaged > SENTENCES)
-        check_remark("%s: there is more, which is counted only", of->dir);
     if (file_is_unknown(rc)) {
         check_denied(c, err->text);
         rc = 0;

@@ -421,48 +421,6 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err)
     return rc;
 }
 
-/* True for a file system in user space (unionfs-fuse) that opens files with O_DIRECT and then
- * refuses to read them, unless its own buffer happens to be aligned: so several sizes are read. */
-static int refuses_direct(int fd)
-{
-    enum { BLOCK = 4096, BLOCKS = 24 };
-    struct statfs fs;
-    int           refuses = 0, fuse = !fstatfs(fd, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
-    void         *p = fuse ? aligned_alloc(BLOCK, BLOCK * BLOCKS) : NULL;
-
-    for (size_t n = 1; p && n <= BLOCKS && !refuses; n++)
-        refuses = pread(fd, p, n * BLOCK, 0) < 0 && errno == EINVAL;
-    free(p);
-    return refuses;
-}
-
-int file_open_device(const char *path, int flags)
-{
-    enum { TRIES = 100, WAIT_US = 20000 };
-    struct stat st;
-
-    // other kinds are not even opened, because opening alone affects some devices
-    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-        return -ENODEV;
-    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
-    for (int i = 0; fd < 0 && errno == EBUSY && (flags & O_EXCL) && i < TRIES; i++) {
-        usleep(WAIT_US);
-        fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
-    }
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {
-        close(fd);
-        return -ENODEV;
-    }
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); // io_uring takes it as a wish not to wait
-    if ((flags & O_DIRECT) && refuses_direct(fd)) {
-        close(fd);
-        return -EINVAL;
-    }
-    return fd;
-}
-
 int file_is_block(const char *path)
 {
     struct stat st;

@@ -94,6 +94,12 @@ int  file_have_folder(const char *path, struct err *err);
  * because people name drives by /dev/disk/by-id. `flags` are those of open. Returns the
  * descriptor, or -errno without a sentence. Any other kind of file is -ENODEV. */
 int file_open_device(const char *path, int flags);
+/* file_open_device past the cache (O_DIRECT), if the file system can. */
+int file_open_uncached(const char *path, int flags);
+/* Opens an empty file of siTrain's own, which `own` has open, to write a device's states or parity
+ * to it: past the cache if `uncached`. Meanwhile it has bytes, by which it is seen whether O_DIRECT
+ * works. Returns the descriptor, or -errno. */
+int file_open_empty(int own, const char *path, int uncached, struct err *err);
 int file_is_block(const char *path); // returns whether the path is a block device
 
 /* Writes a text that identifies the file or folder `path` and tells it from a copy. The text has

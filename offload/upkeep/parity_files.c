@@ -96,13 +96,6 @@ int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t byt
 
 /* ---- begin and end ---- */
 
-int parity_open(const char *path, int flags)
-{
-    int fd = file_open_device(path, flags | O_DIRECT);
-
-    return fd == -EINVAL ? file_open_device(path, flags) : fd;
-}
-
 int parity_begin(struct parity_files *p, struct err *err)
 {
     size_t n = p->snapshot->n_devices;
@@ -344,10 +337,10 @@ static int files_make(struct parity_files *p, struct err *err)
         close(fd);
         if (rc)
             return rc;
-        f->fd = parity_open(f->portion, O_RDONLY);
+        f->fd = file_open_uncached(f->portion, O_RDONLY);
         if (f->fd < 0)
             return err_set(err, f->fd, "open %s: %s", f->portion, strerror(-f->fd));
-        f->parity_fd = parity_open(p->paths[d], O_RDWR);
+        f->parity_fd = file_open_uncached(p->paths[d], O_RDWR);
         if (f->parity_fd < 0)
             return err_set(err, f->parity_fd, "open %s: %s", p->paths[d], strerror(-f->parity_fd));
     }
@@ -451,7 +444,7 @@ int parity_check(struct parity_files *p, struct err *err)
     int rc = parity_begin(p, err);
 
     for (size_t d = 0; d < p->shape.devices && !rc; d++) {
-        int fd = p->file[d].parity_fd = parity_open(p->paths[d], O_RDONLY);
+        int fd = p->file[d].parity_fd = file_open_uncached(p->paths[d], O_RDONLY);
         if (file_is_unknown(fd))
             rc = err_set(err, fd, "open %s: %s", p->paths[d], strerror(-fd));
         else if (fd < 0)

@@ -22,9 +22,6 @@ struct parity_file {
 int  parity_begin(struct parity_files *p, struct err *err);
 void parity_end(struct parity_files *p);
 
-/* Open an existing file past the cache, if its file system can. -errno without a sentence. */
-int parity_open(const char *path, int flags);
-
 /* Read device d's chunk of a stripe into its place of p->chunk, or write it from there. */
 int parity_chunk_read(struct parity_files *p, uint64_t stripe, size_t d, struct err *err);
 int parity_chunk_write(struct parity_files *p, uint64_t stripe, size_t d, struct err *err);

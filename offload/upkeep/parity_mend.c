@@ -39,21 +39,16 @@ static int file_make(const char *path, struct err *err)
     return rc ? rc : file_sync_parent(path, err);
 }
 
-/* Opens an empty file as *fd. While it is opened, it has bytes: whether O_DIRECT works is seen by
- * them (file_open_device). */
+/* Opens an empty file as *fd. */
 static int empty_open(int *fd, const char *path, struct err *err)
 {
-    static const char sector[4096];
-    int               own, rc = file_open_own(path, 0, &own, err);
+    int own, rc = file_open_own(path, 0, &own, err);
 
     if (rc)
         return rc;
-    rc = file_pwrite(own, sector, sizeof sector, 0, path, err);
-    *fd = rc ? -1 : parity_open(path, O_RDWR);
-    if (ftruncate(own, 0) && !rc)
-        rc = err_set(err, -errno, "cut %s: %s", path, strerror(errno));
+    *fd = file_open_empty(own, path, 1, err);
     close(own);
-    return rc;
+    return *fd < 0 ? *fd : 0;
 }
 
 /* Opens a file for mending, and makes it if it is not there. */
@@ -63,7 +58,7 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
     struct stat st;
     int         rc;
 
-    *fd = parity_open(path, p->look ? O_RDONLY : O_RDWR);
+    *fd = file_open_uncached(path, p->look ? O_RDONLY : O_RDWR);
     if (*fd < 0 && p->look) {
         parity_damage(p, "open %s: %s", path, strerror(-*fd));
         return 0;

@@ -112,17 +112,14 @@ static void pair_close(const struct pair *p)
 /* Opens `path` without the cache, if its file system can. direct: its ranges are whole sectors. */
 static int open_at(const char *path, int flags, int direct, struct err *err)
 {
-    int fd = direct ? file_open_device(path, flags | O_DIRECT) : -EINVAL;
+    int fd = direct ? file_open_uncached(path, flags) : file_open_device(path, flags);
 
-    if (fd == -EINVAL)
-        fd = file_open_device(path, flags);
     return fd < 0 ? err_set(err, fd, "open %s: %s", path, strerror(-fd)) : fd;
 }
 
 /* Opens a file of the run, and makes that of the snapshot. */
 static int pair_make(struct pair *p, const char *from, const char *to, int direct, struct err *err)
 {
-    static const char sector[4096];
     int made;
 
     *p = (struct pair){ .from = -1, .to = -1, .shares = 1, .from_path = from, .to_path = to };
@@ -134,14 +131,8 @@ static int pair_make(struct pair *p, const char *from, const char *to, int direc
         rc = fchmod(made, 0600) ? err_set(err, -errno, "chmod %s: %s", to, strerror(errno)) : 0;
     else
         file_like(made, from);
-    if (!rc) // with bytes in it, whether O_DIRECT works is seen
-        rc = file_pwrite(made, sector, sizeof sector, 0, to, err);
-    p->to = rc ? rc : open_at(to, O_RDWR, direct, err);
-    if (ftruncate(made, 0) && p->to >= 0)
-        rc = err_set(err, -errno, "cut %s: %s", to, strerror(errno));
+    p->to = rc ? rc : file_open_empty(made, to, direct, err);
     close(made);
-    if (rc)
-        return rc;
     p->from = p->to < 0 ? -1 : open_at(from, O_RDONLY, direct, err);
     return p->to < 0 ? p->to : p->from < 0 ? p->from : 0;
 }

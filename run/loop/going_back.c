@@ -141,8 +141,6 @@ static int find(struct back *b, const uint64_t *step, struct err *err)
     if (b->s->ranks.comm) {
         rc = snapshots_list(&b->others, b->s, err);
         rc = rc ? rc : back_find(&b->at, &b->half_way, b->s, step, &b->others, err);
-        for (size_t i = 0; i < b->others.n && !rc; i++) // it may have got files that it lacked
-            b->others.at[i].tried |= !strcmp(b->others.at[i].path, b->at.path);
         b->verified = !rc && !step; // its holder has read it, and who got it has proved it
         return rc;
     }

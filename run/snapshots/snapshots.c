@@ -166,13 +166,21 @@ static int is_known(const struct snapshots *list, const char *path)
     return 0;
 }
 
-/* Notes that a folder may hold snapshots, or be one, and cannot be read: the first of them. */
-static void note_unread(struct snapshots *list, int rc, const struct err *why)
+/* Notes that a folder may hold snapshots, or be that of `step`, and cannot be read: the first of
+ * them. */
+static void note_unread(struct snapshots *list, uint64_t step, int rc, const struct err *why)
 {
     if (list->unread)
         return;
     list->unread = rc;
+    list->unread_step = step;
     list->unread_why = *why;
+}
+
+/* The step in the path of a snapshot's folder (snapshot_places_is_step). */
+static uint64_t step_of(const char *path)
+{
+    return strtoull(strrchr(path, '/') + strlen("/step-"), NULL, 10);
 }
 
 /* Notes a folder with a snapshot's name, whose run.db may be the run's, if that cannot be read. */
@@ -186,7 +194,7 @@ static void look_unread(struct snapshots *list, const char *path)
     rc = rc ? rc : runlog_value(log, any, sizeof any, &why, "SELECT sum(length(value)) FROM runs");
     runlog_close(log);
     if (rc && rc != -ENOENT && rc != -ENOTDIR)
-        note_unread(list, rc, &why);
+        note_unread(list, step_of(path), rc, &why);
 }
 
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
@@ -217,7 +225,7 @@ static int list_folder(void *ctx, const char *folder, struct err *err)
 
     if (rc) {
         if (file_is_unknown(rc))
-            note_unread(l->list, rc, &why);
+            note_unread(l->list, UINT64_MAX, rc, &why);
         return 0;
     }
     while (!rc && file_walk_next(&w))
@@ -314,16 +322,6 @@ static void steps_text(const struct snapshots *list, char *out, size_t size)
                                   !n ? "" : at == last ? " and " : ", ", at->step);
 }
 
-/* Whether what could not be read may be the snapshot of this step: its folder's name says so, or
- * it is a folder of several. */
-static int may_be_unread(const struct snapshots *list, uint64_t step)
-{
-    static const char name[] = "/step-";
-    const char       *at = list->unread ? strstr(list->unread_why.text, name) : NULL;
-
-    return list->unread && (!at || strtoull(at + strlen(name), NULL, 10) == step);
-}
-
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err)
 {
     struct snapshots       list;
@@ -333,7 +331,7 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
 
     if (!rc && !(at = find(&list, step))) {
         steps_text(&list, steps, sizeof steps);
-        rc = may_be_unread(&list, step)
+        rc = list.unread && (list.unread_step == UINT64_MAX || list.unread_step == step)
                  ? err_set(err, list.unread, "%s has no snapshot after step %" PRIu64 " that can "
                            "be read: %s", s->dir, step, list.unread_why.text)
                  : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,

@@ -56,6 +56,7 @@ struct snapshots {
     size_t           n;
     int              unread;     // a folder that may hold others, or be one, cannot be read:
                                  // the -errno of the first; 0: none
+    uint64_t         unread_step; // whose folder that is; UINT64_MAX: of several
     struct err       unread_why;
 };
 
