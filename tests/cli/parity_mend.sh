@@ -61,6 +61,12 @@ refuses 2 "there are snapshots after the steps 0 and 2" pretrain --resume "$tmp/
 run pretrain --resume "$tmp/run" --from 4
 result "$([ "$got" = 1 ] && says "no snapshot after step 4 that can be read"; echo $?)" "a step whose snapshot may be the one that cannot be read is no misuse"
 
+# all that is read of parity counts at the pace of a scrub: each file, and the checksums of one of them before that
+begin
+run check --scrub "$(folder 4)"
+same "$(stat -c %s "$tmp"/d?/run-*/step-00000004.*.parity? | awk '{ n += $1 } END { printf "%gK", (n + 4096) / 1024 }')" \
+    "$(awk '/^parity/ { print $2 }' "$tmp/out")" "check --scrub counts what it reads of parity"
+
 # parity alone is damaged: who reads in the background finds it, and names what mends it
 begin
 turn "$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)" 4200
