@@ -16,8 +16,8 @@ struct portions_scrub {
     uint64_t            counted;
 };
 
-/* Read piece `piece` of an open snapshot's parity. The first call opens the files: *o is in the zero
- * state. One of scrub_found, NOTHING without parity, and a sentence for DAMAGED; or -errno.
+/* Read piece `piece` of an open snapshot's parity. The first call opens the files: *o is in the
+ * zero state. One of scrub_found, NOTHING without parity, and a sentence for DAMAGED; or -errno.
  * *more: there is another piece. */
 int  portions_scrub(struct portions_scrub *o, int *more, struct scrub *s,
                     const struct session *snapshot, uint64_t piece, struct err *err);
