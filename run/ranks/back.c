@@ -102,9 +102,11 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
     uint64_t        mended = 0;
 
     for (size_t p = 0; p < c->comm->size; p++) {
-        if (rank_parts_holder(c->seen, of, p) != c->comm->rank)
+        const struct part_seen *part = rank_parts_of(c->seen, of, p);
+
+        if (part->holder != c->comm->rank)
             continue;
-        int whole = rank_parts_find(&at, c->s, of, p, &why);
+        int whole = rank_parts_find(&at, c->s, part, &why);
         if (!whole)
             note_tried(c, at.path);
         whole = whole == -ENOENT ? 0
@@ -123,25 +125,19 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
     return 0;
 }
 
-static int is_part(const struct part_seen *at, const struct part_seen *of, size_t owner)
-{
-    return at->owner == owner && rank_parts_same(at, of);
-}
-
 /* Leave this part out of the list, whoever sees it in this place. */
-static void part_drop(struct parts_seen *seen, const struct part_seen *of, size_t owner,
-                      size_t holder)
+static void part_drop(struct parts_seen *seen, struct part_seen part)
 {
-    uint64_t file = 0;
-    size_t   left = 0;
+    size_t left = 0;
 
-    for (size_t i = 0; i < seen->n; i++)
-        if (is_part(&seen->at[i], of, owner) && seen->at[i].holder == holder)
-            file = seen->at[i].file;
-    for (size_t i = 0; i < seen->n; i++)
-        if (!is_part(&seen->at[i], of, owner) ||
-            (seen->at[i].holder != holder && (!file || seen->at[i].file != file)))
-            seen->at[left++] = seen->at[i];
+    for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
+        int same = at->owner == part.owner && rank_parts_same(at, &part) &&
+                   ((at->holder == part.holder && at->path == part.path) ||
+                    (part.file && at->file == part.file));
+
+        if (!same)
+            seen->at[left++] = *at;
+    }
     seen->n = left;
 }
 
@@ -161,7 +157,7 @@ static int parts_pass_over(const struct choice *c, struct part_seen of, int *dam
 
         for (size_t p = 0; p < n; p++)
             if (says[TEXT + p])
-                part_drop(c->seen, &of, p, holder);
+                part_drop(c->seen, *rank_parts_of(c->seen, &of, p));
         *damaged |= *says != 0;
         if (*says && c->s)
             rc = session_notice(c->s, says, err);

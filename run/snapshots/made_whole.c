@@ -211,18 +211,39 @@ int made_whole_all(struct session *s, const struct snapshots *list, struct made_
     return rc;
 }
 
-int made_whole_can(const struct snapshot *at, const struct events *events, struct err *why,
-                   struct err *err)
+/* Whether its parity would make it whole: 1 or 0, or -errno. */
+static int can(const struct snapshot *at, const struct events *events, struct err *err)
 {
     struct mending      m = { .at = at };
     struct parity_files f = { .look = 1 };
     int                 rc = begin(&m, events, err);
 
-    if (!rc && m.p.n)
-        rc = mend(&m, &f, "checking", err);
-    int can = !rc && m.p.n && f.damaged;
-    *why = f.first;
+    rc = rc ? rc : mend(&m, &f, "checking", err);
     session_close(&m.snapshot);
     portions_release(&m.p);
-    return rc == -EBADMSG ? 0 : rc ? rc : can;
+    return rc == -EBADMSG ? 0 : rc ? rc : f.damaged > 0;
+}
+
+int made_whole_check(struct snapshot *at, const struct events *events, struct err *why)
+{
+    struct session s;
+    struct err     is;
+    int            rc = session_open(&s, at->path, SESSION_READ, events, &is);
+
+    rc = rc ? rc : snapshot_check(&s, &is);
+    session_close(&s);
+    if (rc && !is.stopped && rc != -ENOMEM && !strstr(is.text, at->path))
+        err_set(why, rc, "%s: %.700s", at->path, is.text);
+    else if (rc)
+        *why = is;
+    if (!rc || is.stopped || rc == -ENOMEM)
+        return rc ? rc : 1;
+    at->whole = 0;
+    at->denied = file_is_unknown(rc);
+    rc = at->parity && at->files ? can(at, events, &is) : 0;
+    at->parity = rc > 0 ? at->parity : 0;
+    if (rc != -EINTR && rc != -ENOMEM)
+        return 0;
+    *why = is;
+    return rc;
 }
