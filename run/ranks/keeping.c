@@ -196,7 +196,9 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
             continue;
         m[n] = (struct moving){ .owner = p, .step = part->step, .n = part->n };
         c[n] = (struct carried){ .from = part->holder, .to = p };
-        if (part->holder == comm->rank && !failed && !(failed = rank_parts_find(&has, s, part, err)))
+        if (part->holder == comm->rank && !failed)
+            failed = rank_parts_find(&has, s, part, err);
+        if (part->holder == comm->rank && !failed)
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
         got = p == comm->rank ? &m[n].got : got;
         n++;

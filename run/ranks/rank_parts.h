@@ -21,8 +21,8 @@ struct parts_seen { struct part_seen *at; size_t n; };
 struct session rank_parts_session(const struct session *s, size_t rank);
 
 /* Find the complete parts of all ranks that all ranks see. All ranks call it; s NULL: this rank has
- * no folder. by_parity: with those that may be made whole by their parity (made_whole.h). The caller
- * frees the list, also after a failure. */
+ * no folder. by_parity: with those that may be made whole by their parity (made_whole.h). The
+ * caller frees the list, also after a failure. */
 int  rank_parts_look(struct parts_seen *out, const struct session *s, struct comm *comm,
                      int by_parity, struct err *err);
 /* Add those that `one`, a rank's session, sees of all ranks: it is their holder. */

@@ -21,7 +21,7 @@ struct made_whole_sum { uint64_t mended, left; };
 int made_whole_all(struct session *s, const struct snapshots *list, struct made_whole_sum *sum,
                    struct err *err);
 
-/* Read all of a snapshot and write nothing: 1: it is whole; 0: it is not, and `why` says what of it,
- * by name: at->denied if this user may not read it; or at->parity stays as it is if its parity
- * would make it whole, and becomes 0 if not. -ENOMEM, -EINTR. */
+/* Read all of a snapshot, and write nothing. 1: it is whole; 0: it is not, and `why` says what is
+ * damaged: at->denied if this user may not read it; at->parity becomes 0 unless its parity would
+ * make it whole. -ENOMEM, -EINTR. */
 int made_whole_check(struct snapshot *at, const struct events *events, struct err *why);
