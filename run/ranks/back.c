@@ -92,12 +92,14 @@ static void note_tried(const struct choice *c, const char *path)
         c->own->at[i].tried |= !strcmp(c->own->at[i].path, path);
 }
 
-/* Read the parts of the snapshot that this rank holds. out: a sentence, and behind its TEXT bytes 1
- * for each rank whose part is damaged. */
+enum { DAMAGED = 1, DENIED };
+
+/* Read the parts of the snapshot that this rank holds. out: a sentence, and behind its TEXT bytes
+ * for each rank 0, or why its part is passed over. */
 static int parts_read(const struct choice *c, const struct part_seen *of, char *out,
                       struct err *err)
 {
-    struct snapshot at;
+    struct snapshot at = { 0 };
     struct err      why, said;
     uint64_t        mended = 0;
 
@@ -120,7 +122,7 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
                     " is passed over: %s", p, of->step, why.text);
             snprintf(out, TEXT, "%s", said.text);
         }
-        out[TEXT + p] = !whole;
+        out[TEXT + p] = (char)(whole ? 0 : at.denied ? DENIED : DAMAGED);
     }
     return 0;
 }
@@ -141,8 +143,9 @@ static void part_drop(struct parts_seen *seen, struct part_seen part)
     seen->n = left;
 }
 
-/* Has all ranks read a snapshot, and leave damaged parts of it out of the list. */
-static int parts_pass_over(const struct choice *c, struct part_seen of, int *damaged,
+/* Has all ranks read a snapshot, and leave damaged parts of it out of the list. *denied: one of
+ * them could not be read. */
+static int parts_pass_over(const struct choice *c, struct part_seen of, int *damaged, int *denied,
                            struct err *err)
 {
     size_t n = c->comm->size, bytes = TEXT + n;
@@ -156,8 +159,10 @@ static int parts_pass_over(const struct choice *c, struct part_seen of, int *dam
         const char *says = all + holder * bytes;
 
         for (size_t p = 0; p < n; p++)
-            if (says[TEXT + p])
+            if (says[TEXT + p]) {
+                *denied |= says[TEXT + p] == DENIED;
                 part_drop(c->seen, *rank_parts_of(c->seen, &of, p));
+            }
         *damaged |= *says != 0;
         if (*says && c->s)
             rc = session_notice(c->s, says, err);
@@ -171,14 +176,16 @@ static int parts_pass_over(const struct choice *c, struct part_seen of, int *dam
 
 static int choose_whole(struct part_seen *out, const struct choice *c, struct err *err)
 {
-    int damaged = 1, passed = 0, rc = 0;
+    int damaged = 1, denied = 0, passed = 0, rc = 0;
 
     while (!rc && damaged) {
         rc = rank_parts_choose(out, c->seen, c->comm->size, NULL, c->dir, err);
         if (rc && passed)
-            return err_set(err, -ENOENT, "%s has no other snapshot that is whole on all ranks, and "
-                           "what was lost is nowhere else", c->dir);
-        rc = rc ? rc : parts_pass_over(c, *out, &damaged, err);
+            return err_set(err, -ENOENT, "%s has no other snapshot that is %swhole on all ranks%s",
+                           c->dir, denied ? "known to be " : "", denied ? ": let this user read "
+                           "and write those that are named above"
+                           : ", and what was lost is nowhere else");
+        rc = rc ? rc : parts_pass_over(c, *out, &damaged, &denied, err);
         passed = 1;
     }
     return rc;
