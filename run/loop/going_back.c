@@ -301,7 +301,7 @@ static int go(struct back *b, struct err *err)
     int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, err);
 
     if (rc)
-        return say_others(b, rc, err);
+        return say_others(b, session_explain(&b->snapshot, rc, err), err);
     rc = back_wait(s, err); // the parts of all ranks are whole
     if (!rc && !b->there) {
         rc = begin(b, err);

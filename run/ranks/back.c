@@ -213,6 +213,25 @@ int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *
     return rc ? rc : choose_whole(out, &c, err);
 }
 
+/* The snapshot after *step steps that is whole on all ranks. */
+static int choose_step(struct part_seen *out, const struct choice *c, const uint64_t *step,
+                       struct err *err)
+{
+    struct parts_seen all;
+    struct err        unsaid;
+    char              line[SESSION_LINE];
+    int               rc = rank_parts_choose(out, c->seen, c->comm->size, step, c->dir, err);
+
+    if (!rc)
+        return 0;
+    if (!rank_parts_look(&all, c->s, c->comm, 1, &unsaid) &&
+        !rank_parts_choose(out, &all, c->comm->size, step, c->dir, &unsaid))
+        err_misuse(err, "the snapshot after step %" PRIu64 " lacks files on devices, which its "
+                   "parity has: first %s", *step, session_ranks_line(line, c->s, "restore"));
+    rank_parts_free(&all);
+    return rc;
+}
+
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
               struct snapshots *own, struct err *err)
 {
@@ -224,8 +243,7 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
 
     rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);
     if (!rc)
-        rc = step ? rank_parts_choose(&at, &seen, comm->size, step, s->dir, err)
-                  : choose_whole(&at, &c, err);
+        rc = step ? choose_step(&at, &c, step, err) : choose_whole(&at, &c, err);
     rc = rc ? rc : keeping_fetch(out, s, &seen, &at, err);
     if (!rc) // it may have got files that it lacked
         note_tried(&c, out->path);

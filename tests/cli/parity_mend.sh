@@ -111,6 +111,18 @@ else
     skip "who may not read a snapshot" "no other user's process can be started here: $(head -n 1 "$tmp/err")"
 fi
 
+# a snapshot that is whole by its parity alone is not said to be none: who wants it is told what makes it whole
+begin
+rm "$tmp"/d1/run-*/step-00000002.*.dev1
+refuses 2 "the snapshot after step 2 lacks files on device 1, which its parity has: first siTrain restore $tmp/run" pretrain --resume "$tmp/run" --from 2
+refuses 2 "which its parity has: first siTrain restore $tmp/run" export "$tmp/run" "$tmp/out-2" --step 2
+works "restore makes it whole" restore "$tmp/run"
+ruin 2 1
+run pretrain --resume "$tmp/run" --from 2
+result "$([ "$got" = 1 ] && says "step-00000002 lists all damage; siTrain restore $tmp/run mends what its parity bears"; echo $?)" "a damaged one names what mends it"
+run export "$tmp/run" "$tmp/out-2" --step 2
+result "$([ "$got" = 1 ] && says "step-00000002 lists all damage; siTrain restore $tmp/run mends what its parity bears"; echo $?)" "so does export"
+
 # parity alone is damaged: who reads in the background finds it, and names what mends it
 begin
 turn "$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)" 4200

@@ -32,6 +32,7 @@ list "whole by parity: a device of rank 1 is missing" "nor by all ranks" 2
 list "whole by parity: a device of rank 1 is missing" "and it would be" 2 --check --quiet
 run snapshots "$tmp/run" --json
 same "1 false true null" "$got $(python3 -c 'import json, sys; print(*[json.dumps(a[k]) for a in json.load(sys.stdin) if a["step"] == 4 for k in ("whole", "by_parity", "lacks_rank")])' <"$tmp/out")" "--json, too"
+refused_by 2 "who wants it is told what makes it whole" "the snapshot after step 4 lacks files on devices, which its parity has: first mpirun -n 2 siTrain restore" pretrain --resume "$tmp/run" --from 4
 part=$(echo "$tmp"/c/run-*/step-00000004.rank1.*.dev2)
 cp "$part" "$tmp/away/whole"
 turn_all "$part"
