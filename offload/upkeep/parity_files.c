@@ -404,7 +404,7 @@ int parity_sums_right(struct parity_files *p, size_t d, struct err *err)
     return rc ? rc : crc == p->sums_crc;
 }
 
-/* Whether device d's parity file has the length, the header and the sums that it should have. */
+/* Whether device d's parity file has the header and the sums that it should have. */
 static void tail_check(struct parity_files *p, size_t d)
 {
     const char *path = p->paths[d];

@@ -94,14 +94,19 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
 }
 
 /* All of it is there. Until then a file that was cut, or is new, does not pass for a whole one. */
-static int file_end(int fd, const char *path, uint64_t bytes, struct err *err)
+static int file_end(struct parity_files *p, int fd, const char *path, uint64_t bytes,
+                    struct err *err)
 {
     struct stat st;
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    return (uint64_t)st.st_size == bytes || !ftruncate(fd, (off_t)bytes)
-               ? 0 : err_set(err, -errno, "set the length of %s: %s", path, strerror(errno));
+    if ((uint64_t)st.st_size == bytes)
+        return 0;
+    if (ftruncate(fd, (off_t)bytes))
+        return err_set(err, -errno, "set the length of %s: %s", path, strerror(errno));
+    p->mended++;
+    return 0;
 }
 
 static uint64_t parity_file_bytes(const struct parity_files *p, size_t d)
@@ -114,8 +119,10 @@ static int files_end(struct parity_files *p, struct err *err)
     int rc = 0;
 
     for (size_t d = 0; d < p->shape.devices && !rc; d++) {
-        rc = file_end(p->file[d].fd, p->file[d].portion, p->store.device_bytes[d], err);
-        rc = rc ? rc : file_end(p->file[d].parity_fd, p->paths[d], parity_file_bytes(p, d), err);
+        const struct parity_file *f = &p->file[d];
+
+        rc = file_end(p, f->fd, f->portion, p->store.device_bytes[d], err);
+        rc = rc ? rc : file_end(p, f->parity_fd, p->paths[d], parity_file_bytes(p, d), err);
     }
     return rc;
 }

@@ -158,9 +158,9 @@ static int say_mended(const struct mending *m, uint64_t mended, int whole, struc
 {
     char text[SESSION_PATH + 128];
 
-    snprintf(text, sizeof text, whole ? "the snapshot %s is whole again, by its parity (%" PRIu64
-             " parts)" : "the snapshot %s is not whole, but %" PRIu64 " of its parts were made "
-             "again, by its parity", m->at->path, mended);
+    snprintf(text, sizeof text, "the snapshot %s is %s (parts that were made again: %" PRIu64 ")",
+             m->at->path, whole ? "whole again, by its parity" : "not whole, but its parity has "
+             "mended some of it", mended);
     return session_notice(m->s, text, err);
 }
 
@@ -269,6 +269,7 @@ int made_whole_check(struct snapshot *at, const struct events *events, struct er
     at->whole = 0;
     rc = at->parity && at->files ? can(at, events, &unsaid) : 0;
     at->parity = rc > 0 ? at->parity : 0;
+    at->lost = at->lost > at->parity ? 0 : at->lost; // or cut where other devices are whole
     if (rc != -EINTR && rc != -ENOMEM)
         return 0;
     *why = unsaid;
