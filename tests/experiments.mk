@@ -4,7 +4,7 @@
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
         bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-snapshots bench-activations bench-adapters glue-table glue-encoder curves \
-        prove-memory prove-kills prove-drives prove-rank-kills prove-races cluster-arithmetic prove-network \
+        prove-memory prove-kills prove-drives prove-rank-kills prove-rank-losses prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
@@ -149,6 +149,11 @@ prove-drives: $(TARGET) ## drives that are lost at random moments, and kills of 
 RANK_KILLS ?=
 prove-rank-kills: $(TARGET) ## kill -9 of any of three ranks at random moments, dense and compressed, by seed (20 minutes; RANK_KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/rank_kills.py $(RANK_KILLS)
+
+# RANK_LOSSES="--seed 7 --minutes 60 hosts": these losses again, for longer, one of the ways
+RANK_LOSSES ?=
+prove-rank-losses: $(TARGET) ## hosts and drives that a job of three ranks loses, and kills of what then happens, by seed (20 minutes; RANK_LOSSES=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/rank_losses.py $(RANK_LOSSES)
 
 # RACES="--seed 7 --rounds 20 live create": these races again, fewer of them, some of them
 RACES ?=
