@@ -54,7 +54,7 @@ static int check(struct snapshot *at, struct err *err)
         return rc;
     struct err named = *err;
     if (!strstr(err->text, at->path))
-        err_set(&named, rc, "%s: %.700s", at->path, err->text);
+        err_set(&named, rc, "%s: %s", at->path, err->text);
     say_damage(named.text);
     at->whole = 0;
     at->denied = file_is_unknown(rc);
