@@ -143,7 +143,7 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
     } else if (rc || !at->whole) {
         struct err text;
 
-        err_set(&text, 0, "%s: %.700s", at->path,
+        err_set(&text, 0, "%s: %s", at->path,
                 rc ? err->text : "not all files of this snapshot are there with their sizes");
         check_damage(c, rc && strstr(err->text, at->path) ? err->text : text.text);
     } else {

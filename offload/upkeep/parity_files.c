@@ -155,7 +155,7 @@ void parity_damage(struct parity_files *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    err_set(&p->first, -EBADMSG, "%.900s", text);
+    err_set(&p->first, -EBADMSG, "%s", text);
 }
 
 int parity_flush(struct parity_files *p, struct err *err)

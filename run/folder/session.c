@@ -248,7 +248,7 @@ static int explain_snapshot(const struct session *s, int rc, struct err *err)
     if (settings_has(s->log, "snapshot.parity"))
         snprintf(mends, sizeof mends, "; siTrain restore %s mends what its parity bears",
                  run_of(run, s));
-    return err_set(err, rc, "%.600s; siTrain check %s lists all damage%s", err->text, s->dir,
+    return err_set(err, rc, "%s; siTrain check %s lists all damage%s", err->text, s->dir,
                    mends);
 }
 
@@ -258,7 +258,7 @@ int session_explain(struct session *s, int rc, struct err *err)
         return rc;
     if (settings_has(s->log, "snapshot"))
         return explain_snapshot(s, rc, err);
-    err_set(err, rc, "%.600s; siTrain check %s lists all damage, and with --repair repairs it as "
+    err_set(err, rc, "%s; siTrain check %s lists all damage, and with --repair repairs it as "
             "far as possible", err->text, s->dir);
     exports_say(s->log, s->dir, s->events, err);
     return rc;
@@ -277,7 +277,7 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
         past = run_position(&s.run, &next, &applied, &why);
     if (!past && s.past)
         err_set(err, rc,
-                "%.600s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the "
+                "%s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the "
                 "devices still hold that step, and with --repair goes back to it", err->text, next,
                 dir);
     exports_say(past ? NULL : s.log, dir, events, err);

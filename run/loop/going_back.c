@@ -52,7 +52,7 @@ static int say_others(const struct back *b, int rc, struct err *err)
     if (!rc || !b->noted || b->s->ranks.comm || err->stopped)
         return rc;
     int misuse = err->misuse;
-    err_set(err, rc, "%.600s; %s is on its way back to the snapshot %s; any whole snapshot ends "
+    err_set(err, rc, "%s; %s is on its way back to the snapshot %s; any whole snapshot ends "
             "that: %s --from STEP (siTrain snapshots lists them)", err->text, b->s->dir,
             path ? path : b->noted, session_resume_line(line, b->s));
     err->misuse = misuse;
@@ -196,7 +196,7 @@ static int keep_present(struct back *b, struct err *err)
                           "snapshot, which the snapshot of the present state would replace: train "
                           "at least a step, and go back then", b->s->dir, b->present);
     rc = b->s->ranks.comm ? make_together(b, err) : snapshot_make(&made, b->s, b->present, err);
-    return rc ? err_set(err, rc, "%.700s; without a snapshot of the present state, %s does not go "
+    return rc ? err_set(err, rc, "%s; without a snapshot of the present state, %s does not go "
                         "back", err->text, b->s->dir) : 0;
 }
 
@@ -288,9 +288,9 @@ static int say_unfinished(const struct back *b, int rc, struct err *err)
     char line[SESSION_LINE];
 
     if (b->restores)
-        return err_set(err, rc, "%.600s; %s is on its way back; type the same command again to "
+        return err_set(err, rc, "%s; %s is on its way back; type the same command again to "
                        "finish it", err->text, b->s->dir);
-    return err_set(err, rc, "%.600s; %s is on its way back; go on with: %s --from %" PRIu64,
+    return err_set(err, rc, "%s; %s is on its way back; go on with: %s --from %" PRIu64,
                    err->text, b->s->dir, session_resume_line(line, b->s), b->at.step);
 }
 

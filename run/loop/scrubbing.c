@@ -304,7 +304,7 @@ static void damage(struct scrubbing *c, struct scrub_portion *p, const struct ar
     p->damaged++;
     p->bad = 1;
     way_on(c, p, a, way, sizeof way);
-    err_set(&text, 0, "%.600s; %.400s", why->text, way);
+    err_set(&text, 0, "%s; %s", why->text, way);
     note(c, p, text.text);
 }
 

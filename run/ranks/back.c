@@ -245,6 +245,8 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
     if (!rc)
         rc = step ? choose_step(&at, &c, step, err) : choose_whole(&at, &c, err);
     rc = rc ? rc : keeping_fetch(out, s, &seen, &at, err);
+    if (!rc && s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
+        rc = keeping_send_again(s, out, &seen, &at, err);
     if (!rc) // it may have got files that it lacked
         note_tried(&c, out->path);
     rank_parts_free(&seen);
