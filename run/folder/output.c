@@ -4,6 +4,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/file/file.h"
+#include "data/file/file_names.h"
 #include "data/file/file_walk.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
@@ -383,9 +384,27 @@ static int check_state(const struct output *o, const char *path, uint32_t was, s
                          o->path);
 }
 
-/* Exchange the new folder f->temp with the existing f->path. The old folder, now f->temp, is
- * checked again, because somebody may have added or changed a file meanwhile. */
-static int exchange(const struct output *o, struct file_new *f, uint32_t was, struct err *err)
+/* The old folder, now f->temp, has other files than siTrain's. It stays, under a name that no later
+ * command takes for that of a folder which a killed one left. */
+static int keep_old(const struct output *o, struct file_new *f, int rc, struct err *err)
+{
+    char *kept = file_path(err, "%s.old-%s", f->path, strrchr(f->temp, '-') + 1);
+
+    if (!kept)
+        rc = -ENOMEM;
+    else if (!file_rename_new(f->temp, kept, err))
+        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files: it is "
+                "kept as %s", o->path, kept);
+    free(kept);
+    file_new_keep(f);
+    return rc;
+}
+
+/* Exchange the new folder f->temp with the existing f->path, which has these files. The old folder,
+ * now f->temp, is checked again, because somebody may have added or changed a file meanwhile. What
+ * comes to it even later stays. */
+static int exchange(const struct output *o, struct file_new *f, const struct file_names *files,
+                    uint32_t was, struct err *err)
 {
     int rc = check_state(o, f->path, was, err);
 
@@ -398,32 +417,33 @@ static int exchange(const struct output *o, struct file_new *f, uint32_t was, st
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
                              strerror(errno));
-    if ((rc = check_state(o, f->temp, was, err)) &&
-        renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
-        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files: "
-                "it is kept as %s", o->path, f->temp);
-        *f = (struct file_new){ .fd = -1 }; // so that nobody removes it
-    }
-    return rc;
+    rc = check_state(o, f->temp, was, err);
+    if (rc && !renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        return rc;
+    return rc || file_names_remove(files, f->temp) ? keep_old(o, f, rc ? rc : -EEXIST, err) : 0;
 }
 
 int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct err *err)
 {
-    struct file_new f;
-    int             rc = file_new_folder(&f, o->path, err);
+    struct file_names files = { 0 };
+    struct file_new   f;
+    int               rc = file_new_folder(&f, o->path, err);
 
     if (rc)
         return rc;
     uint32_t was = folder_state(f.path);
-    rc = tokenizer_save(tok, f.temp, err);
+    if (file_may_be(f.path))
+        rc = file_names_take(&files, f.path, err);
+    rc = rc ? rc : tokenizer_save(tok, f.temp, err);
     file_new_like_folder(&f);
     rc = rc ? rc : output_check(o, err);
     if (!rc && rename(f.temp, f.path)) // replaces nothing or an empty folder
         rc = errno == ENOTEMPTY || errno == EEXIST
-                 ? exchange(o, &f, was, err)
+                 ? exchange(o, &f, &files, was, err)
                  : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f.path, err);
-    file_new_abort(&f); // removes the folder that does not have the name
+    file_names_release(&files);
+    file_new_abort(&f); // removes the new folder, if it does not have the name
     return rc;
 }
 

@@ -72,10 +72,28 @@ static int is_settled(const struct stat *st, const struct stat *at)
     return !is_later(&then, &at->st_ctim);
 }
 
+/* Gives the file or folder at `path` a second name in the new folder, if it is to have one: the
+ * model's own have theirs already, and others follow. A folder cannot follow to a file's name. */
+static int carry_second(const char *path, const char *name, const char *second,
+                        const struct stat *next, struct err *err)
+{
+    struct stat st, there;
+
+    if (lstat(path, &st))
+        return 0;
+    if (S_ISDIR(st.st_mode) && !lstat(second, &there) && !S_ISDIR(there.st_mode))
+        return refuse(path, "is a folder, and a file of the better model has its name: give it "
+                      "another name", err);
+    if (!S_ISDIR(st.st_mode) && (output_is_model(name) || is_settled(&st, next)) &&
+        link(path, second))
+        errno = 0; // the model's own, or it follows
+    return 0;
+}
+
 int best_carry_names(const char *best, const char *next, struct err *err)
 {
     struct file_walk w;
-    struct stat      st, at;
+    struct stat      at;
     int              rc = file_walk_begin(&w, best, err);
 
     if (!rc && stat(next, &at))
@@ -83,11 +101,7 @@ int best_carry_names(const char *best, const char *next, struct err *err)
     while (!rc && file_walk_next(&w)) {
         char *b = file_path(err, "%s/%s", next, w.name);
 
-        if (!b)
-            rc = -ENOMEM;
-        else if (!lstat(w.path, &st) && !S_ISDIR(st.st_mode) &&
-                 (output_is_model(w.name) || is_settled(&st, &at)) && link(w.path, b))
-            errno = 0; // the model's own, or it follows
+        rc = b ? carry_second(w.path, w.name, b, &at, err) : -ENOMEM;
         free(b);
     }
     return file_walk_end(&w, rc, err);

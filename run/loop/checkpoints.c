@@ -5,11 +5,13 @@
 
 #include "data/base/crc32c.h"
 #include "data/file/file.h"
+#include "data/file/file_names.h"
 #include "data/file/file_walk.h"
 #include "data/tensors/safetensors.h"
 #include "model/file/hf.h"
 #include "model/file/peft.h"
 #include "offload/devices/devices.h"
+#include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/loop/model_out.h"
 
@@ -19,6 +21,7 @@
 #define KEY    "checkpoint."
 
 static const char writing[] = " writing";
+static const char aside[] = ".gone"; // the end of a folder's name while it is removed
 
 /* ---- whose folder it is ---- */
 
@@ -191,6 +194,22 @@ int checkpoints_missing(struct session *s, uint64_t done, int *missing, struct e
     return rc;
 }
 
+/* Removes what a killed process left of a folder that it removed. Somebody's file in it stays, and
+ * gives the folder its name again if that is free. */
+static void clear_gone(const char *gone, const char *path)
+{
+    struct file_walk w;
+    struct stat      st;
+
+    file_walk_begin(&w, gone, NULL);
+    while (file_walk_next(&w))
+        if (output_is_model(w.name) && !lstat(w.path, &st) && S_ISREG(st.st_mode))
+            unlink(w.path);
+    file_walk_end(&w, 0, NULL);
+    if (rmdir(gone))
+        file_rename_new(gone, path, NULL);
+}
+
 void checkpoints_clean(const struct session *s)
 {
     char             path[CHECKPOINTS_PATH], base[64];
@@ -207,6 +226,9 @@ void checkpoints_clean(const struct session *s)
         path_of(path, s, step);
         if (step && *rest && file_new_is(w.name, base, 1))
             file_new_clear_left(path, 1);
+        strcat(base, aside);
+        if (step && *rest && file_new_is(w.name, base, 1))
+            clear_gone(w.path, path);
     }
     file_walk_end(&w, 0, NULL);
 }
@@ -237,31 +259,48 @@ int checkpoints_open(struct session *s, uint64_t next, struct err *err)
 
 /* ---- removing ---- */
 
+/* Give the folder its name again, with what is left in it. Returns rc, or 1: it stays. */
+static int put_back(struct file_new *away, const char *path, int rc, struct err *err)
+{
+    int back = file_rename_new(away->temp, path, rc ? NULL : err);
+
+    file_new_keep(away);
+    return rc || back ? rc ? rc : back : 1;
+}
+
 /* Remove this run's folder of a step. It is looked at once more under its other name, where nobody
  * looks for it. That name is flushed: a power cut must not give back a folder, or half of it, that
- * run.db does not know any more. 1: it is not the run's any more, and stays. */
-static int remove_ours(const struct session *s, uint64_t step, struct err *err)
+ * run.db does not know any more. Who works in it may still put something into it. 1: it is not the
+ * run's any more, and stays. */
+static int remove_folder(const struct session *s, const char *path, uint64_t step,
+                         const struct file_names *files, struct err *err)
 {
-    char            path[CHECKPOINTS_PATH];
+    char            base[CHECKPOINTS_PATH + sizeof aside];
     struct file_new away;
-    int             ours, rc = is_as_written(&ours, path, s, step, err);
 
-    if (rc || !ours)
-        return rc ? rc : 1;
-    if ((rc = file_new_aside(&away, path, path, err)))
+    snprintf(base, sizeof base, "%s%s", path, aside);
+    int ours, rc = file_new_aside(&away, path, base, err);
+    if (rc)
         return rc;
     rc = file_sync_dir(s->dir, err);
     rc = rc ? rc : sum_fits(&ours, s, away.temp, step, err);
-    if (rc || !ours) {
-        int back = file_rename_new(away.temp, path, rc ? NULL : err);
+    if (rc || !ours || file_names_remove(files, away.temp))
+        return put_back(&away, path, rc, err);
+    file_new_keep(&away);
+    return 0;
+}
 
-        rc = rc || back ? rc ? rc : back : 1;
-        if (back) {
-            file_new_keep(&away);
-            return rc;
-        }
-    }
-    file_new_abort(&away);
+static int remove_ours(const struct session *s, uint64_t step, struct err *err)
+{
+    char              path[CHECKPOINTS_PATH];
+    struct file_names files;
+    int               ours;
+
+    path_of(path, s, step);
+    int rc = file_names_take(&files, path, err);
+    rc = rc ? rc : is_as_written(&ours, path, s, step, err);
+    rc = rc ? rc : !ours ? 1 : remove_folder(s, path, step, &files, err);
+    file_names_release(&files);
     return rc;
 }
 

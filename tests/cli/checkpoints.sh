@@ -86,6 +86,33 @@ refuses 2 "checkpoint-7 is the name of a part of the run" export "$tmp/run" "$tm
 refuses 2 "--export-limit needs --export-every" pretrain --run "$tmp/none" $shape --export-limit 2
 refuses 2 "devices that store nothing have none" pretrain --run "$tmp/none" $shape --csd null --export-every 2
 
+# a process that works in a folder puts a file into it, whatever its name is by then: the file stays
+if [ -n "$shim" ]; then
+    rm -rf "$tmp/whole"
+    run pretrain --run "$tmp/whole" $shape --mode su+o --steps 2 --export-every 2 --export-limit 1
+    n=1 bad=
+    while [ $n -lt 400 ]; do
+        rm -rf "$tmp/at"
+        cp -a "$tmp/whole" "$tmp/at"
+        exec 9<"$tmp/at/checkpoint-2"
+        held "any:/checkpoint-2:$n" pretrain --resume "$tmp/at" --steps 4 --quiet || break
+        echo mine >"/proc/self/fd/9/notes" 2>"$tmp/null" && put=1 || put=0
+        rm "$tmp/held"
+        wait $pid
+        got=$?
+        [ $put$got = 12 ] || [ $got = 0 ] || bad="$bad $n:$got"
+        run pretrain --resume "$tmp/at" --steps 6 --quiet
+        [ $put = 0 ] || [ "$(cat "$tmp/at/checkpoint-2/notes" 2>&1)" = mine ] || bad="$bad $n"
+        [ -z "$(find "$tmp/at" -name '*.new-*')" ] || bad="$bad $n:left"
+        n=$((n + 1 + n % 3))
+    done
+    wait $pid
+    exec 9<&-
+    result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "what comes to a folder that is removed, at calls up to $n$bad"
+else
+    skip "a file that comes to a folder that is removed" "no shim here"
+fi
+
 # adapters
 run export "$tmp/run" "$tmp/base"
 shape="$data --init $tmp/base --seq 8 --batch 1 --lora-rank 2 --lr 1e-2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
@@ -94,18 +121,6 @@ for mode in su+o "mem --base-dtype nf4"; do
     works "adapters, $mode" pretrain --run "$tmp/tuned" $shape --mode $mode --steps 3 --export-every 2
     like_export "$tmp/tuned" 2 "$mode: a folder is what export --adapter writes" --adapter
 done
-
-# several ranks: the first has the whole model
-by_ranks
-few_words 2000
-model="--n-layer 3 --n-head 4 --n-embd 64 --seq 16 --batch 1 --grad-accum 2 --groups 2 --threads 1 --csd-mem 1M --data $tmp/text --tokenizer $tmp/tok --quiet"
-# shellcheck disable=SC2086
-timeout 120 mpirun $more -n 2 "$bin" pretrain --run "$tmp/job" $model --steps 5 --export-every 2 --export-limit 2 >"$tmp/out" 2>"$tmp/err" </dev/null
-result $? "two ranks"
-same "checkpoint-4 checkpoint-5" "$(there "$tmp/job")" "rank 0 has the folders"
-result "$([ "$(there "$tmp/job.rank1")" = "checkpoint-*" ]; echo $?)" "rank 1 has none"
-run export "$tmp/job" "$tmp/job-hf"
-result "$(diff -r "$tmp/job-hf" "$tmp/job/checkpoint-5" >"$tmp/out"; echo $?)" "which are whole models"
 
 # what cannot be removed keeps its name: a folder that its user has write-protected, of root's with an attribute
 protect() { if [ "$(id -u)" = 0 ]; then chattr +i "$@"; else chmod a-w "$@"; fi 2>"$tmp/null"; }
@@ -122,4 +137,16 @@ if protect "$tmp/run/checkpoint-2" "$snapshot"; then
 else
     skip "protected folders" "no attributes can be set here"
 fi
+
+# several ranks: the first has the whole model
+by_ranks
+few_words 2000
+model="--n-layer 3 --n-head 4 --n-embd 64 --seq 16 --batch 1 --grad-accum 2 --groups 2 --threads 1 --csd-mem 1M --data $tmp/text --tokenizer $tmp/tok --quiet"
+# shellcheck disable=SC2086
+timeout 120 mpirun $more -n 2 "$bin" pretrain --run "$tmp/job" $model --steps 5 --export-every 2 --export-limit 2 >"$tmp/out" 2>"$tmp/err" </dev/null
+result $? "two ranks"
+same "checkpoint-4 checkpoint-5" "$(there "$tmp/job")" "rank 0 has the folders"
+result "$([ "$(there "$tmp/job.rank1")" = "checkpoint-*" ]; echo $?)" "rank 1 has none"
+run export "$tmp/job" "$tmp/job-hf"
+result "$(diff -r "$tmp/job-hf" "$tmp/job/checkpoint-5" >"$tmp/out"; echo $?)" "which are whole models"
 done_testing

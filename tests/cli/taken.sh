@@ -124,6 +124,16 @@ if [ -f "$shim" ]; then
     refuses 1 "are missing: its log (run.db-wal) is gone" report "$tmp/K"
 fi
 
+# a folder with the name of a file of the model: training ends before it moves anything
+rm -rf "$tmp/K" && cp -a "$tmp/best" "$tmp/K"
+rm "$tmp/K/best/config.json" && mkdir "$tmp/K/best/config.json" && echo mine >"$tmp/K/best/config.json/notes"
+refuses 2 "best/config.json, in the folder of the best model, which training replaces, is a folder, and a file of the better model has its name" \
+    pretrain --resume "$tmp/K" --steps 3 --quiet
+same "mine" "$(cat "$tmp/K/best/config.json/notes")" "it stays where it is"
+mv "$tmp/K/best/config.json" "$tmp/K/best/mine"
+works "under another name it goes on" pretrain --resume "$tmp/K" --steps 3 --quiet
+same "mine" "$(cat "$tmp/K/best/mine/notes")" "with the folder"
+
 # run.lock is removed, and a second process comes, which does not have the devices: it leaves the better model that the first one writes
 works "a run in memory with a best model" pretrain --run "$tmp/best-ram" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2 --mode mem
 for from in best best-ram; do

@@ -1,0 +1,56 @@
+/* file_names.c: notes the files of a folder, and removes those that are as they were. */
+#include "data/file/file_names.h"
+
+#include "data/file/file.h"
+#include "data/file/file_walk.h"
+
+#include <unistd.h>
+
+static int add(struct file_names *f, const struct file_walk *w, struct err *err)
+{
+    struct stat st;
+
+    if (lstat(w->path, &st) || !S_ISREG(st.st_mode))
+        return 0;
+    struct file_name *more = realloc(f->at, (f->n + 1) * sizeof *more);
+    if (more)
+        f->at = more;
+    char *name = more ? strdup(w->name) : NULL;
+    if (!name)
+        return err_set(err, -ENOMEM, "no memory for the names in %s", w->dir);
+    f->at[f->n++] = (struct file_name){ name, st };
+    return 0;
+}
+
+int file_names_take(struct file_names *out, const char *dir, struct err *err)
+{
+    struct file_walk w;
+    int              rc = file_walk_begin(&w, dir, err);
+
+    *out = (struct file_names){ 0 };
+    while (!rc && file_walk_next(&w))
+        rc = add(out, &w, err);
+    return file_walk_end(&w, rc, err);
+}
+
+int file_names_remove(const struct file_names *names, const char *dir)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        struct stat st;
+        char       *path = file_path(NULL, "%s/%s", dir, names->at[i].name);
+
+        if (path && !lstat(path, &st) && file_same(&st, &names->at[i].st) &&
+            file_unwritten(&st, &names->at[i].st))
+            unlink(path); // if this fails, it stays, and the folder with it
+        free(path);
+    }
+    return rmdir(dir) && errno != ENOENT;
+}
+
+void file_names_release(struct file_names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        free(names->at[i].name);
+    free(names->at);
+    *names = (struct file_names){ 0 };
+}

@@ -1,0 +1,26 @@
+/* file_names.h: removes the files of a folder that is replaced, and nothing that came to it since.
+ *
+ *     rc = file_names_take(&names, dir, err);     // before the last look at what it holds
+ *     ...                                         // the folder loses its name
+ *     left = file_names_remove(&names, dir);
+ *     file_names_release(&names);
+ *
+ * A process that works in the folder, as with `cd`, has it open under any name, and may save a file
+ * in it at any moment. */
+#pragma once
+
+#include "data/base/err.h"
+
+#include <sys/stat.h>
+
+struct file_names {
+    struct file_name { char *name; struct stat st; } *at;
+    size_t n;
+};
+
+/* Notes the files of a folder, with size, times and inode of each. Returns 0 or -errno. */
+int file_names_take(struct file_names *out, const char *dir, struct err *err);
+/* Removes those that are as they were, and then the folder, whose path may be another one by now.
+ * Returns 1 if something else is in it: that, and the folder, stay. */
+int  file_names_remove(const struct file_names *names, const char *dir);
+void file_names_release(struct file_names *names);
