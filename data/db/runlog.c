@@ -200,6 +200,7 @@ int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err)
     static const char *const words[] = { [RUNLOG_SYNC_NONE] = "OFF", [RUNLOG_SYNC_LATER] = "NORMAL",
                                          [RUNLOG_SYNC_ALL] = "FULL" };
 
+    log->flushes = how != RUNLOG_SYNC_LATER;
     return db_exec(&log->db, "setting synchronous", err, "PRAGMA synchronous=%s", words[how]);
 }
 
@@ -253,7 +254,9 @@ static int log_count(struct runlog *log, struct err *err)
     if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
         taken = 0;
     log->taken = (uint64_t)(log->left ? taken : n);
-    if (!l->known)
+    if (!l->known || l->flushed > (uint64_t)n)
+        l->flushed = (uint64_t)n;
+    if (!l->known || l->begun > (uint64_t)n)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
     l->known = log->counts = 1;

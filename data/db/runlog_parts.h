@@ -12,6 +12,7 @@ enum { RUNLOG_ENDS = 256 };
 struct runlog {
     struct db       db;
     struct run_lock lock;
+    int             flushes;   // a commit is on the drive, or is never flushed by siTrain
     int             counts;    // it counts commits in the lock; it is open for writing
     int             left;      // a log was there at opening; 0 after the first commit
     uint64_t        taken;     // commits that are durable in run.db without its log, at least
