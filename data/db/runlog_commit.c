@@ -127,7 +127,7 @@ int runlog_commit(struct runlog *log, struct err *err)
     log->left = 0;
     db_log_note(&log->db);
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
-    if (log->flushes)
+    if (log->sync != RUNLOG_SYNC_LATER)
         log->lock.flushed = log->lock.commits;
     run_lock_note(&log->lock); // a failure only loses knowledge
     if ((unsigned)log->log_pages >= runlog_log_pages)

@@ -12,10 +12,10 @@ enum { RUNLOG_ENDS = 256 };
 struct runlog {
     struct db       db;
     struct run_lock lock;
-    int             flushes;   // a commit is on the drive, or is never flushed by siTrain
     int             counts;    // it counts commits in the lock; it is open for writing
     int             left;      // a log was there at opening; 0 after the first commit
     uint64_t        taken;     // commits that are durable in run.db without its log, at least
+    enum runlog_sync sync;     // when commits are flushed
     int             log_pages; // pages of run.db-wal after the last commit
     int             ends[RUNLOG_ENDS]; // log_pages after each of the last commits, by commit number
     int             unread;    // a setting could not be read: -errno, with this sentence

@@ -92,7 +92,7 @@ int lost_explain(struct session *s, int rc, struct err *err)
         return rc;
     if (snapshots_newest(&list) || snapshots_any_by_parity(&list) ||
         s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
-        err_set(err, rc, "%.600s; if it is lost, %s makes it again and goes back to the newest "
+        err_set(err, rc, "%s; if it is lost, %s makes it again and goes back to the newest "
                 "snapshot, from which --resume goes on", err->text,
                 session_ranks_line(line, s, "restore"));
     snapshots_free(&list);
