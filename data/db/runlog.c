@@ -214,6 +214,8 @@ int runlog_flush(struct runlog *log, struct err *err)
     rc = sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
     if (rc == SQLITE_OK && wal && wal->pMethods)
         rc = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+    if (rc == SQLITE_OK)
+        log->lock.flushed = log->lock.commits; // the next note says so
     return rc == SQLITE_OK ? 0 : err_set(err, -EIO, "%s-wal cannot be flushed", log->db.path);
 }
 
@@ -267,7 +269,9 @@ static int log_count(struct runlog *log, struct err *err)
     if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
         taken = 0;
     log->taken = (uint64_t)(log->left ? taken : n);
-    if (!l->known)
+    if (!l->known || l->flushed > (uint64_t)n)
+        l->flushed = (uint64_t)n;
+    if (!l->known || l->begun > (uint64_t)n)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
     l->known = log->counts = 1;
