@@ -327,6 +327,7 @@ static int put_best(struct session *s, struct file_new *f, struct err *err)
     rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
     rc = rc ? rc : sum_of(&sum, f->temp, err);
     rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
+    rc = rc ? rc : runlog_flush(s->log, err);
     return rc ? rc : take_place(f, s->dir, &asked, err);
 }
 

@@ -335,8 +335,8 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
         if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
-        else
-            st.device_bytes[i] = 0;
+        else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
+            st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
     rc = rc || cfg->mode == RUN_MEM ? rc : devices_room_check(cfg, st.device_bytes, err);
     store_release(&st);
     return rc;
