@@ -200,7 +200,21 @@ int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err)
     static const char *const words[] = { [RUNLOG_SYNC_NONE] = "OFF", [RUNLOG_SYNC_LATER] = "NORMAL",
                                          [RUNLOG_SYNC_ALL] = "FULL" };
 
+    log->sync = how;
     return db_exec(&log->db, "setting synchronous", err, "PRAGMA synchronous=%s", words[how]);
+}
+
+int runlog_flush(struct runlog *log, struct err *err)
+{
+    sqlite3_file *wal = NULL;
+    int           rc = SQLITE_OK;
+
+    if (log->sync != RUNLOG_SYNC_LATER)
+        return 0;
+    rc = sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (rc == SQLITE_OK && wal && wal->pMethods)
+        rc = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+    return rc == SQLITE_OK ? 0 : err_set(err, -EIO, "%s-wal cannot be flushed", log->db.path);
 }
 
 uint32_t runlog_setting_sum(const char *key, const char *value)

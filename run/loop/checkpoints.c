@@ -191,18 +191,15 @@ int checkpoints_missing(struct session *s, uint64_t done, int *missing, struct e
     return rc;
 }
 
-int checkpoints_open(struct session *s, uint64_t next, struct err *err)
+void checkpoints_clean(const struct session *s)
 {
     char             path[CHECKPOINTS_PATH], base[64];
     struct file_walk w;
-    int              rc, ours;
 
-    if (s->o.export_every && s->run.mode != RUN_MEM && devices_fake(&s->run))
-        return err_misuse(err, "--export-every writes models, and devices that store nothing have "
-                          "none: leave it out");
-    if (s->ranks.rank || (rc = file_walk_begin(&w, s->dir, err)))
-        return s->ranks.rank ? 0 : rc;
-    while (!rc && file_walk_next(&w)) {
+    if (s->ranks.rank)
+        return;
+    file_walk_begin(&w, s->dir, NULL);
+    while (file_walk_next(&w)) {
         const char *rest;
         uint64_t    step = step_in(w.name, &rest);
 
@@ -210,6 +207,26 @@ int checkpoints_open(struct session *s, uint64_t next, struct err *err)
         path_of(path, s, step);
         if (step && *rest && file_new_is(w.name, base, 1))
             file_new_clear_left(path, 1);
+    }
+    file_walk_end(&w, 0, NULL);
+}
+
+int checkpoints_open(struct session *s, uint64_t next, struct err *err)
+{
+    char             path[CHECKPOINTS_PATH];
+    struct file_walk w;
+    int              rc, ours;
+
+    if (s->o.export_every && s->run.mode != RUN_MEM && devices_fake(&s->run))
+        return err_misuse(err, "--export-every writes models, and devices that store nothing have "
+                          "none: leave it out");
+    checkpoints_clean(s);
+    if (s->ranks.rank || (rc = file_walk_begin(&w, s->dir, err)))
+        return s->ranks.rank ? 0 : rc;
+    while (!rc && file_walk_next(&w)) {
+        const char *rest;
+        uint64_t    step = step_in(w.name, &rest);
+
         if (!step || *rest || step < next || !checkpoints_due(s, step))
             continue;
         rc = is_as_written(&ours, path, s, step, err);
@@ -221,7 +238,8 @@ int checkpoints_open(struct session *s, uint64_t next, struct err *err)
 /* ---- removing ---- */
 
 /* Remove this run's folder of a step. It is looked at once more under its other name, where nobody
- * looks for it. 1: it is not the run's any more, and stays. */
+ * looks for it. That name is flushed: a power cut must not give back a folder, or half of it, that
+ * run.db does not know any more. 1: it is not the run's any more, and stays. */
 static int remove_ours(const struct session *s, uint64_t step, struct err *err)
 {
     char            path[CHECKPOINTS_PATH];
@@ -232,7 +250,9 @@ static int remove_ours(const struct session *s, uint64_t step, struct err *err)
         return rc ? rc : 1;
     if ((rc = file_new_aside(&away, path, path, err)))
         return rc;
-    if ((rc = sum_fits(&ours, s, away.temp, step, err)) || !ours) {
+    rc = file_sync_dir(s->dir, err);
+    rc = rc ? rc : sum_fits(&ours, s, away.temp, step, err);
+    if (rc || !ours) {
         int back = file_rename_new(away.temp, path, rc ? NULL : err);
 
         rc = rc || back ? rc ? rc : back : 1;
@@ -292,6 +312,7 @@ static int take_name(struct session *s, struct file_new *f, uint64_t done, struc
     if (!rc && is_taken(f->path) && (rc = remove_ours(s, done, err)) > 0)
         rc = refuse(f->path, err);
     rc = rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32 "%s", done, sum, writing);
+    rc = rc ? rc : runlog_flush(s->log, err);
     rc = rc ? rc : file_new_commit(f, err);
     rc = rc ? rc : rotate(s, done, err); // after a kill in it, a resume makes up for all of this
     return rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32, done, sum);

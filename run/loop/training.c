@@ -540,6 +540,8 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
 {
     int early = t->first < t->s->o.steps, rc = session_recover(t->s, err);
 
+    rc = rc ? rc : best_clean(t->s, err); // of the last step, which a kill cut short
+    checkpoints_clean(t->s);
     rc = rc ? rc : record_options(t, NULL, err);
     rc = rc ? rc : snapshotting_step(&t->snapshots, t->first, SNAPSHOTTING_ENDS, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
@@ -559,8 +561,7 @@ static int find_missing(struct session *s, uint64_t next, int *missing, struct e
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
-    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1,
-                            .snapshots.s = s };
+    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1, .snapshots.s = s };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored
