@@ -220,6 +220,7 @@ static int training_open(struct training *t, struct err *err)
         mem_choice_make(&t->mem, s, &t->plan, rows);
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
+    o.model.doubled = t->plan.doubled;
     o.model.placement = memory_placement(&t->plan, &o.model, acts);
     o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
     o.model.pool = t->plan.pool;
