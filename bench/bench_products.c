@@ -154,7 +154,8 @@ static size_t times_a_micro(const struct bench *b, size_t which)
 }
 
 /* This model, in a format and by an engine. Chunks are those of a run, for all engines. */
-static struct model_options model_of(const struct bench *b, enum dtype dt, enum matmul_engine engine)
+static struct model_options model_of(const struct bench *b, enum dtype dt,
+                                     enum matmul_engine engine)
 {
     const struct train_opts *o = &b->o->train;
     struct model_options     m = {

@@ -137,7 +137,8 @@ static void plan_scratch(struct product *p)
                            : strips_of(&p->b, f->cols) * f->right) * p->panel * sizeof(word));
     p->panel_bytes = at;
     lay(&at, (size_t)(panels - 1) * p->panel_bytes);
-    p->sums_at = lay(&at, p->panel < p->fold && !waits_in_c(p) ? p->s.m * p->s.n * sizeof(float) : 0);
+    p->sums_at = lay(&at, p->panel < p->fold && !waits_in_c(p) ? p->s.m * p->s.n * sizeof(float)
+                                                               : 0);
     p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
     p->packing_at = lay(&at, sizeof(struct packing));
     p->own_at = at;

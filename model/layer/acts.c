@@ -194,7 +194,8 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
     size_t L = o->config.n_labels,
            R = L ? o->batch : head_at_once(o),
            V = L ? L : arch_words(&o->config, 0).n;
-    size_t C = o->config.n_embd, P = L ? R : size_min(R, products_at_once(o, LOGIT_ROWS)), e = dtype_bytes(o->dtype);
+    size_t C = o->config.n_embd, e = dtype_bytes(o->dtype),
+           P = L ? R : size_min(R, products_at_once(o, LOGIT_ROWS));
     int    pieces = !L && arch_pieces(&o->config) > 1;
     size_t all = pieces ? o->grad_accum * tokens(o) : R; // rows that exist at once
     int    in_place = o->training && (L || o->dtype == DT_F32); // the gradient overwrites the

@@ -163,8 +163,9 @@ struct products {
 int products_doubles(const struct model_options *o);
 
 /* Opens the products of a model. Layers use chunks of CHUNK_ROWS tokens. The head uses chunks of
- * HEAD_ROWS, and of LOGIT_ROWS for logits. With `doubled`, all have twice as many. The heads of classifiers and of generation are not
- * products (softmax.h, matvec.h). products_close frees them. Returns 0, or an error in err. */
+ * HEAD_ROWS, and of LOGIT_ROWS for logits. With `doubled`, all have twice as many. The heads of
+ * classifiers and of generation are not products (softmax.h, matvec.h). products_close frees them.
+ * Returns 0, or an error in err. */
 int  products_open(struct products **out, const struct model_options *o, struct err *err);
 void products_close(struct products *p);
 

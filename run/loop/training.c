@@ -223,8 +223,7 @@ static int training_open(struct training *t, struct err *err)
     o.model.doubled = t->plan.doubled;
     o.model.placement = memory_placement(&t->plan, &o.model, acts);
     o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
-    o.model.pool = t->plan.pool;
-    o.model.spare = t->plan.spare;
+    o.model.pool = t->plan.pool, o.model.spare = t->plan.spare;
     o.model.packs_head = t->plan.packs_head;
     o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // otherwise nothing to choose
     rc = open_stream(t, notice, sizeof notice, err);
