@@ -28,8 +28,8 @@ enum item_kind { ITEM_QKV, ITEM_MID, ITEM_MLP, ITEM_FC, ITEMS };
  * largest micro-batch. A smaller one uses the first rows x seq tokens. */
 struct acts_shape { size_t rows, seq; };
 
-/* Workspaces of one layer. R: tokens of a chunk (products_at_once of CHUNK_ROWS), at most N. Q, A, F
- * and I are the columns of qkv, of attention's output, and of the activation function's input and
+/* Workspaces of one layer. R: tokens of a chunk (products_at_once of CHUNK_ROWS), at most N. Q, A,
+ * F and I are the columns of qkv, of attention's output, and of the activation function's input and
  * output. Backward's workspaces are NULL in a model that only evaluates. Generation has only ln,
  * proj, act, attention, rope and matvec (decode.c). */
 struct acts_work {
