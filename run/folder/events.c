@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-enum { TEXT = 1024 };
+enum { TEXT = sizeof ((struct err *)0)->text };
 
 static const struct events *heard_by(const struct events *e)
 {

@@ -273,7 +273,8 @@ static int place(struct snapshot_making *m, const char *dir, struct err *err)
     if ((rc = file_have_folder(m->name, err)))
         return rc;
     snprintf(m->name + strlen(m->name), 96, "/%s", name);
-    return name_check(m, err);
+    rc = snapshot_put_aside(m->s, m->name, err);
+    return rc ? rc : name_check(m, err);
 }
 
 /* With --snapshot-on devices: the states lie on the devices' drives. */

@@ -4,6 +4,7 @@
 #include "run/snapshots/snapshot_removal.h"
 
 #include "data/file/file.h"
+#include "data/base/machine.h"
 #include "data/file/file_walk.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/portions.h"
@@ -224,6 +225,24 @@ int snapshot_replaced(const struct session *s, const char *path, const char *nam
         clear(s, at, fd);
     free(at);
     file_close(fd);
+    return rc;
+}
+
+int snapshot_put_aside(struct session *s, const char *path, struct err *err)
+{
+    char  hex[17], text[2 * SESSION_PATH + 128], *to = NULL;
+    int   rc = snapshots_is_damaged(s, path) ? machine_hex(hex, sizeof hex - 1, err) : 1;
+
+    if (rc)
+        return rc < 0 ? rc : 0;
+    to = file_path(err, "%s.damaged-%s", path, hex);
+    rc = to ? file_rename_new(path, to, err) : -ENOMEM;
+    rc = rc ? rc : file_sync_parent(to, err);
+    if (!rc) {
+        snprintf(text, sizeof text, "%s has a damaged run.db, and stays as %s", path, to);
+        rc = session_notice(s, text, err);
+    }
+    free(to);
     return rc;
 }
 

@@ -10,6 +10,9 @@ int snapshot_remove(const struct session *s, const char *path, struct err *err);
  * removes it. name: that name; path: where it is now. */
 int snapshot_replaced(const struct session *s, const char *path, const char *name,
                       struct err *err);
+/* A folder in RUN/snapshots that has the name of a new snapshot, and a damaged run.db, gets another
+ * name, with a notice. Nothing can be known of it, so it is not removed. */
+int snapshot_put_aside(struct session *s, const char *path, struct err *err);
 /* Remove the oldest snapshots of the run, so that s->o.snapshots whole ones are left: first those
  * of branches that the run has left. A failure is a notice. */
 int snapshots_rotate(struct session *s, struct err *err);

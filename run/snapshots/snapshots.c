@@ -202,18 +202,36 @@ static uint64_t step_of(const char *path)
     return strtoull(strrchr(path, '/') + strlen("/step-"), NULL, 10);
 }
 
-/* Notes a folder with a snapshot's name, whose run.db may be the run's, if that cannot be read. */
-static void look_unread(struct snapshots *list, const char *path)
+/* Whether the run.db in a folder with a snapshot's name can be read: 0 or -errno. */
+static int is_readable(const char *path, struct err *why)
 {
     char           any[32];
-    struct err     why;
     struct runlog *log = NULL;
-    int            rc = runlog_open_in(&log, path, 1, &why);
+    int            rc = runlog_open_in(&log, path, 1, why);
 
-    rc = rc ? rc : runlog_value(log, any, sizeof any, &why, "SELECT sum(length(value)) FROM runs");
+    rc = rc ? rc : runlog_value(log, any, sizeof any, why, "SELECT sum(length(value)) FROM runs");
     runlog_close(log);
+    return rc;
+}
+
+/* Notes such a folder, which may be the run's, if it cannot be read. */
+static void look_unread(struct snapshots *list, const char *path)
+{
+    struct err why;
+    int        rc = is_readable(path, &why);
+
     if (rc && rc != -ENOENT && rc != -ENOTDIR)
         note_unread(list, step_of(path), rc, &why);
+}
+
+int snapshots_is_damaged(const struct session *s, const char *path)
+{
+    struct stat st;
+    struct err  unsaid;
+    int         rc = is_in_run(s, path) && !lstat(path, &st) && S_ISDIR(st.st_mode)
+                         ? is_readable(path, &unsaid) : 0;
+
+    return rc == -EBADMSG || rc == -EIO || rc == -EINVAL; // the last: it is no database
 }
 
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)

@@ -71,6 +71,10 @@ void snapshots_free(struct snapshots *list);
  * thread than that of s may call it. */
 int  snapshots_find(struct snapshots *out, const struct session *s, struct err *err);
 
+/* True if the folder at `path`, which has a snapshot's name, lies in RUN/snapshots, and its run.db
+ * is damaged. */
+int  snapshots_is_damaged(const struct session *s, const char *path);
+
 /* The newest whole one. NULL: there is none. */
 const struct snapshot *snapshots_newest(const struct snapshots *list);
 

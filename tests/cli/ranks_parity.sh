@@ -75,4 +75,15 @@ rm "$tmp"/b/sitrain-????0001*
 works_by 2 "of two parts, the one that is not damaged" restore "$tmp/run"
 same "2 1" "$(steps_of "$tmp/run" | wc -l) $(grep -c "the part of rank 0 of the snapshot after step 2 is passed over: .*more than their parity bears" "$tmp/err")" "with a notice of the other"
 goes_on "of two parts"
+
+# a rank's own part has a damaged run.db: what the next host keeps takes its name, and the damaged folder stays under another one
+clear_all
+works_by 2 "snapshots on hosts" pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2 --snapshot-on hosts
+own=$(echo "$tmp"/run.rank1/snapshots/run-*/step-00000002.rank1)
+dd if=/dev/zero of="$own/run.db" bs=100 count=1 conv=notrunc 2>"$tmp/null"
+rm "$tmp/run/dev0/states"
+works_by 2 "a part with a damaged run.db comes from the next host" restore "$tmp/run"
+same "1 1 2" "$(ask "$tmp/run.rank1" "SELECT count(*) FROM notices WHERE text LIKE '%step-00000002.rank1 has a damaged run.db, and stays as %.damaged-%'") $(ls -d "$own".damaged-*/dev0/states | wc -l) $(steps_of "$tmp/run" | wc -l)" \
+    "and nothing of the damaged one is lost"
+works "all are whole" snapshots "$tmp/run" --check --quiet
 done_testing
