@@ -337,7 +337,7 @@ int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
         return 0;
     int rc = take(l, STILL_LOOKS, fd, err);
     return rc && err
-               ? err_set(err, rc, "%.700s; run.lock was removed or replaced while this process "
+               ? err_set(err, rc, "%s; run.lock was removed or replaced while this process "
                          "held it, so the process ends without another commit", err->text)
                : rc;
 }

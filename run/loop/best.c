@@ -182,7 +182,7 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
     }
     if (!rc || err->stopped || file_is_unknown(rc))
         return rc;
-    return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64 ": put a "
+    return err_set(err, rc, "%s; the best model of %s was that after step %" PRIu64 ": put a "
                    "copy of that model there; --last takes the parameters after the last step",
                    err->text, s->dir, b->step + 1);
 }
@@ -218,7 +218,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
             continue;
         file_new_clean(w.path, NULL);
         if ((rc = best_carry_rest(w.path, best, 1, err)) && err)
-            err_set(err, rc, "%.700s; %.700s was RUN/best until a better model came, and holds "
+            err_set(err, rc, "%s; %s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
                     w.path);
     }

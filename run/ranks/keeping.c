@@ -229,17 +229,16 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     int             rc = m && c ? 0 : err_set(err, -ENOMEM, "out of memory"), failed = 0;
 
     for (size_t p = 0; p < comm->size && !rc; p++) {
-        size_t holder = rank_parts_holder(seen, of, p);
+        const struct part_seen *part = rank_parts_of(seen, of, p);
 
-        if (holder == p)
+        if (part->holder == p)
             continue;
-        m[n] = (struct moving){ .owner = p, .step = of->step, .n = of->n };
-        c[n] = (struct carried){ .from = holder, .to = p };
-        if (holder == comm->rank && !failed && !(failed = rank_parts_find(&has, s, of, p, err)))
+        m[n] = (struct moving){ .owner = p, .step = part->step, .n = part->n };
+        c[n] = (struct carried){ .from = part->holder, .to = p };
+        if (part->holder == comm->rank && !failed)
+            failed = rank_parts_find(&has, s, part, err);
+        if (part->holder == comm->rank && !failed)
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
-        for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
-            if (at->owner == p && at->holder == holder && rank_parts_same(at, of))
-                m[n].n = at->n;
         got = p == comm->rank ? &m[n].got : got;
         n++;
     }
@@ -249,7 +248,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     rc = rc ? rc : failed;
     if (!rc && got)
         *out = *got;
-    rc = rc || got ? rc : rank_parts_find(out, s, of, comm->rank, err);
+    rc = rc || got ? rc : rank_parts_find(out, s, rank_parts_of(seen, of, comm->rank), err);
     free(m);
     free(c);
     return rc;

@@ -35,12 +35,31 @@ static int is_in_run(const struct session *s, const char *path)
     return is_in(own, path) || is_in(ranks, path);
 }
 
+/* Whether a copy of the run stands at `was`, where the run was before it was renamed, and has this
+ * snapshot: in its folder, or copied with it. */
+static int is_a_copys(const struct session *s, const char *path, const char *was,
+                      struct runlog *log)
+{
+    char at[FILE_IDENTITY];
+
+    if (!was || !session_is_run(was))
+        return 0;
+    file_identity(was, at);
+    if (file_is(s->dir, at))
+        return 0;
+    char *place = settings_get(log, "place");
+    int   is = is_in(was, path) || (place && !file_is(path, place));
+    free(place);
+    return is;
+}
+
 enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 
-/* of: the setting snapshot.of. A copy of RUN has another inode; a backup that took RUN's place has
- * its path. A copy has its own snapshots in it, and may be read from those of its original, which
- * it never removes. */
-static enum whose whose_is(const struct session *s, const char *path, const char *of)
+/* of: the setting snapshot.of, in the snapshot's log. A copy of RUN has another inode; a backup
+ * that took RUN's place has its path. A copy has its own snapshots in it, and may be read from
+ * those of its original, which it never removes. Nor does the original remove a copy's. */
+static enum whose whose_is(const struct session *s, const char *path, const char *of,
+                           struct runlog *log)
 {
     const char *was = moved_path(of);
     char        dir[SESSION_PATH];
@@ -50,7 +69,7 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
     if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
-        return CERTAINLY_OURS;
+        return is_a_copys(s, path, was, log) ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
     return same_path ? LOOKS_LIKE_OURS : NOT_OURS;
 }
 
@@ -85,7 +104,7 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     int   known = settings_scan(log, "%" SCNu64, &at->step, "snapshot") &&
                   settings_scan(log, "%" SCNu64, &at->n, "snapshot.n") && of && files &&
                   !runlog_get(log, "id", id, sizeof id, NULL) && !strcmp(id, s->id);
-    enum whose whose = known ? whose_is(s, at->path, of) : NOT_OURS;
+    enum whose whose = known ? whose_is(s, at->path, of, log) : NOT_OURS;
     struct stat st;
 
     at->ours = whose == CERTAINLY_OURS;
@@ -322,22 +341,34 @@ static void steps_text(const struct snapshots *list, char *out, size_t size)
                                   !n ? "" : at == last ? " and " : ", ", at->step);
 }
 
+/* Says why there is no whole one. */
+static int no_step(const struct snapshots *list, const struct session *s, uint64_t step,
+                   struct err *err)
+{
+    char steps[512], line[SESSION_LINE];
+
+    for (const struct snapshot *at = list->at; at < list->at + list->n; at++)
+        if (at->step == step && snapshot_by_parity(at))
+            return err_misuse(err, "the snapshot after step %" PRIu64 " lacks files on device %zu,"
+                              " which its parity has: first %s", step, at->lost_first,
+                              session_ranks_line(line, s, "restore"));
+    if (list->unread && (list->unread_step == UINT64_MAX || list->unread_step == step))
+        return err_set(err, list->unread, "%s has no snapshot after step %" PRIu64 " that can "
+                       "be read: %s", s->dir, step, list->unread_why.text);
+    steps_text(list, steps, sizeof steps);
+    return err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
+                      *steps ? ": there are snapshots after the steps "
+                             : "; it has none at all", steps);
+}
+
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err)
 {
     struct snapshots       list;
     const struct snapshot *at = NULL;
-    char                   steps[512];
     int                    rc = snapshots_list(&list, s, err);
 
-    if (!rc && !(at = find(&list, step))) {
-        steps_text(&list, steps, sizeof steps);
-        rc = list.unread && (list.unread_step == UINT64_MAX || list.unread_step == step)
-                 ? err_set(err, list.unread, "%s has no snapshot after step %" PRIu64 " that can "
-                           "be read: %s", s->dir, step, list.unread_why.text)
-                 : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
-                              *steps ? ": there are snapshots after the steps "
-                                     : "; it has none at all", steps);
-    }
+    if (!rc && !(at = find(&list, step)))
+        rc = no_step(&list, s, step, err);
     if (at)
         *out = *at;
     snapshots_free(&list);

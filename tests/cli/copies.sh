@@ -173,6 +173,22 @@ train "$tmp/a" --steps 2 --device "$tmp/drive"
 mv "$tmp/a" "$tmp/b"
 works "renamed alone it needs no word" pretrain --resume "$tmp/b" --steps 4 --quiet
 rm -rf "$tmp/b" "$tmp/drive"/*
+
+# snapshots of a copy that stands where the run was: in it, and next to it
+mkdir -p "$tmp/p/snap" "$tmp/p/drive"
+for to in "" "--snapshot-dir $tmp/p/snap"; do
+    # shellcheck disable=SC2086
+    train "$tmp/p/a" --steps 2 --snapshot-every 1 --snapshots 2 $to
+    mv "$tmp/p" "$tmp/q" && cp -a "$tmp/q" "$tmp/p"
+    picture "$tmp/p" >"$tmp/before"
+    works "a renamed run goes on beside its copy ($to)" pretrain --resume "$tmp/q/a" --steps 4 --quiet ${to:+--snapshot-dir "$tmp/p/snap"}
+    picture "$tmp/p" >"$tmp/after"
+    result "$([ -z "$(grep -vxFf "$tmp/after" "$tmp/before")" ]; echo $?)" "and leaves the copy's snapshots ($to)"
+    works "which are whole" snapshots "$tmp/p/a" --check
+    works "and go with it" pretrain --resume "$tmp/p/a" --steps 4 --quiet
+    rm -rf "$tmp/q" "$tmp/p/a" "$tmp/p/snap"/*
+done
+rm -rf "$tmp/p"
 run import "$tmp/hf" "$tmp/im" --device "$tmp/drive" --csd-mem 128K
 mkdir "$tmp/drive3" && mv "$tmp/drive"/* "$tmp/drive3"
 refuses 2 "has its devices where --device says, but no data yet" pretrain --resume "$tmp/im" --device "$tmp/drive3"
