@@ -166,14 +166,14 @@ class Story:
         """To a snapshot, in half of the times after a branch with another rate and schedule began there."""
         def back(what, steps, *more):
             count(what)
-            self.killed(f"{what}s", [*resume, "--from", str(step), "--steps", str(steps), *more], lambda err: "has no snapshot after" in err, lambda: None)
+            self.killed(what, [*resume, "--from", str(step), "--steps", str(steps), *more], lambda err: "has no snapshot after" in err, lambda: None)
 
         step, resume = self.r.choice(self.snapshots())["step"], ["pretrain", "--resume", self.dir, "--quiet", *self.kept]
         if step < STEPS and self.r.random() < 0.5:
-            back("branch", min(step + self.r.randint(1, EVERY + 1), STEPS), "--lr", "5e-3", "--schedule", "constant", "--batch", "1")
+            back("branches", min(step + self.r.randint(1, EVERY + 1), STEPS), "--lr", "5e-3", "--schedule", "constant", "--batch", "1")
             if step not in [at["step"] for at in self.snapshots()]:
                 raise Lost(f"the snapshot after step {step} is gone, from which the branch began")
-        back("way back", STEPS)
+        back("ways back", STEPS)
 
     def round(self):
         self.lost = []

@@ -104,15 +104,16 @@ class Job:
         return self.ended(p, victims)
 
     def ended(self, p, victims):
-        begun = time.monotonic()
-        try:
-            code = p.wait(120)
-        except subprocess.TimeoutExpired as e:
-            alone = not processes(self.run)  # all ranks have ended; Open MPI's starter may miss one killed while it connects
+        begun, alone = time.monotonic(), 0
+        while p.poll() is None and alone < 200 and time.monotonic() - begun < 120:
+            alone = 0 if not victims or processes(self.run) else alone + 1
+            time.sleep(0.05)
+        code = p.poll()
+        if code is None:  # all ranks have ended; Open MPI's starter may miss one killed while it connects
             p.kill()
             code = p.wait()
-            if not (alone and victims):
-                raise RuntimeError("it did not end\n" + self.said()) from e
+            if not alone:
+                raise RuntimeError("it did not end\n" + self.said())
             print("# mpirun did not end behind its ranks", flush=True)
             begun = time.monotonic()
         while processes(self.run) and time.monotonic() - begun < 20:

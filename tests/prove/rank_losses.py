@@ -44,7 +44,7 @@ def count(what):
 class Story(Job):
     def __init__(self, tmp, way, r):
         mode, kept, self.n_drives = WAYS[way]
-        super().__init__(tmp, mode.split(), STEPS)
+        super().__init__(tmp, [*mode.split(), "--durability", "none"], STEPS)
         self.way, self.r, self.kept = way, r, ["--snapshot-every", str(EVERY), "--snapshots", "3", *kept.format(tmp=tmp).split()]
         self.drives = [f"{tmp}/drive{i}" for i in range(self.n_drives)]
         self.resume = ["pretrain", "--resume", self.run, "--quiet", "--snapshot-every", str(EVERY)]
@@ -90,7 +90,7 @@ class Story(Job):
 
     def finish(self, what, line, longest, lose=lambda: None):
         """A command that is killed some times, and then comes to its end."""
-        for _ in range(self.r.choice([0, 1, 1, 2, 3])):
+        for _ in range(self.r.choice([0, 1, 2, 3, 4])):
             if self.go(what, line, longest, lose):
                 return
         if not self.go(what, line, None):
