@@ -153,6 +153,23 @@ static size_t times_a_micro(const struct bench *b, size_t which)
     return pieces > 1 && products_kind(which) == PRODUCT_FORWARD ? 2 * heads : heads;
 }
 
+/* This model, in a format and by an engine. Chunks are those of a run, for all engines. */
+static struct model_options model_of(const struct bench *b, enum dtype dt,
+                                     enum matmul_engine engine)
+{
+    const struct train_opts *o = &b->o->train;
+    struct model_options     m = {
+        .config = b->config, .dtype = (enum dtype)o->dtype, .engine = (enum matmul_engine)o->blas,
+        .threads = (int)o->threads, .training = 1, .batch = o->batch, .seq = o->seq,
+        .grad_accum = o->grad_accum,
+    };
+
+    m.doubled = products_doubles(&m);
+    m.dtype = dt;
+    m.engine = engine;
+    return m;
+}
+
 /* Rows of a micro-batch that go through a product, and the unit by which they are cut (products.h).
  * For a masked head, these are the masked tokens. */
 static size_t rows_through(const struct bench *b, size_t which, size_t *unit)
@@ -170,7 +187,8 @@ static size_t rows_through(const struct bench *b, size_t which, size_t *unit)
  * chunk writes a gradient, and all others add to it. */
 static double times_a_step(const struct bench *b, const struct product_run *r)
 {
-    size_t chunk = products_chunk(r->which), unit, chunks = 0,
+    struct model_options m = model_of(b, DT_F32, MATMUL_AUTO);
+    size_t chunk = products_chunk(&m, r->which), unit, chunks = 0,
            rows = rows_through(b, r->which, &unit),
            first = r->rows == products_rows(rows, chunk, unit); // the first chunk has this size
 
@@ -209,11 +227,7 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
                           struct product_run *runs)
 {
     const struct train_opts *o = &b->o->train;
-    struct model_options     p = {
-        .config = b->config, .dtype = kind->dtype, .engine = kind->engine,
-        .threads = (int)o->threads, .training = 1, .batch = o->batch, .seq = o->seq,
-        .grad_accum = o->grad_accum,
-    };
+    struct model_options     p = model_of(b, kind->dtype, kind->engine);
     size_t bytes;
 
     e->kind = kind;

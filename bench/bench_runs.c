@@ -268,6 +268,7 @@ static int drive_acts(struct drive_acts *a, const struct session *s, const struc
 {
     struct model_options m = training_options(s).model;
 
+    m.doubled = plan->doubled;
     a->placement = memory_placement(plan, &m, &train_activations[s->o.activations]);
     m.whole = memory_whole(plan, &s->run, &m);
     a->sizes = acts_sizes(&m);

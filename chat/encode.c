@@ -260,7 +260,7 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
     if (!rc)
         return 0;
     if (row->line)
-        err_set(err, rc, "%s:%zu: %.900s", row->path, row->line, why.text);
+        err_set(err, rc, "%s:%zu: %s", row->path, row->line, why.text);
     else // the conversation is not from a file
         *err = why;
     err->misuse = why.misuse;

@@ -141,7 +141,7 @@ static void check_best(struct check *c, const struct exported *w)
     int ours = made && file_is(w->path, made) && file_has_births(w->path, made);
     if (w->state == EXPORTS_GONE ||
         (w->state == EXPORTS_OTHER && !ours && !best_is_next(&c->s, w->sum)))
-        err_set(&text, 0, "%.900s is %s: put a copy of the best model there; --last takes the "
+        err_set(&text, 0, "%s is %s: put a copy of the best model there; --last takes the "
                 "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"
                                          : "not the model that run.db names as the best one");

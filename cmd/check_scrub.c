@@ -12,7 +12,7 @@
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
-#include "run/snapshots/portions.h"
+#include "run/snapshots/portions_scrub.h"
 #include "run/snapshots/snapshots.h"
 
 enum { SENTENCES = 16 }; // at most, about one run or snapshot
@@ -90,14 +90,16 @@ static int look_at_best(struct check *c, struct scrub *s, const struct session *
 /* The parity of a snapshot on the devices' drives. */
 static int scrub_parity(struct check *c, struct scrub *s, const struct session *of, struct err *err)
 {
-    uint64_t damaged = 0, pieces = 0, before = s->bytes;
-    int      rc = 0, more = 1;
+    struct portions_scrub parity = { 0 };
+    uint64_t              damaged = 0, pieces = 0, before = s->bytes;
+    int                   rc = 0, more = 1;
 
-    for (; more && rc >= 0; pieces += rc != SCRUB_NOTHING) {
-        rc = portions_scrub(&more, s, of, pieces, err);
+    for (; more && rc >= 0; pieces++) {
+        rc = portions_scrub(&parity, &more, s, of, pieces, err);
         if (rc == SCRUB_DAMAGED)
             damage_some(c, of, &damaged, err->text);
     }
+    portions_scrub_close(&parity);
     if (file_is_unknown(rc)) {
         check_denied(c, err->text);
         rc = 0;
@@ -141,7 +143,7 @@ static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err
     } else if (rc || !at->whole) {
         struct err text;
 
-        err_set(&text, 0, "%s: %.700s", at->path,
+        err_set(&text, 0, "%s: %s", at->path,
                 rc ? err->text : "not all files of this snapshot are there with their sizes");
         check_damage(c, rc && strstr(err->text, at->path) ? err->text : text.text);
     } else {

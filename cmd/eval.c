@@ -420,6 +420,9 @@ static int check(const struct eval_opts *e, const struct opt_line *line, struct 
     if (!e->task && !e->predict != !e->test_file)
         return err_misuse(err, "--predict FILE and --test-file FILE go together: --test-file has "
                                "the rows, --predict gets the predictions");
+    if (e->max_predict && !e->predict)
+        return err_misuse(err, "--max-predict-samples is for predictions: give --predict FILE too, "
+                               "or leave it out");
     return 0;
 }
 

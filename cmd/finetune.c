@@ -178,6 +178,9 @@ static int check_source(const struct opt_line *line, struct err *err)
     if (t->test_file && !t->predict)
         return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it "
                                "out");
+    if (t->max_predict && !t->predict)
+        return err_misuse(err, "--max-predict-samples is for predictions: give --predict too, or "
+                               "leave it out");
     int rc = finetune_check(line, err);
 
     return rc ? rc : columns_check(&o->columns, !t->task, err);

@@ -71,7 +71,7 @@ static int render_turns(const struct renderer *r, const struct chat_row *row,
     int rc = chat_template_render(r->chat, &how, &out, &kept, &why);
 
     if (rc) {
-        err_set(err, rc, "%.300s:%zu: %.600s", row->path, row->line, why.text);
+        err_set(err, rc, "%s:%zu: %s", row->path, row->line, why.text);
         err->misuse = why.misuse;
         return rc;
     }

@@ -4,6 +4,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "data/file/file.h"
 #include "model/together.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
@@ -43,10 +44,29 @@ static int mend_snapshots(struct session *s, struct made_whole_sum *sum, struct 
     rc = rc ? rc : made_whole_all(s, &list, sum, err);
     if (!rc && list.unread) {
         rc = session_notice(s, list.unread_why.text, err);
-        sum->left++;
+        ++*(file_is_unknown(list.unread) ? &sum->unknown : &sum->left);
     }
     snapshots_free(&list);
-    return rc ? rc : together_add(s->ranks.comm, &sum->mended, &sum->left, err);
+    rc = rc ? rc : together_add(s->ranks.comm, &sum->mended, &sum->left, err);
+    return rc ? rc : together_add(s->ranks.comm, &sum->unknown, NULL, err);
+}
+
+/* Says of how many snapshots it is not so that they are whole. */
+static int say_left(const struct session *s, const char *run, const struct made_whole_sum *sum,
+                    uint64_t wire, struct err *err)
+{
+    char left[64] = "", unknown[64] = "", repair[SESSION_PATH + 64] = "", line[SESSION_LINE];
+
+    if (sum->left)
+        snprintf(left, sizeof left, "%" PRIu64 " cannot be made whole", sum->left);
+    if (sum->unknown)
+        snprintf(unknown, sizeof unknown, "%s%" PRIu64 " could not be read or mended",
+                 sum->left ? ", and " : "", sum->unknown);
+    if (wire)
+        snprintf(repair, sizeof repair, " that siTrain check --repair %s cannot make again", run);
+    return err_set(err, -EBADMSG, "%s has lost nothing itself%s, and of its snapshots, %s%s; %s "
+                   "--check lists all", run, repair, left, unknown,
+                   session_ranks_line(line, s, "snapshots"));
 }
 
 /* No device is gone. Has any rank areas that cannot be read, or have other bytes than were written?
@@ -56,21 +76,20 @@ static int find_damage(struct session *s, const char *run, uint64_t *mended, str
 {
     uint64_t              n, wire;
     struct made_whole_sum sum = { 0 };
-    char                  line[SESSION_LINE];
     int                   rc = damaged_count(s, &n, &wire, err);
 
     rc = rc ? rc : together_add(s->ranks.comm, &n, &wire, err);
     rc = rc || n ? rc : mend_snapshots(s, &sum, err);
     *mended = sum.mended;
-    if (rc || n || (sum.mended && !wire && !sum.left))
+    if (rc || n)
         return rc;
+    if (sum.left || sum.unknown)
+        return say_left(s, run, &sum, wire, err);
+    if (sum.mended && !wire)
+        return 0;
     if (wire)
         return err_misuse(err, "no device of %s is gone, and nothing of it is damaged that siTrain "
                           "check --repair %s cannot make again, without losing a step", run, run);
-    if (sum.left)
-        return err_set(err, -EBADMSG, "%s has lost nothing itself, and of its snapshots, %" PRIu64
-                       " cannot be made whole; %s --check lists all", run, sum.left,
-                       session_ranks_line(line, s, "snapshots"));
     return err_misuse(err, "no device of %s is gone, and all of its states were read and are "
                       "whole; --resume %s --from STEP goes back to a snapshot", run, run);
 }

@@ -5,10 +5,9 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
-#include "data/file/file.h"
 #include "report/report.h"
 #include "run/ranks/job_run.h"
-#include "run/ranks/rank_parts.h"
+#include "run/ranks/parts_view.h"
 #include "run/snapshots/made_whole.h"
 #include "run/snapshots/snapshots.h"
 
@@ -26,16 +25,6 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* A damaged snapshot: whether it is whole by its parity. One that cannot be opened is not. */
-static int check_parity(struct snapshot *at, struct err *err)
-{
-    struct err why;
-    int        can = at->parity && at->files ? made_whole_can(at, &say_events, &why, err) : 0;
-
-    at->parity = can > 0 ? at->parity : 0;
-    return can < 0 && (err->stopped || can == -ENOMEM) ? can : 0;
-}
-
 static void say_damage(const char *sentence)
 {
     progress_make_way();
@@ -45,44 +34,23 @@ static void say_damage(const char *sentence)
 /* Reads one snapshot of one process. Damage is a sentence on stderr. */
 static int check(struct snapshot *at, struct err *err)
 {
-    struct session s;
-    int            rc = session_open(&s, at->path, SESSION_READ, &say_events, err);
+    struct err why;
+    int        whole = made_whole_check(at, &say_events, &why);
 
-    rc = rc ? rc : snapshot_check(&s, err);
-    session_close(&s);
-    if (!rc || err->stopped || rc == -ENOMEM)
-        return rc;
-    struct err named = *err;
-    if (!strstr(err->text, at->path))
-        err_set(&named, rc, "%s: %.700s", at->path, err->text);
-    say_damage(named.text);
-    at->whole = 0;
-    at->denied = file_is_unknown(rc);
-    return check_parity(at, err);
-}
-
-/* Looks at the parts of all ranks. lacks: (list->n) */
-static int check_ranks(struct snapshots *list, size_t *lacks, const struct parts_view *v,
-                       const struct snapshots_opts *o, struct err *err)
-{
-    uint64_t damaged = 0;
-    int      rc = 0;
-
-    for (size_t i = 0; i < list->n && !rc; i++) {
-        lacks[i] = parts_view_lacks(v, &list->at[i]);
-        if (o->check)
-            rc = parts_view_check(v, &list->at[i], &damaged, say_damage, err);
-        list->at[i].whole &= lacks[i] == SIZE_MAX && !damaged;
-    }
-    return rc;
+    if (!whole)
+        say_damage(why.text);
+    else if (whole < 0)
+        *err = why;
+    return whole < 0 ? whole : 0;
 }
 
 enum { STATE = 96 };
 
-static const char *state_text(char out[STATE], const struct snapshot *at, size_t lacks, int checked)
+static const char *state_text(char out[STATE], const struct snapshot *at, struct parts_lack lack,
+                              int checked)
 {
-    if (lacks != SIZE_MAX)
-        snprintf(out, STATE, "lacks rank %zu", lacks);
+    if (lack.rank != SIZE_MAX)
+        snprintf(out, STATE, "lacks rank %zu", lack.rank);
     else if (at->denied)
         snprintf(out, STATE, "not readable");
     else if (!snapshot_by_parity(at))
@@ -91,15 +59,17 @@ static const char *state_text(char out[STATE], const struct snapshot *at, size_t
         snprintf(out, STATE, "whole by parity: %zu devices are missing", at->lost);
     else if (at->lost)
         snprintf(out, STATE, "whole by parity: device %zu is missing", at->lost_first);
+    else if (lack.by_parity != SIZE_MAX)
+        snprintf(out, STATE, "whole by parity: a device of rank %zu is missing", lack.by_parity);
     else
         snprintf(out, STATE, "whole by parity: a device is damaged");
     return out;
 }
 
 struct listed {
-    struct snapshots list;
-    size_t          *lacks; // (list.n) the rank whose part is not there; SIZE_MAX: none
-    struct parts_view view;  // of several ranks
+    struct snapshots   list;
+    struct parts_lack *lack; // (list.n)
+    struct parts_view  view; // of several ranks
 };
 
 static void print_list(const struct listed *l, const struct snapshots_opts *o)
@@ -122,7 +92,7 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
         say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-12s  %s", at->step,
                  isnan(at->loss) ? "" : loss,
                  opt_size_text(size, sizeof size, (double)at->bytes), at->taken,
-                 state_text(state, at, l->lacks[i], o->check), at->path);
+                 state_text(state, at, l->lack[i], o->check), at->path);
     }
     for (size_t i = 0; (other = parts_view_other(&l->view, i)); i++)
         say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-12s  with rank %" PRIu64, other->step,
@@ -144,8 +114,8 @@ static int print_json(const struct listed *l, const struct snapshots_opts *o, st
                            (json_int_t)at->bytes, "taken", report_string(at->taken), "path",
                            report_string(at->path), "whole", at->whole, "by_parity",
                            snapshot_by_parity(at), "checked", o->check, "lacks_rank",
-                           l->lacks[i] == SIZE_MAX ? json_null()
-                                                   : json_integer((json_int_t)l->lacks[i])));
+                           l->lack[i].rank == SIZE_MAX
+                               ? json_null() : json_integer((json_int_t)l->lack[i].rank)));
     }
     if (!bad)
         say_json(all, JSON_FIGURES);
@@ -153,31 +123,41 @@ static int print_json(const struct listed *l, const struct snapshots_opts *o, st
     return bad ? err_set(err, -ENOMEM, "out of memory for %zu snapshots", l->list.n) : 0;
 }
 
-/* Finds them, and looks at each. */
-static int look(struct listed *l, struct session *s, struct comm *comm,
-                const struct snapshots_opts *o, struct err *err)
+/* Looks at the parts of all ranks. */
+static int look_at_ranks(struct listed *l, struct session *s, struct comm *comm,
+                         const struct snapshots_opts *o, struct err *err)
 {
     char line[SESSION_LINE];
-    int  rc = snapshots_list(&l->list, s, err);
+    int  rc = parts_view_open(&l->view, s, comm, err);
 
-    l->lacks = calloc(l->list.n + 1, sizeof *l->lacks);
-    if (!rc && !l->lacks)
-        rc = err_set(err, -ENOMEM, "out of memory");
-    if (!rc && l->list.unread && s->ranks.size < 2)
-        say_line(stderr, "siTrain: there may be others, which cannot be read: %s",
-                 l->list.unread_why.text);
+    rc = rc || !o->check ? rc : parts_view_check(&l->view, say_damage, err);
     for (size_t i = 0; i < l->list.n && !rc; i++)
-        l->lacks[i] = SIZE_MAX;
-    for (size_t i = 0; i < l->list.n && o->check && s->ranks.size < 2 && !rc; i++)
-        rc = check(&l->list.at[i], err);
-    if (rc || s->ranks.size < 2)
-        return rc;
-    rc = parts_view_open(&l->view, s, comm, err);
-    rc = rc ? rc : check_ranks(&l->list, l->lacks, &l->view, o, err);
+        l->lack[i] = parts_view_add(&l->view, &l->list.at[i]);
     if (!rc && !comm && l->view.n < s->ranks.size)
         say_line(stderr, "siTrain: %zu of the %zu ranks' folders are not here: %s looks at the "
                  "parts of all", s->ranks.size - l->view.n, s->ranks.size,
                  session_ranks_line(line, s, "snapshots"));
+    return rc;
+}
+
+/* Finds them, and looks at each. */
+static int look(struct listed *l, struct session *s, struct comm *comm,
+                const struct snapshots_opts *o, struct err *err)
+{
+    int rc = snapshots_list(&l->list, s, err);
+
+    l->lack = calloc(l->list.n + 1, sizeof *l->lack);
+    if (!rc && !l->lack)
+        rc = err_set(err, -ENOMEM, "out of memory");
+    if (rc || s->ranks.size > 1)
+        return rc ? rc : look_at_ranks(l, s, comm, o, err);
+    if (l->list.unread)
+        say_line(stderr, "siTrain: there may be others, which cannot be read: %s",
+                 l->list.unread_why.text);
+    for (size_t i = 0; i < l->list.n && !rc; i++) {
+        l->lack[i] = (struct parts_lack){ SIZE_MAX, SIZE_MAX };
+        rc = o->check ? check(&l->list.at[i], err) : 0;
+    }
     return rc;
 }
 
@@ -214,7 +194,7 @@ static int run(struct opt_line *line, struct err *err)
         print_list(&l, o);
     parts_view_close(&l.view);
     snapshots_free(&l.list);
-    free(l.lacks);
+    free(l.lack);
     session_close(&s);
     return rc ? rc : job_speaks() && damaged;
 }

@@ -42,7 +42,8 @@ static int look_once(struct lines *p, const char *run, int terminal, struct err 
     p->rows += LOOK_DEVICES;
     take_look(p, run, &f);
     if (f.state == LOOK_WAITING)
-        return f.misuse ? err_misuse(err, "%s", f.why) : err_set(err, -EIO, "%s", f.why);
+        return f.why.misuse ? err_misuse(err, "%s", f.why.text)
+                            : err_set(err, -EIO, "%s", f.why.text);
     if (p->failed)
         return err_set(err, -ENOMEM, "no memory for a page");
     fputs(p->text, stdout);

@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MESSAGE_MOST ((size_t)1 << 30)
@@ -218,18 +219,34 @@ static int places_share(struct mpi_comm *m, struct err *err)
     return comm_share(&m->comm, &mine, sizeof mine, m->place, err);
 }
 
+/* Refuses a limit at which MPI_Init_thread fails, because that ends the process: Open MPI's by a
+ * signal where it can open no pipe. */
+static int files_check(struct err *err)
+{
+    enum { LEAST = 32 };
+    struct rlimit files;
+
+    return getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= LEAST ? 0
+           : err_misuse(err, "ulimit -n lets a process open %llu files, and MPI, which connects "
+                        "ranks, needs %d: raise it (ulimit -n 1024)",
+                        (unsigned long long)files.rlim_cur, LEAST);
+}
+
 int comm_mpi_open(struct comm **out, struct err *err)
 {
-    struct mpi_comm *m = calloc(1, sizeof *m);
-    int              has = 0, rank, size;
+    struct mpi_comm *m = NULL;
+    int              has = 0, rank, size, rc = files_check(err);
 
     *out = NULL;
+    if (rc)
+        return rc;
+    m = calloc(1, sizeof *m);
     if (!m)
         return err_set(err, -ENOMEM, "out of memory");
     m->comm.ops = &mpi_ops;
     pthread_mutex_init(&m->mutex, NULL);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has); // a failure of this ends the process
-    int rc = MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
+    rc = MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
     rc = rc ? rc : MPI_Comm_set_errhandler(m->world, MPI_ERRORS_RETURN);
     rc = rc ? rc : MPI_Comm_rank(m->world, &rank);
     rc = rc ? rc : MPI_Comm_size(m->world, &size);

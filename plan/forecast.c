@@ -68,15 +68,16 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
 
     asked.tokens *= train_opts_asked(o, g);
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
-    // logits are computed twice: four products, not three
-    if (arch_pieces(g) > 1 || s->rows == SESSION_PAIRS)
-        f->head *= 4.0 / 3;
+    if (arch_pieces(g) > 1 || s->rows == SESSION_PAIRS) // logits are computed twice
+        f->head *= (of.head_products + 1) / of.head_products;
     f->norm = over(n, m->norm);
     if (o->compress > 0)
         f->norm += over(n, m->topk) + (o->error_feedback ? over(FEEDBACK * n, m->memory) : 0);
     w->last = forward;
     w->F = L * forward + over(rows * (2 * (double)dtype_bytes(of.dt) + EMBED_WRITTEN), m->memory);
-    w->B = f->head + L * backward + over(rows * EMBED_BACKWARD, m->memory) + f->norm;
+    w->B = f->head + L * backward + f->norm;
+    if (arch_trains(g, 0))
+        w->B += over(rows * EMBED_BACKWARD, m->memory);
     w->h = f->head + backward + f->norm / L;
 }
 

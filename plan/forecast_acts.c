@@ -66,13 +66,15 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
     struct model_options            model = training_options(s).model;
     struct parts part;
     size_t       L = model.config.n_layer;
-    double       micros = (double)model.grad_accum, chunk = CHUNK_ROWS / so_far->of->tokens;
+    double       micros = (double)model.grad_accum, chunk;
     int          rc = 0;
     struct run_acts  *acts = &s->run.acts;
     struct acts_moves moves = { 0 };
     struct acts_sizes sizes;
 
+    model.doubled = plan->doubled;
     model.whole = memory_whole(plan, &s->run, &model);
+    chunk = (double)products_at_once(&model, CHUNK_ROWS) / so_far->of->tokens;
     sizes = acts_sizes(&model);
     part = parts_of(so_far, &model);
     *out = (struct forecast_acts){ .placement = memory_placement(plan, &model, asked),

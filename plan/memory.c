@@ -415,16 +415,52 @@ static void add_packs(struct budget *out, const struct memory_request *r)
     packs.run = &run;
     out->packs_head = !plan_one(&more, &packs, &refusal) && more.packs_head &&
                       !memory_limits(&more, &packs, &refusal);
+    more.doubled = out->doubled;
     if (out->packs_head)
         *out = more;
 }
 
+/* True if a plan with doubled chunks leaves the rest what it had, or nearly so: they make the
+ * products of all layers faster, at the price of some layers' activations or parameters that would
+ * stay in memory. */
+static int worth_doubling(const struct budget *with, const struct budget *without, size_t n_layer)
+{
+    size_t few = n_layer / 8;
+
+    return with->grad_buffers >= without->grad_buffers &&
+           with->record_buffers >= without->record_buffers &&
+           with->residual_in_ram >= without->residual_in_ram &&
+           with->kept + few >= without->kept && with->frames + few >= without->frames &&
+           with->frames >= size_min(without->frames, 4) && with->pool >= without->pool / 8 * 7;
+}
+
+static void add_doubled(struct budget *out, const struct memory_request *r)
+{
+    struct run_config     run = *r->run;
+    struct memory_request twice = *r;
+    struct budget         more;
+    struct err            refusal;
+
+    twice.model.doubled = 1;
+    twice.run = &run;
+    if (plan_one(&more, &twice, &refusal) || memory_limits(&more, &twice, &refusal) ||
+        !worth_doubling(&more, out, r->model.config.n_layer))
+        return;
+    *out = more;
+    out->doubled = 1;
+    *r->run = run;
+}
+
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
 {
-    int rc = plan_one(out, r, err);
+    struct memory_request chosen = *r;
+    int                   rc = plan_one(out, r, err);
 
+    if (!rc && r->run && products_doubles(&r->model))
+        add_doubled(out, r);
+    chosen.model.doubled = out->doubled;
     if (!rc && out->packs_head)
-        add_packs(out, r);
+        add_packs(out, &chosen);
     // without room for buffers there is nothing to choose
     if (rc && out->n_items && r->run && r->acts->adapts) {
         struct memory_request kept = *r;

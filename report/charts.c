@@ -190,7 +190,16 @@ static void draw_behind(const struct svg *s, const struct curve *all, size_t at)
         svg_curve(s, faint, "", c->x, c->raw, c->n);
 }
 
-/* Of a curve that lies on another the name has the beginning of that one's: "3 lr 0.1, like 1". */
+/* Length of what a legend calls a curve: the number that a run has among others ("3 lr 0.1"), or
+ * else its whole name. */
+static int called(const char *name)
+{
+    size_t digits = strspn(name, "0123456789");
+
+    return (int)(digits ? digits : strlen(name));
+}
+
+/* Of a curve that lies on another, the name says on which: "4 lr 0.2, lies on 3". */
 static void legend_of(FILE *out, const struct curve *c, size_t n)
 {
     json_t *parts = json_array();
@@ -204,7 +213,7 @@ static void legend_of(FILE *out, const struct curve *c, size_t n)
                                                "name",
                                                json_sprintf("%s%s%.*s", c[i].name,
                                                             *other ? ", lies on " : "",
-                                                            (int)strcspn(other, " "), other)));
+                                                            called(other), other)));
     }
     chart_legend(out, parts);
     json_decref(parts);

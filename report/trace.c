@@ -152,8 +152,7 @@ static int write_names(struct trace_out *o, const struct lanes *all, struct runl
 
 /* ---- slices ---- */
 
-/* Writes a slice, named by phase and block. The training thread's own slices have no step: the
- * step's slice has it. */
+/* Writes a slice, named by phase and block. */
 static void write_slice(struct trace_out *o, const struct trace_span *s)
 {
     int     waits = s->device < 0 && !strncmp(s->phase, "wait_", 5);

@@ -4,7 +4,7 @@
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
         bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-snapshots bench-activations bench-adapters glue-table glue-encoder curves \
-        prove-memory prove-kills prove-drives prove-rank-kills prove-races cluster-arithmetic prove-network \
+        prove-memory prove-kills prove-drives prove-rank-kills prove-rank-losses prove-races cluster-arithmetic prove-network prove-lost-host \
         prove-report prove-growth valgrind newcomer
 
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
@@ -150,6 +150,11 @@ RANK_KILLS ?=
 prove-rank-kills: $(TARGET) ## kill -9 of any of three ranks at random moments, dense and compressed, by seed (20 minutes; RANK_KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/rank_kills.py $(RANK_KILLS)
 
+# RANK_LOSSES="--seed 7 --minutes 60 hosts": these losses again, for longer, one of the ways
+RANK_LOSSES ?=
+prove-rank-losses: $(TARGET) ## hosts and drives that a job of three ranks loses, and kills of what then happens, by seed (20 minutes; RANK_LOSSES=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/rank_losses.py $(RANK_LOSSES)
+
 # RACES="--seed 7 --rounds 20 live create": these races again, fewer of them, some of them
 RACES ?=
 prove-races: $(TARGET) $(BUILD)/tests/delay.so ## processes that want the same run, hundreds of times by seed (20 minutes; RACES=)
@@ -161,6 +166,10 @@ cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/lab/clus
 # NETWORK="--rate 300mbit --ranks 2,8"
 prove-network: $(TARGET) ## ranks in network namespaces: what comes through, the bits of one process, weak scaling (root; minutes; NETWORK=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/network.py $(NETWORK)
+
+# LOST_HOST="--seed 7"
+prove-lost-host: $(TARGET) ## one of two hosts, each with drives of its own, is lost and replaced by an empty one (root; a minute; LOST_HOST=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/lost_host.py $(LOST_HOST)
 
 prove-report: $(TARGET) ## a run of 100,000 steps is reported within 5 seconds, from a run.db below 200 MB
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/report.py

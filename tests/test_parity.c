@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "data/base/round.h"
 #include "offload/upkeep/parity_files.h"
 #include "offload/upkeep/snapshot.h"
 #include "offload/upkeep/snapshot_traffic.h"
@@ -170,6 +171,27 @@ static void is_whole(struct made *m, struct beside *pace)
     assert_int_equal(m->files.damaged, 0);
 }
 
+/* Read in pieces, each file is read once, and the checksums of one of them before that. */
+static void is_whole_in_pieces(struct made *m)
+{
+    struct parity_files *f = &m->files;
+    struct stat          st;
+    uint64_t             from = 0;
+
+    f->damaged = f->read = 0;
+    must(&m->t, parity_check_begin(f, &m->t.err));
+    for (f->more = 1; f->more; from += 2)
+        must(&m->t, parity_check_some(f, from, 2, &m->t.err));
+    assert_true(from > 4);
+    assert_int_equal(f->damaged, 0);
+    for (size_t d = 0; d < f->shape.devices; d++) {
+        assert_int_equal(stat(m->parity[d], &st), 0);
+        f->read -= (uint64_t)st.st_size;
+    }
+    assert_int_equal(f->read, round_up(f->shape.stripes * f->shape.devices * 4 + 1, PARITY_SECTOR));
+    parity_end(f);
+}
+
 static void make(struct made *m, size_t devices, size_t parity, int feedback)
 {
     struct run_config cfg = toy_config(NULL, RUN_SUO, sizes, BLOCKS);
@@ -278,6 +300,7 @@ static void test_files(void **state)
 
         make(&m, n, runs[r].parity, runs[r].feedback);
         is_whole(&m, NULL);
+        is_whole_in_pieces(&m);
         assert_int_equal(mend(&m), 0);
         assert_int_equal(m.files.damaged, 0);
         for (size_t a = 0; a < n; a++)

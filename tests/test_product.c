@@ -280,6 +280,45 @@ static void test_panels(void **unused)
         }
 }
 
+/* One product that folds its sums, and one after the other over each fold. */
+static void test_folds(void **unused)
+{
+    (void)unused;
+    for (size_t f = 0; f < FORMS; f++)
+        for (size_t r = 0; r < 60 && forms[f]->runs(); r++) {
+            uint64_t            state = r + 1;
+            enum dtype          dt = f < FIRST_BF16 ? DT_F32 : DT_BF16;
+            size_t              e = dtype_bytes(dt), fold = (size_t)32 << random_below(&state, 4);
+            struct matmul_shape s = { .form = MATMUL_TN, .m = 1 + random_below(&state, 90),
+                                      .n = 1 + random_below(&state, 90),
+                                      .k = 1 + random_below(&state, 5 * fold), .ab_dt = dt,
+                                      .c_dt = DT_F32, .accumulate = (int)random_below(&state, 2) };
+            struct matrices x = matrices_make(&s, 1.0f, &state), part = x;
+            struct cuts     cuts = random_cuts(&state);
+            void           *want = guard_alloc(x.c_bytes);
+
+            memcpy(want, x.before, x.c_bytes);
+            for (size_t at = 0; at < s.k; at += fold) {
+                struct matmul_shape one = s;
+
+                one.k = size_min(fold, s.k - at);
+                one.accumulate = s.accumulate || at > 0;
+                part.a = (char *)x.a + at * s.m * e;
+                part.b = (char *)x.b + at * s.n * e;
+                part.before = want;
+                want = run(&one, &part, forms[f], 2, NULL);
+                guard_free(part.before);
+            }
+            s.fold = fold;
+            same_bits(&s, want, run(&s, &x, forms[f], 1, NULL), x.c_bytes, forms[f]->name,
+                      "folded by one thread");
+            same_bits(&s, want, run(&s, &x, forms[f], 3, &cuts), x.c_bytes, forms[f]->name,
+                      "folded in pieces");
+            guard_free(want);
+            matrices_free(&x);
+        }
+}
+
 /* The form that a dtype gets runs here. */
 static void test_choice(void **unused)
 {
@@ -298,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_folds),
         cmocka_unit_test(test_choice),
     };
 

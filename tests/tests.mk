@@ -217,7 +217,7 @@ $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(LINKED)
 	$(link)
 
 # The same machine, and the program's own commands on it: snapshots, going back, restore.
-CUTS_WRAP  := snapshot_begin snapshot_finish snapshot_drop portions_encode snapshots_rotate going_back going_back_restore
+CUTS_WRAP  := snapshot_begin snapshot_finish snapshot_drop portions_encode snapshots_rotate going_back going_back_restore checkpoints_export best_export
 CUTS_OBJ   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/cuts/*.c)) \
               $(patsubst %,$(BUILD)/tests/crash/%.o,bytes names posix posix_dir posix_more power storage threads vfs_sim)
 $(BUILD)/tests/cuts/cuts: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%) $(CUTS_WRAP:%=-Wl,--wrap=%)
@@ -230,7 +230,7 @@ $(BUILD)/tests/cuts/cuts: $(CUTS_OBJ) $(CMD_PARTS) $(LINKED)
 CRASH ?=
 # CUTS='--story "back*" --points 300' chooses some stories and some of their points.
 CUTS ?= --points 100
-prove-cuts: $(BUILD)/tests/cuts/cuts ## power cuts while commands take snapshots, rotate, go back and restore (CUTS=, thousands)
+prove-cuts: $(BUILD)/tests/cuts/cuts ## power cuts while commands take snapshots, export, rotate, go back and restore (CUTS=, thousands)
 	@sh tests/cuts/all.sh $(BUILD)/tests/cuts/cuts $(CUTS)
 
 crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs on a simulated machine (CRASH=)

@@ -161,7 +161,7 @@ void draw_look(struct lines *p, const struct look *f, const char *run)
 
     head(p, f, run);
     if (f->state == LOOK_WAITING) {
-        lines_put(p, f->why);
+        lines_put(p, f->why.text);
         lines_end(p);
         return;
     }

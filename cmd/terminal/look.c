@@ -199,8 +199,7 @@ void look_read(struct look *f, const char *run, size_t points)
     rc = rc ? rc : path ? read_all(f, log, &err) : -ENOMEM;
     runlog_close(log);
     if (rc) {
-        *f = (struct look){ .misuse = err.misuse };
-        snprintf(f->why, sizeof f->why, "%s", err.text);
+        *f = (struct look){ .why = err };
     } else { // asked last: everything written before the end is read
         f->state = state_of(f, runlog_writer(path, f->who, sizeof f->who));
     }

@@ -20,8 +20,7 @@ enum look_state {
 struct look {
     enum look_state state;
     char     who[128];            // is at work: "process 17 on HOST"
-    char     why[1024];           // waiting: what opening it said
-    int      misuse;              // and that is no run at all
+    struct err why;               // waiting: what opening it said; misuse: that is no run at all
     char     mode[32], notice[LOOK_TEXT], notice_time[40]; // the last one; "": none
     uint64_t done, planned;       // steps
     int      early;               // training ended by --early-stopping

@@ -37,7 +37,7 @@ static int card_find(char address[PCI_ADDRESS], const struct csd_config *cfg, st
     if (!rc)
         snprintf(address, PCI_ADDRESS, "%s", card->address);
     else
-        err_set(err, rc, "%.900s: --device is to be on a SmartSSD's drive, or --fpga names its "
+        err_set(err, rc, "%s: --device is to be on a SmartSSD's drive, or --fpga names its "
                 "card", err->text);
     pairing_release(&all);
     return rc;

@@ -70,12 +70,14 @@ static int wait_for(struct accelerator *a, cl_event last, struct err *err)
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     int             rc = 0;
 
-    cl_int refusal = a->cl->clSetEventCallback(last, CL_COMPLETE, over, a);
+    cl_int refusal = a->cl->clFlush(a->queue);
     if (!refusal)
-        refusal = a->cl->clFlush(a->queue);
+        refusal = a->cl->clSetEventCallback(last, CL_COMPLETE, over, a);
     a->cl->clReleaseEvent(last);
-    if (refusal)
+    if (refusal) { // nothing may be under way when memory is released
+        a->cl->clFinish(a->queue);
         return refused(a, "asking for the end of its work", refusal, err);
+    }
     pthread_mutex_lock(&a->mutex);
     while (!a->ended && rc != ETIMEDOUT)
         rc = a->timeout_ns ? pthread_cond_clockwait(&a->changed, &a->mutex, CLOCK_MONOTONIC, &at)

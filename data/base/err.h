@@ -18,7 +18,7 @@
 
 struct err {
     int  misuse, stopped, in_time;
-    char text[1024]; // one sentence: what was found, what was expected, what would work
+    char text[1280]; // one sentence: what was found, what was expected, what would work
 };
 
 /* Writes the sentence and returns `rc` (negative), so that a caller can write `return

@@ -109,6 +109,10 @@ int db_fail(struct db *db, const char *doing, struct err *err)
     case SQLITE_NOMEM:
         return err_set(err, -ENOMEM, "%s: out of memory (while %s)", p, doing);
     case SQLITE_IOERR:
+        if (code == SQLITE_IOERR_SHMMAP && (os == EINVAL || os == ENODEV || os == EOPNOTSUPP))
+            return err_set(err, -EOPNOTSUPP, "%s: its file system has no memory that processes "
+                           "share (mmap), which the database needs: put the run on another one, or "
+                           "mount this one otherwise (9p: cache=mmap; FUSE: without direct_io)", p);
         return err_set(err, os ? -os : -EIO, "%s: %s failed: %s%s%s", p, doing, why, os ? ": " : "",
                        os ? strerror(os) : "");
     default:

@@ -54,6 +54,7 @@ static void numbers_read(struct run_lock *l, int fd)
                *boot && !strcmp(boot, l->boot);
     if (!l->known)
         l->commits = l->begun = l->taken = 0;
+    l->flushed = l->commits;
 }
 
 static const char *const sights[] = { "shared", "layer", "apart" }; // as the file has them
@@ -189,7 +190,7 @@ int run_lock_note(struct run_lock *l)
     int n = (int)strlen(text);
     if (l->known)
         n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\ncommits %" PRIu64 " begun %"
-                      PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
+                      PRIu64 " taken %" PRIu64 "\n", l->boot, l->flushed, l->begun, l->taken);
     if (l->writes && *l->file)
         n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s in %" PRIu64
                       " %" PRIu64 " %s\n", l->start, l->file, sights[l->sight],
@@ -337,7 +338,7 @@ int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
         return 0;
     int rc = take(l, STILL_LOOKS, fd, err);
     return rc && err
-               ? err_set(err, rc, "%.700s; run.lock was removed or replaced while this process "
+               ? err_set(err, rc, "%s; run.lock was removed or replaced while this process "
                          "held it, so the process ends without another commit", err->text)
                : rc;
 }

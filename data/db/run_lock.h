@@ -15,8 +15,10 @@ enum { RUN_LOCK_BOOT = 37 };
  * FUSE, perhaps only this one. */
 enum lock_sight { LOCK_SHARED, LOCK_LAYER, LOCK_APART };
 
-/* `commits` is the number of commits of run.db. `begun` is that number when the last checkpoint
- * began, `taken` when the last one was complete.
+/* `commits` is the number of commits of run.db, `flushed` of those that are on its drive, or that
+ * siTrain never flushes. The file has only `flushed`, since a drive that drops out and comes back
+ * while the machine runs has lost the others. `begun` is the number of commits when the last
+ * checkpoint began, `taken` when the last one was complete.
  *
  * The file is not flushed. Its numbers are believed only until the machine restarts, because
  * until then the kernel returns what was written. A file's time cannot show this, because clocks
@@ -30,7 +32,7 @@ struct run_lock {
     char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown
     int      known;  // the numbers are from this boot
-    uint64_t commits, begun, taken;
+    uint64_t commits, flushed, begun, taken;
 };
 
 /* Take the lock. run_lock_take is for a writer and excludes all other processes. run_lock_read

@@ -200,7 +200,23 @@ int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err)
     static const char *const words[] = { [RUNLOG_SYNC_NONE] = "OFF", [RUNLOG_SYNC_LATER] = "NORMAL",
                                          [RUNLOG_SYNC_ALL] = "FULL" };
 
+    log->sync = how;
     return db_exec(&log->db, "setting synchronous", err, "PRAGMA synchronous=%s", words[how]);
+}
+
+int runlog_flush(struct runlog *log, struct err *err)
+{
+    sqlite3_file *wal = NULL;
+    int           rc = SQLITE_OK;
+
+    if (log->sync != RUNLOG_SYNC_LATER)
+        return 0;
+    rc = sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (rc == SQLITE_OK && wal && wal->pMethods)
+        rc = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+    if (rc == SQLITE_OK)
+        log->lock.flushed = log->lock.commits; // the next note says so
+    return rc == SQLITE_OK ? 0 : err_set(err, -EIO, "%s-wal cannot be flushed", log->db.path);
 }
 
 uint32_t runlog_setting_sum(const char *key, const char *value)
@@ -253,7 +269,9 @@ static int log_count(struct runlog *log, struct err *err)
     if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
         taken = 0;
     log->taken = (uint64_t)(log->left ? taken : n);
-    if (!l->known)
+    if (!l->known || l->flushed > (uint64_t)n)
+        l->flushed = (uint64_t)n;
+    if (!l->known || l->begun > (uint64_t)n)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
     l->known = log->counts = 1;

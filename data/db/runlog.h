@@ -96,7 +96,10 @@ int runlog_unchanged(struct runlog *log, struct err *err);
 /* When commits are flushed to the drive: never by siTrain; with a later commit or a checkpoint;
  * each before the commit returns. */
 enum runlog_sync { RUNLOG_SYNC_NONE, RUNLOG_SYNC_LATER, RUNLOG_SYNC_ALL };
-int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err);
+int  runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err);
+/* Flushes all commits so far, if they are to be flushed later. A caller uses it before it changes
+ * files that would be nobody's without these commits. */
+int  runlog_flush(struct runlog *log, struct err *err);
 
 /* Moves the log into run.db, as far as readers allow. A commit does this once the log has
  * runlog_log_pages pages: 1000, unless the caller sets it first. */

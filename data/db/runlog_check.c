@@ -190,7 +190,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
         say_damage(&c, "table steps: it ends after step %llu, but %llu steps were committed",
                    (unsigned long long)found.steps, (unsigned long long)n);
     return !found.damaged ? 0
-           : log->left    ? err_set(err, -EBADMSG, "%.900s; its log %.900s-wal may be of another "
+           : log->left    ? err_set(err, -EBADMSG, "%s; its log %s-wal may be of another "
                                     "time, if a backup restored only one of them: restore both "
                                     "files from one time", first.text, log->db.path)
                           : err_set(err, -EBADMSG, "%s", first.text);

@@ -25,10 +25,15 @@ int runlog_unchanged(struct runlog *log, struct err *err)
 
 static int named_check(const struct runlog *log, struct err *err)
 {
-    return db_is_named(&log->db)
-               ? 0
-               : err_set(err, -ENOENT, "%s was removed, renamed or replaced while the run used it; "
-                         "bring it back and go on with --resume", log->db.path);
+    struct stat st;
+
+    if (db_is_named(&log->db))
+        return 0;
+    if (stat(log->db.path, &st) && errno != ENOENT && errno != ENOTDIR)
+        return err_set(err, -errno, "%s cannot be read any more: %s; go on with --resume when its "
+                       "drive is back", log->db.path, strerror(errno));
+    return err_set(err, -ENOENT, "%s was removed, renamed or replaced while the run used it; bring "
+                   "it back and go on with --resume", log->db.path);
 }
 
 /* Pages of this process would be mixed with the other's. */
@@ -122,6 +127,8 @@ int runlog_commit(struct runlog *log, struct err *err)
     log->left = 0;
     db_log_note(&log->db);
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
+    if (log->sync != RUNLOG_SYNC_LATER)
+        log->lock.flushed = log->lock.commits;
     run_lock_note(&log->lock); // a failure only loses knowledge
     if ((unsigned)log->log_pages >= runlog_log_pages)
         runlog_checkpoint(log);
@@ -173,7 +180,7 @@ void runlog_checkpoint(struct runlog *log)
     if (rc)
         return;
     if (done == pages)
-        l->taken = log->taken = l->commits;
+        l->taken = log->taken = l->flushed = l->commits;
     while (reached > before && known && log->ends[reached % RUNLOG_ENDS] > done)
         reached--, known--;
     if (known)

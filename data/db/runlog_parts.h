@@ -15,6 +15,7 @@ struct runlog {
     int             counts;    // it counts commits in the lock; it is open for writing
     int             left;      // a log was there at opening; 0 after the first commit
     uint64_t        taken;     // commits that are durable in run.db without its log, at least
+    enum runlog_sync sync;     // when commits are flushed
     int             log_pages; // pages of run.db-wal after the last commit
     int             ends[RUNLOG_ENDS]; // log_pages after each of the last commits, by commit number
     int             unread;    // a setting could not be read: -errno, with this sentence

@@ -428,6 +428,21 @@ int file_is_block(const char *path)
     return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
 }
 
+#define UNNUMBERED UINT64_MAX // the inode of a file whose file system numbers it anew
+
+/* vfat and exFAT have no inodes: Linux numbers a file when it is looked up, and forgets the number
+ * with its cache. In exFAT a folder also gets another time of birth if a file in it is renamed. */
+static void forget_numbers(const char *path, struct statx *x)
+{
+    struct statfs fs;
+
+    if (statfs(path, &fs) || (fs.f_type != MSDOS_SUPER_MAGIC && fs.f_type != EXFAT_SUPER_MAGIC))
+        return;
+    x->stx_ino = UNNUMBERED;
+    if (fs.f_type == EXFAT_SUPER_MAGIC && S_ISDIR(x->stx_mode))
+        x->stx_mask &= ~(unsigned)STATX_BTIME;
+}
+
 void file_identity(const char *path, char out[FILE_IDENTITY])
 {
     struct statx x;
@@ -435,6 +450,7 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
     *out = '\0';
     if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &x))
         return;
+    forget_numbers(path, &x);
     if (!(x.stx_mask & STATX_BTIME))
         x.stx_btime.tv_sec = x.stx_btime.tv_nsec = 0;
     snprintf(out, FILE_IDENTITY, "%" PRIu64 " %" PRId64 ".%09u", (uint64_t)x.stx_ino,
@@ -475,7 +491,8 @@ int file_is(const char *path, const char *identity)
 
     file_identity(path, text);
     struct known here = known_of(text), said = known_of(identity);
-    return here.inode && here.inode == said.inode &&
+    // an older siTrain stored the number
+    return here.inode && (here.inode == UNNUMBERED ? said.inode != 0 : here.inode == said.inode) &&
            ((here.born == said.born && here.ns == said.ns) || !file_has_births(path, identity));
 }
 

@@ -101,6 +101,8 @@ int file_open_uncached(const char *path, int flags);
  * works. Returns the descriptor, or -errno. */
 int file_open_empty(int own, const char *path, int uncached, struct err *err);
 int file_is_block(const char *path); // returns whether the path is a block device
+/* The size of a block device: 0 for one that has no medium. */
+int file_block_bytes(const char *path, uint64_t *bytes, struct err *err);
 
 /* Writes a text that identifies the file or folder `path` and tells it from a copy. The text has
  * the inode, and the time of birth (0.0 if the file system does not record it). It does not have
@@ -112,7 +114,8 @@ void file_identity(const char *path, char out[FILE_IDENTITY]);
  * file_identity; more may follow. Times of birth are compared only if both are known. */
 int  file_is(const char *path, const char *identity);
 /* Returns whether the times of birth of both are known. Otherwise inodes alone are compared, which
- * mean little: FUSE file systems number their files anew, by each path and after each mount. */
+ * mean little: FUSE file systems number their files anew, by each path and after each mount. vfat
+ * and exFAT do so at any time: there no inode is compared, and in exFAT no folder is known. */
 int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
  * same inode. If a file has lost its name, nobody else sees later writes to it. */

@@ -3,24 +3,50 @@
 #include "data/file/file.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* True for a file system in user space (unionfs-fuse) that opens files with O_DIRECT and then
- * refuses to read them, unless its own buffer happens to be aligned: so several sizes are read. */
-static int refuses_direct(int fd)
+enum { BLOCK = 4096, BLOCKS = 24 }; // of O_DIRECT
+
+/* True if a new file next to `path` is opened with O_DIRECT and then not written to. What is there
+ * already may be anybody's, and is not written to. */
+static int refuses_writes(const char *path, const void *p)
 {
-    enum { BLOCK = 4096, BLOCKS = 24 };
+    struct file_new f;
+    int             refuses = 0, fd = file_new_open(&f, path, NULL);
+
+    if (fd) // not in this folder; the first write says more
+        return 0;
+    if ((fd = open(f.temp, O_RDWR | O_DIRECT | O_CLOEXEC | O_NOFOLLOW)) < 0)
+        refuses = errno == EINVAL;
+    for (size_t n = 1; fd >= 0 && n <= BLOCKS && !refuses; n++)
+        refuses = pwrite(fd, p, n * BLOCK, 0) < 0 && errno == EINVAL;
+    file_close(fd);
+    file_new_abort(&f);
+    return refuses;
+}
+
+/* True for a file system in user space that opens files with O_DIRECT and then refuses to read
+ * (unionfs-fuse) or to write them (mergerfs), unless its own buffer happens to be aligned: so
+ * several sizes are tried. */
+static int refuses_direct(int fd, const char *path, int flags)
+{
     struct statfs fs;
     int           refuses = 0, fuse = !fstatfs(fd, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
     void         *p = fuse ? aligned_alloc(BLOCK, BLOCK * BLOCKS) : NULL;
 
     for (size_t n = 1; p && n <= BLOCKS && !refuses; n++)
         refuses = pread(fd, p, n * BLOCK, 0) < 0 && errno == EINVAL;
+    if (p && !refuses && (flags & O_ACCMODE) != O_RDONLY) {
+        memset(p, 0, BLOCK * BLOCKS);
+        refuses = refuses_writes(path, p);
+    }
     free(p);
     return refuses;
 }
@@ -45,11 +71,22 @@ int file_open_device(const char *path, int flags)
         return -ENODEV;
     }
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); // io_uring takes it as a wish not to wait
-    if ((flags & O_DIRECT) && refuses_direct(fd)) {
+    if ((flags & O_DIRECT) && refuses_direct(fd, path, flags)) {
         close(fd);
         return -EINVAL;
     }
     return fd;
+}
+
+int file_block_bytes(const char *path, uint64_t *bytes, struct err *err)
+{
+    int fd = file_open_device(path, O_RDONLY);
+    int rc = fd < 0 ? file_open_fail(path, fd, err)
+             : ioctl(fd, BLKGETSIZE64, bytes)
+                 ? err_set(err, -errno, "size of %s: %s", path, strerror(errno)) : 0;
+
+    file_close(fd);
+    return rc;
 }
 
 int file_open_uncached(const char *path, int flags)

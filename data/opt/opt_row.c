@@ -389,7 +389,7 @@ static int parse_word(const struct opt_row *r, const char *text, int *out, struc
     if (!r->other)
         return opt_words_refuse(r->name, text, r->words, err);
     opt_words_refuse(r->name, text, r->words, &why);
-    return err_misuse(err, "%.600s; %.300s", why.text, r->other);
+    return err_misuse(err, "%s; %s", why.text, r->other);
 }
 
 static int parse_set(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)

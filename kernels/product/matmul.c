@@ -34,7 +34,7 @@ int matmul_same_shape(const struct matmul_shape *x, const struct matmul_shape *y
     return x->form == y->form && x->m == y->m && x->n == y->n && x->k == y->k &&
            x->ab_dt == y->ab_dt && x->c_dt == y->c_dt && !x->bias == !y->bias &&
            !x->accumulate == !y->accumulate && !x->pack_b == !y->pack_b &&
-           !x->tiled_a == !y->tiled_a;
+           !x->tiled_a == !y->tiled_a && x->fold == y->fold;
 }
 
 static int shape_ok(const struct matmul_shape *s)
@@ -118,15 +118,30 @@ enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
  * OWN_THREADS threads on. With 1,024 rows they are 1.44 times as fast on 8 threads and 1.38 times
  * on 2; with 128 rows 1.11 times on 16 and on 2; with 256 rows on one thread 0.98 times
  * (docs/lab/performance.md). */
-static int own_is_faster(const struct matmul_shape *shapes, size_t n_shapes, int threads)
+static int own_is_faster(size_t rows, int threads)
 {
     enum { OWN_ROWS = 128, OWN_THREADS = 2 };
+
+    return simd_amx_bf16() && rows >= OWN_ROWS && threads >= OWN_THREADS;
+}
+
+/* The most rows of a product of bf16. */
+static size_t bf16_rows(const struct matmul_shape *shapes, size_t n_shapes)
+{
     size_t most = 0;
 
     for (size_t i = 0; i < n_shapes; i++)
         if (shapes[i].form == MATMUL_NN && shapes[i].ab_dt == DT_BF16 && shapes[i].m > most)
             most = shapes[i].m;
-    return simd_amx_bf16() && most >= OWN_ROWS && threads >= OWN_THREADS;
+    return most;
+}
+
+int matmul_is_own(enum matmul_engine engine, enum dtype ab, size_t rows, int threads)
+{
+    int many = threads > 0 ? threads : omp_get_max_threads();
+
+    return matmul_chosen(engine, ab) == MATMUL_SITRAIN ||
+           (engine == MATMUL_AUTO && ab == DT_BF16 && own_is_faster(rows, many));
 }
 
 /* One product of bf16 decides for all. */
@@ -142,13 +157,15 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
                 size_t n_shapes, int threads, struct err *err)
 {
     int many = threads > 0 ? threads : omp_get_max_threads(), rc = -ENOTSUP;
-    int own = engine == MATMUL_AUTO && own_is_faster(shapes, n_shapes, many);
+    int own = engine == MATMUL_AUTO && own_is_faster(bf16_rows(shapes, n_shapes), many);
     enum matmul_engine chosen =
         own ? MATMUL_SITRAIN : matmul_chosen(engine, dtype_of(shapes, n_shapes));
 
     *out = NULL;
     if (chosen == MATMUL_SITRAIN)
         return matmul_open_engine(out, &matmul_sitrain, shapes, n_shapes, threads, err);
+    for (size_t i = 0; i < n_shapes; i++)
+        assert(!shapes[i].fold);
     if (chosen == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
     else if (chosen == MATMUL_ONEDNN)

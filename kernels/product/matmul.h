@@ -25,6 +25,9 @@ struct matmul_shape {
     int        accumulate; // 1: C += (needs c_dt DT_F32 and no bias)
     int        pack_b;     // 1: B serves many runs: it is packed by matmul_pack where that helps
     int        tiled_a;    // 1: A is written in tiles (kernels/tiled.h) if matmul_tiled says so
+    size_t     fold;       // > 0: C has the bits of one product after the other, each over `fold`
+                           // of k, a multiple of 32, whose sums are added; needs siTrain's engine
+                           // and c_dt DT_F32
 };
 
 struct matmul {
@@ -52,6 +55,9 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
                 size_t n_shapes, int threads, struct err *err);
 /* The engine that `engine` stands for, with products of ab: AUTO is one of the others. */
 enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab);
+/* True if these are siTrain's own products, for products of ab with this many rows. threads 0:
+ * OpenMP's default. */
+int matmul_is_own(enum matmul_engine engine, enum dtype ab, size_t rows, int threads);
 void matmul_close(struct matmul *mm);
 
 /* Bytes of B's packed form, a multiple of 64, for a product with pack_b. 0: B has no packed

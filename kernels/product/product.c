@@ -41,13 +41,31 @@ static void plan_operands(struct product *p)
     p->words = strips_words(&p->a);
 }
 
+/* Words of the depth whose sums are added to C before the next ones are begun. */
+static size_t fold_words(const struct product *p)
+{
+    size_t fold = p->s.fold / (p->form->dt == DT_F32 ? 1 : 2);
+
+    assert(fold % WORD_UNIT == 0 && (!p->s.fold || p->s.c_dt == DT_F32));
+    return fold && fold < p->words ? fold : p->words;
+}
+
+/* The largest half, quarter, ... of a fold that is a multiple of WORD_UNIT and at most `most`, or
+ * the smallest that there is. */
+static size_t part_of(size_t fold, size_t most)
+{
+    while (fold > most && fold % (2 * WORD_UNIT) == 0)
+        fold /= 2;
+    return fold;
+}
+
 /* A task packs lanes of the longer operand itself, and reads lanes of the other one, which all
  * threads have packed. If B was packed before, A is the task's own; otherwise, if A lies in tiles
  * that are its strips, B is. */
 static void plan_depth(struct product *p)
 {
     const struct cuts *cut = &p->cuts;
-    size_t most = cut->deep, panels;
+    size_t most = cut->deep;
 
     int strips = p->s.tiled_a && p->s.form != MATMUL_TN;
 
@@ -58,9 +76,17 @@ static void plan_depth(struct product *p)
         most = size_min(most, cut->own / (2 * cut->least));
     if (!p->s.pack_b)
         most = size_min(most, cut->shared / size_min(p->s.m, p->s.n));
-    panels = div_up(p->words, size_max(most / WORD_UNIT * WORD_UNIT, WORD_UNIT));
-    p->panel = round_up(div_up(p->words, panels), WORD_UNIT);
-    p->piece = round_up(div_up(p->panel, div_up(p->panel, cut->piece)), WORD_UNIT);
+    most = size_max(most / WORD_UNIT * WORD_UNIT, WORD_UNIT);
+    p->fold = fold_words(p);
+    p->panel = p->fold < p->words
+                   ? size_min(p->words, most / p->fold * p->fold)
+                   : round_up(div_up(p->words, div_up(p->words, most)), WORD_UNIT);
+    if (!p->panel) // less than a fold
+        p->panel = part_of(p->fold, most);
+    p->piece = p->fold < p->words
+                   ? part_of(size_min(p->fold, p->panel), cut->piece)
+                   : round_up(div_up(p->panel, div_up(p->panel, cut->piece)), WORD_UNIT);
+    p->one = p->piece == p->fold || p->piece >= p->panel;
 }
 
 /* Tasks of the same own lanes follow each other, so that a thread packs these once. */
@@ -94,24 +120,31 @@ static size_t lay(size_t *at, size_t bytes)
     return here;
 }
 
+/* Sums wait between panels in C, if nothing else stands there. */
+static int waits_in_c(const struct product *p)
+{
+    return p->s.c_dt == DT_F32 && !p->s.accumulate && p->fold >= p->words;
+}
+
 static void plan_scratch(struct product *p)
 {
     const struct block_form *f = p->form;
     size_t at = 0, block = f->rows * f->cols, threads = (size_t)p->threads;
-    int    in_c = p->s.c_dt == DT_F32 && !p->s.accumulate, panels = p->panel < p->words ? 2 : 1;
+    int    panels = p->panel < p->words ? 2 : 1;
 
     if (!p->ready)
         lay(&at, (p->own_b ? strips_of(&p->a, f->rows) * f->left
                            : strips_of(&p->b, f->cols) * f->right) * p->panel * sizeof(word));
     p->panel_bytes = at;
     lay(&at, (size_t)(panels - 1) * p->panel_bytes);
-    p->sums_at = lay(&at, panels > 1 && !in_c ? p->s.m * p->s.n * sizeof(float) : 0);
+    p->sums_at = lay(&at, p->panel < p->fold && !waits_in_c(p) ? p->s.m * p->s.n * sizeof(float)
+                                                               : 0);
     p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
     p->packing_at = lay(&at, sizeof(struct packing));
     p->own_at = at;
     at = 0;
     lay(&at, (p->own_ready ? 0 : p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
-    p->block_at = lay(&at, (p->piece < p->panel ? p->rows * p->cols : 2 * block) * sizeof(float));
+    p->block_at = lay(&at, (p->one ? 2 * block : p->rows * p->cols) * sizeof(float));
     p->own_bytes = round_up(at, 4096);
     p->scratch_bytes = p->own_at + threads * p->own_bytes;
 }
@@ -189,6 +222,7 @@ struct result {
     const struct matmul_shape *s;
     const float *sums; // the next row
     size_t       step, cols; // floats from row to row; of C
+    int          adds;       // to what stands in C
     char        *c;
     const void  *bias;
     const char  *coming; // the next block's row, or NULL
@@ -209,7 +243,7 @@ SIMD_INLINE void row_put(const struct result *r, const size_t n)
     float *restrict       c = (float *)(void *)r->c;
     bf16 *restrict        rounded = (bf16 *)(void *)r->c;
 
-    if (r->s->accumulate)
+    if (r->adds)
         for (size_t j = 0; j < n; j++)
             c[j] += sums[j];
     else if (r->s->c_dt == DT_BF16)
@@ -255,10 +289,10 @@ static char *place(const struct product *p, const struct call *call, struct part
 }
 
 static void result_begin(const struct product *p, struct call *call, struct part at,
-                         const float *sums)
+                         const float *sums, int adds)
 {
     call->result = (struct result){
-        { result_next, at.rows }, &p->s, sums, p->form->cols, at.cols, place(p, call, at),
+        { result_next, at.rows }, &p->s, sums, p->form->cols, at.cols, adds, place(p, call, at),
         call->bias ? dtype_at(call->bias, p->s.ab_dt, at.j) : NULL, NULL };
 }
 
@@ -271,9 +305,7 @@ static char *panel_at(const struct product *p, const struct call *call, struct r
 /* Where sums wait between panels. */
 static float *waiting(const struct product *p, const struct call *call, struct part at)
 {
-    float *all = p->s.c_dt == DT_F32 && !p->s.accumulate
-                     ? call->c
-                     : (float *)(void *)(call->scratch + p->sums_at);
+    float *all = waits_in_c(p) ? call->c : (float *)(void *)(call->scratch + p->sums_at);
 
     return all + at.i * p->s.n + at.j;
 }
@@ -312,25 +344,32 @@ struct piece {
     struct placed mine;      // the task's own strips: first words of the piece
 };
 
+static int ends_fold(const struct product *p, size_t at)
+{
+    return at % p->fold == 0 || at == p->words;
+}
+
 static void block_run(const struct product *p, struct call *call, struct part at,
                       const struct piece *x, struct placed a, struct placed b, float *sums)
 {
-    call->result.coming = x->words.to == p->words ? place(p, call, at) : NULL;
-    if (x->words.from == x->all.from && x->all.from > 0)
+    int fresh = x->words.from % p->fold == 0, done = ends_fold(p, x->words.to);
+
+    call->result.coming = done ? place(p, call, at) : NULL;
+    if (x->words.from == x->all.from && !fresh)
         sums_take(p, sums, at, waiting(p, call, at));
     p->form->multiply(&(struct block){
         .sums = sums, .a = a.at, .b = b.at, .a_next = a.next, .b_next = b.next,
-        .words = x->words.to - x->words.from, .fresh = x->words.from == 0,
+        .words = x->words.to - x->words.from, .fresh = fresh,
         .asks_a = p->own_b, .ahead = p->cuts.ahead, .aside = &call->result.aside });
     result_finish(call);
-    if (x->words.to == p->words)
-        result_begin(p, call, at, sums);
+    if (done)
+        result_begin(p, call, at, sums, p->s.accumulate || x->words.from >= p->fold);
     else if (x->words.to == x->all.to)
         sums_keep(p, waiting(p, call, at), at, sums);
 }
 
 /* Multiplies all own strips by those of one block of the other operand. sums: of these blocks, or
- * if the piece is the panel, two places for one by turns. */
+ * with p->one, two places for one by turns. */
 static void lane_multiply(const struct product *p, struct call *call, struct task t,
                           const struct piece *x, struct placed other, size_t lane, float *sums)
 {
@@ -338,7 +377,6 @@ static void lane_multiply(const struct product *p, struct call *call, struct tas
     size_t lanes = p->own_b ? t.cols : t.rows, step = p->own_b ? f->cols : f->rows;
     size_t of_strip = p->own_b ? f->right : f->left;
     size_t block = f->rows * f->cols;
-    int    one = p->piece >= p->panel;
 
     for (size_t l = 0; l < lanes; l += step) {
         struct placed own = { x->mine.at + l / of_strip * x->mine.next, x->mine.next };
@@ -347,7 +385,7 @@ static void lane_multiply(const struct product *p, struct call *call, struct tas
         at.rows = size_min(f->rows, p->s.m - at.i);
         at.cols = size_min(f->cols, p->s.n - at.j);
         block_run(p, call, at, x, p->own_b ? other : own, p->own_b ? own : other,
-                  one ? sums + call->turn * block : sums + l / step * block);
+                  p->one ? sums + call->turn * block : sums + l / step * block);
         call->turn ^= 1;
     }
 }
@@ -419,11 +457,11 @@ static void task_run(const struct product *p, struct call *call, struct task t,
                                  other.next };
 
             lane_multiply(p, call, t, &x, at, l, sums);
-            sums += p->piece < p->panel ? lanes * step : 0;
+            sums += p->one ? 0 : lanes * step;
         }
+        if (!p->one && ends_fold(p, x.words.to)) // the next sums take these one's place
+            result_finish(call);
     }
-    if (p->piece < p->panel) // the next task's sums take this one's place
-        result_finish(call);
 }
 
 /* ---- who computes which task ---- */

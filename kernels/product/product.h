@@ -17,7 +17,8 @@ struct product {
     struct cuts   cuts;
     int           own_b;        // tasks pack their columns of B; 0: their rows of A
     int           ready, own_ready; // the shared operand comes packed; so do these lanes of A
-    size_t        words, panel, piece; // of the depth, in words
+    size_t        words, fold, panel, piece; // of the depth, in words
+    int           one;         // a piece leaves no sums for the next one to go on with
     size_t        rows, cols;   // of a task
     size_t        tasks, parts; // all; of the same own lanes
     size_t        panel_bytes, sums_at, turns_at, packing_at, own_at, scratch_bytes; // in scratch

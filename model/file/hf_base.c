@@ -44,7 +44,7 @@ static int sum_of(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t bef
     const struct base_file *f = &b->file[i];
     uint64_t                bytes = (uint64_t)f->was.st_size;
     char                   *buffer = malloc(SUM_BYTES);
-    int rc = buffer ? 0 : err_set(err, -ENOMEM, "%.600s: out of memory", f->path);
+    int rc = buffer ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->path);
 
     *sum = 0;
     for (uint64_t at = 0; at < bytes && !rc; at += SUM_BYTES) {
@@ -98,7 +98,7 @@ static int blocks_check(const struct hf_base *b, const char *dir, struct err *er
         if (of != SIZE_MAX && !arch_trains(g, i))
             same = of < arch_blocks(base) && arch_block_size(base, of) == arch_block_size(g, i);
     }
-    return same ? 0 : err_set(err, -ESTALE, "%.600s is not the base of this run: it has a model of "
+    return same ? 0 : err_set(err, -ESTALE, "%s is not the base of this run: it has a model of "
                               "other sizes", dir);
 }
 

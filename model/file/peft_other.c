@@ -8,7 +8,9 @@
 
 #include <stdarg.h>
 
-enum { SETTINGS_MAX = 1 << 20, LINE_BYTES = 840 };
+enum { SETTINGS_MAX = 1 << 20, WHAT_BYTES = 360, LINE_BYTES = 840 };
+_Static_assert(WHAT_BYTES + LINE_BYTES <= sizeof((struct err *)0)->text,
+               "a message has room for its command, which is of no use if it is cut");
 
 int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
@@ -20,16 +22,25 @@ int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struc
 
 /* ---- the command that merges an adapter ---- */
 
-static int ends_with(const char *s, const char *end)
+/* Whether a tensor's name ends in this module: its weight, also beneath LoRA or trained tokens. */
+static int is_of(const char *name, const char *module)
 {
-    size_t n = strlen(s), m = strlen(end);
+    static const char *const behind[] = { ".weight", ".base_layer", ".token_adapter" };
+    size_t                   n = strlen(name), m = strlen(module), end;
 
-    return n >= m && !strcmp(s + n - m, end);
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        end = strlen(behind[i]);
+        if (n >= end && !strncmp(name + n - end, behind[i], end))
+            n -= end;
+        else if (i == 0)
+            return 0;
+    }
+    return n >= m && !strncmp(name + n - m, module, m);
 }
 
-/* Returns the rows of the first matrix in the folder's file whose name has one of these ends; 0:
- * the file has none. */
-static size_t rows_of(const char *dir, const char *const *ends, size_t n_ends)
+/* Returns the rows of the first matrix in the folder's file that is one of these modules'; 0: the
+ * file has none. */
+static size_t rows_of(const char *dir, const char *const *modules, size_t n_modules)
 {
     struct safetensors *st = NULL;
     struct err          err;
@@ -37,58 +48,50 @@ static size_t rows_of(const char *dir, const char *const *ends, size_t n_ends)
 
     if (hf_has(dir, PEFT_MODEL) && !safetensors_open_file(&st, dir, PEFT_MODEL, &err))
         for (size_t i = 0; i < st->n && !rows; i++)
-            for (size_t e = 0; e < n_ends; e++)
+            for (size_t k = 0; k < n_modules; k++)
                 if (st->tensors[i].n_dims == 2 && st->tensors[i].dims[1] > 0 &&
-                    st->tensors[i].dims[0] <= INT32_MAX && ends_with(st->tensors[i].name, ends[e]))
+                    st->tensors[i].dims[0] <= INT32_MAX && is_of(st->tensors[i].name, modules[k]))
                     rows = st->tensors[i].dims[0];
     safetensors_close(st);
     return rows;
 }
 
-enum tie { TIE_KEPT, TIE_SPLIT, TIE_TWICE };
-
-/* What the adapter does to embeddings and a language model's head that may be tied: TIE_SPLIT if it
- * changes one of them, or each by itself; TIE_TWICE if it changes both by the same LoRA, which peft
- * would add to the shared matrix twice. Tokens that are trained by themselves are those of both. */
-static enum tie tie_of(const char *dir, const json_t *settings)
+/* Whether the adapter changes the embeddings or a language model's head, each by itself or both by
+ * the same LoRA. If they are tied, peft would merge each change into both. Trained tokens are those
+ * of both, unless the head has its own. */
+static int unties(const char *dir, const json_t *settings)
 {
     static const char *const parts[] = { ".lm_head.", ".embed_tokens.", ".wte." };
     int                      ensured = json_is_true(json_object_get(settings,
                                                                     "ensure_weight_tying"));
     struct safetensors      *st = NULL;
     struct err               err;
-    enum tie                 tie = TIE_KEPT;
+    int                      found = 0;
 
     if (!hf_has(dir, PEFT_MODEL) || safetensors_open_file(&st, dir, PEFT_MODEL, &err))
-        return TIE_KEPT;
+        return 0;
     for (size_t i = 0; i < st->n; i++) {
         const char *name = st->tensors[i].name;
         int         tokens = strstr(name, ".token_adapter.") && !strstr(name, parts[0]);
 
         for (size_t k = 0; k < sizeof parts / sizeof *parts && !tokens; k++)
-            if (strstr(name, parts[k]) && (!ensured || strstr(name, ".lora_")))
-                tie = ensured ? TIE_TWICE : TIE_SPLIT;
+            found |= strstr(name, parts[k]) && (!ensured || strstr(name, ".lora_"));
     }
     safetensors_close(st);
-    return tie;
+    return found;
 }
 
 /* Writes the command of peft, which makes the model as the adapter needs it: with its classes, with
- * its rows of embeddings, which peft stores if tokens were added, and with a head of its own: peft
- * would merge what changes one of two tied matrices into both. Where it ties what changes both, it
- * wants them tied until the adapter is there. */
+ * its rows of embeddings, which peft stores if tokens were added, and with a head of its own if
+ * this `unties`. Before that the adapter is loaded: the rows of added tokens, which peft stores
+ * once, go into both of the tied matrices. */
 static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *settings)
 {
-    static const char *const heads[] = { ".score.weight", ".classifier.weight",
-                                         ".classifier.out_proj.weight" };
-    static const char *const words[] = { ".embed_tokens.weight", ".wte.weight",
-                                         ".word_embeddings.weight" };
-    static const char *const untied[] = {
-        [TIE_KEPT] = "", [TIE_SPLIT] = "h = m.lm_head; ",
-        [TIE_TWICE] = "p = P.from_pretrained(m, d); h = m.lm_head; "
-                      "h = getattr(h, 'base_layer', h); "
-    };
-    static const char clone[] = "h.weight = type(h.weight)(h.weight.clone()); "
+    static const char *const heads[] = { ".score", ".classifier", ".classifier.out_proj" };
+    static const char *const words[] = { ".embed_tokens", ".wte", ".word_embeddings", ".lm_head" };
+    static const char        untie[] = "p = P.from_pretrained(m, d); "
+                                "[setattr(k, 'weight', type(k.weight)(k.weight.clone())) for k in "
+                                "m.lm_head.modules() if 'weight' in k._parameters]; "
                                 "m.config.tie_word_embeddings = False; ";
     char        to[MACHINE_PYTHON_PATH], base[MACHINE_PYTHON_PATH], more[2][64] = { "", "" };
     const char *of = json_str(settings, "base_model_name_or_path");
@@ -97,7 +100,7 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
     const char *kind = strcmp(json_str(settings, "task_type"), "TOKEN_CLS")
                            ? classes ? "SequenceClassification" : "CausalLM"
                            : "TokenClassification";
-    enum tie    tie = strcmp(kind, "CausalLM") ? TIE_KEPT : tie_of(dir, settings);
+    int         own_head = !strcmp(kind, "CausalLM") && unties(dir, settings);
 
     machine_python_path(to, dir, "FOLDER");
     machine_python_path(base, of, "MODEL");
@@ -107,17 +110,16 @@ static void merge_line(char out[LINE_BYTES], const char *dir, const json_t *sett
         snprintf(more[1], sizeof more[1], "m.resize_token_embeddings(%zu); ", rows);
     snprintf(out, LINE_BYTES, "python3 -c \"from transformers import AutoTokenizer as T, "
              "AutoModelFor%s as M; from peft import PeftModel as P; d = '%s'; b = '%s'; "
-             "m = M.from_pretrained(b%s); %s%s%s[k.save_pretrained(d + '-merged') for k in "
+             "m = M.from_pretrained(b%s); %s%s[k.save_pretrained(d + '-merged') for k in "
              "(%s.merge_and_unload(), T.from_pretrained(%s))]\" makes the "
              "folder %s-merged, to begin with (pip install torch transformers peft)",
-             kind, to, base, more[0], more[1], untied[tie], tie == TIE_KEPT ? "" : clone,
-             tie == TIE_TWICE ? "p" : "P.from_pretrained(m, d)",
-             tokenizer_is_there(dir) ? "d" : "b", to);
+             kind, to, base, more[0], more[1], own_head ? untie : "",
+             own_head ? "p" : "P.from_pretrained(m, d)", tokenizer_is_there(dir) ? "d" : "b", to);
 }
 
 int peft_misuse(struct err *err, const char *dir, const char *fmt, ...)
 {
-    char       path[HF_PATH_BYTES], line[LINE_BYTES], what[360];
+    char       path[HF_PATH_BYTES], line[LINE_BYTES], what[WHAT_BYTES];
     json_t    *settings = NULL;
     struct err unread;
     va_list    ap;

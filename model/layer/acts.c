@@ -18,6 +18,16 @@
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
+/* The most tokens of a layer's chunk, and of the head's. */
+static size_t at_once(const struct model_options *o)
+{
+    return size_min(tokens(o), products_at_once(o, CHUNK_ROWS));
+}
+static size_t head_at_once(const struct model_options *o)
+{
+    return size_min(products_head_rows(o), products_at_once(o, HEAD_ROWS));
+}
+
 /* The arrays of a part. A layer's input is a single array. */
 static const struct arch_array *arrays_of(const struct model_options *o, enum acts_part part)
 {
@@ -113,7 +123,7 @@ size_t acts_adapter_matvec(const struct model_config *g, size_t rows)
 static void lay_work(struct arena *a, struct acts_work *w, const struct model_options *o)
 {
     const struct model_config *g = &o->config;
-    size_t N = tokens(o), C = g->n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS),
+    size_t N = tokens(o), C = g->n_embd, e = dtype_bytes(o->dtype), R = at_once(o),
            qkv = arch_dim(g, DIM_QKV), heads = arch_dim(g, DIM_HEADS), fc = arch_fc(g),
            inner = arch_dim(g, DIM_INNER),
            encoder_labels = g->arch->encoder ? g->n_labels : 0;
@@ -165,8 +175,7 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
         // backward sums three rows. The bias of a masked head has all words.
         size_t rows = colsum_scratch(size_max(R, o->batch),
                                      size_max(size_max(fc, qkv), size_max(3 * C, encoder_labels))),
-               head = colsum_scratch(size_min(products_head_rows(o), HEAD_ROWS),
-                                     size_max(g->vocab, 3 * C));
+               head = colsum_scratch(head_at_once(o), size_max(g->vocab, 3 * C));
 
         w->sums = arena_take(a, arch_is_masked(g) ? size_max(rows, head) : rows);
     }
@@ -177,15 +186,16 @@ static void lay_shared(struct arena *a, struct acts_set shared[ACTS_PARTS],
                        const struct model_options *o)
 {
     acts_lay(a, &shared[ACTS_ATTN], o, ACTS_ATTN, tokens(o));
-    acts_lay(a, &shared[ACTS_MLP], o, ACTS_MLP, size_min(tokens(o), CHUNK_ROWS));
+    acts_lay(a, &shared[ACTS_MLP], o, ACTS_MLP, at_once(o));
 }
 
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
 {
     size_t L = o->config.n_labels,
-           R = L ? o->batch : size_min(products_head_rows(o), HEAD_ROWS),
+           R = L ? o->batch : head_at_once(o),
            V = L ? L : arch_words(&o->config, 0).n;
-    size_t C = o->config.n_embd, P = L ? R : size_min(R, LOGIT_ROWS), e = dtype_bytes(o->dtype);
+    size_t C = o->config.n_embd, e = dtype_bytes(o->dtype),
+           P = L ? R : size_min(R, products_at_once(o, LOGIT_ROWS));
     int    pieces = !L && arch_pieces(&o->config) > 1;
     size_t all = pieces ? o->grad_accum * tokens(o) : R; // rows that exist at once
     int    in_place = o->training && (L || o->dtype == DT_F32); // the gradient overwrites the
@@ -275,7 +285,7 @@ static uint64_t item_bytes(const struct model_options *o)
             row += part_row_bytes(o, p, i);
         most = row > most && (i != ITEM_MLP || acts_can_whole(o)) ? row : most;
     }
-    return most * size_min(tokens(o), CHUNK_ROWS);
+    return most * at_once(o);
 }
 
 /* The sizes of a part, of one micro-batch and of one token. */
@@ -310,7 +320,8 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
     struct acts_work  w;
     struct acts_head  h;
     struct acts_sizes out = { .n_layer = o->config.n_layer, .accum = o->grad_accum,
-                              .tokens = tokens(o), .unit = products_unit(o) };
+                              .tokens = tokens(o), .unit = products_unit(o),
+                              .chunk = products_at_once(o, CHUNK_ROWS) };
 
     lay_work(&work, &w, o);
     lay_shared(&work, shared, o);
@@ -342,11 +353,11 @@ static size_t item_row_bytes(const struct acts_sizes *s, const struct placement 
  * size. */
 static size_t chunks(const struct acts_sizes *s)
 {
-    size_t n = s->tokens / CHUNK_ROWS;
+    size_t n = s->tokens / s->chunk;
 
-    for (size_t rows = CHUNK_ROWS / 2; s->unit && rows >= s->unit; rows /= 2)
+    for (size_t rows = s->chunk / 2; s->unit && rows >= s->unit; rows /= 2)
         n++;
-    return s->unit ? n : div_up(s->tokens, CHUNK_ROWS);
+    return s->unit ? n : div_up(s->tokens, s->chunk);
 }
 
 int acts_inputs_first(const struct placement *w, size_t n_layer, size_t layer)
@@ -379,7 +390,7 @@ static size_t list_layer(const struct acts_sizes *s, const struct placement *w, 
     if (!out)
         return chunks(s) * kinds;
     for (size_t at = 0; at < s->tokens; at += rows) {
-        rows = products_rows(s->tokens - at, CHUNK_ROWS, s->unit);
+        rows = products_rows(s->tokens - at, s->chunk, s->unit);
         for (enum item_kind i = 0; i < ITEMS; i++) {
             if (!row[i])
                 continue;

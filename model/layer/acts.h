@@ -28,10 +28,10 @@ enum item_kind { ITEM_QKV, ITEM_MID, ITEM_MLP, ITEM_FC, ITEMS };
  * largest micro-batch. A smaller one uses the first rows x seq tokens. */
 struct acts_shape { size_t rows, seq; };
 
-/* Workspaces of one layer. R = min(N, CHUNK_ROWS). Q, A, F and I are the columns of qkv, of
- * attention's output, and of the activation function's input and output. Backward's workspaces
- * are NULL in a model that only evaluates. Generation has only ln, proj, act, attention, rope
- * and matvec (decode.c). */
+/* Workspaces of one layer. R: tokens of a chunk (products_at_once of CHUNK_ROWS), at most N. Q, A, F
+ * and I are the columns of qkv, of attention's output, and of the activation function's input and
+ * output. Backward's workspaces are NULL in a model that only evaluates. Generation has only ln,
+ * proj, act, attention, rope and matvec (decode.c). */
 struct acts_work {
     struct acts_shape *shape; // (accum)
     int32_t *x, *y;     // (accum, N): tokens and targets; a classifier has no y
@@ -83,8 +83,9 @@ void   acts_lay_adapter(struct arena *a, struct acts_work *w, const struct model
                         size_t R);
 size_t acts_adapter_matvec(const struct model_config *g, size_t rows);
 
-/* Arrays of one chunk of the head (products_head_rows). A chunk has at most R = HEAD_ROWS tokens
- * and P = LOGIT_ROWS rows of logits. For a classifier R = P = B, and V is n_labels. */
+/* Arrays of one chunk of the head (products_head_rows). A chunk has at most R tokens
+ * (products_at_once of HEAD_ROWS) and P rows of logits (of LOGIT_ROWS). For a classifier R = P = B,
+ * and V is n_labels. */
 struct acts_head {
     float *x, *dx;      // (R, C): gathered rows of a classifier, or the masked tokens' rows of a
                         // masked language model; and their gradient
@@ -120,6 +121,7 @@ struct acts_sizes {
     uint64_t moved_per_layer[ACTS_PARTS], item;
     size_t n_layer, accum, tokens;             // of the options; tokens of a micro-batch
     size_t unit;                               // products_unit
+    size_t chunk;                              // rows of a layer's chunk (products_at_once)
     size_t part[ACTS_PARTS];                   // bytes of a micro-batch's part in the pool
     size_t n[ACTS_PARTS];                      // arrays of the part
     size_t at[ACTS_PARTS][ARCH_ARRAYS];        // where each begins in the part

@@ -1,9 +1,10 @@
 /* block.c: runs the embeddings and single layers forward and backward over a micro-batch, for any
  * family. It decides which activations are kept, recomputed or offloaded.
  *
- * Everything but attention is independent per token and runs in chunks of CHUNK_ROWS tokens,
- * always. Sums over tokens therefore have one order, whatever the run's memory or devices, and
- * workspaces have a chunk's size. The residual stream and its gradient are fp32; operands of
+ * Everything but attention is independent per token and runs in chunks of CHUNK_ROWS tokens, or of
+ * twice as many, whose products add sums up where chunks of CHUNK_ROWS end (products_at_once). Sums
+ * over tokens therefore have one order, whatever the run's memory or devices, and workspaces have a
+ * chunk's size. The residual stream and its gradient are fp32; operands of
  * products have the run's dtype. */
 #include "model/layer/block.h"
 

@@ -176,7 +176,7 @@ struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire,
 
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)
 {
-    return products_rows(left, chunk, m->acts.sizes.unit);
+    return products_rows(left, products_at_once(&m->o, chunk), m->acts.sizes.unit);
 }
 
 struct attention model_attention(const struct model_options *o, size_t layer, size_t rows,
@@ -200,7 +200,7 @@ struct acts_shape model_shape(const struct model *m, size_t micro)
 
 size_t model_head_chunk(const struct model *m, size_t left, size_t chunk)
 {
-    return products_rows(left, chunk, products_head_unit(&m->o));
+    return products_rows(left, products_at_once(&m->o, chunk), products_head_unit(&m->o));
 }
 
 uint64_t model_micro(const struct model *m, size_t micro)

@@ -56,6 +56,12 @@ static enum matmul_form form_of(const struct model_config *g, size_t which)
     return linear == (products_kind(which) == PRODUCT_FORWARD) ? MATMUL_NT : MATMUL_NN;
 }
 
+/* Only siTrain's own products can fold sums; bench runs others as fast as they are. */
+static int folds(const struct model_options *o)
+{
+    return o->engine == MATMUL_AUTO || o->engine == MATMUL_SITRAIN;
+}
+
 static struct matmul_shape shape_of(const struct model_options *o, size_t which, size_t tokens)
 {
     const struct model_config *g = &o->config;
@@ -80,6 +86,7 @@ static struct matmul_shape shape_of(const struct model_options *o, size_t which,
         s.m = linear ? out : in;
         s.n = linear ? in : out;
         s.k = tokens;
+        s.fold = folds(o) && tokens > products_fold(which) ? products_fold(which) : 0;
     }
     return s;
 }
@@ -102,7 +109,7 @@ static int packs(const struct model_options *o, size_t which)
 
     if (matrix == ARCH_HEAD)
         return o->packs_head && arch_pieces(&o->config) == 1 &&
-               through(o, which).rows > products_chunk(which);
+               through(o, which).rows > products_chunk(o, which);
     return matrix < ARCH_HEAD;
 }
 
@@ -121,6 +128,7 @@ static struct matmul_shape adapter_shape(const struct model_options *o, size_t t
         s.form = MATMUL_TN;
         s.accumulate = 1;
         s.k = rows;
+        s.fold = folds(o) && rows > CHUNK_ROWS ? CHUNK_ROWS : 0;
     }
     switch (kind) {
     case ADAPTER_DOWN:      s.k = in; break;
@@ -149,7 +157,7 @@ static void add(struct products *p, const struct model_options *o, size_t which,
 {
     struct matmul_shape shape = shape_of(o, which, rows);
     struct through      of = through(o, which);
-    size_t largest = products_rows(of.rows, products_chunk(which), of.unit);
+    size_t largest = products_rows(of.rows, products_chunk(o, which), of.unit);
     size_t micros = o->micros ? o->micros : o->grad_accum; // of all ranks: no bit depends on them
     int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
@@ -167,7 +175,7 @@ static void add(struct products *p, const struct model_options *o, size_t which,
 static void add_chunked(struct products *p, const struct model_options *o, size_t which)
 {
     struct through of = through(o, which);
-    size_t         chunk = products_chunk(which);
+    size_t         chunk = products_chunk(o, which);
 
     if (of.rows >= chunk)
         add(p, o, which, chunk);
@@ -182,19 +190,19 @@ static void add_chunked(struct products *p, const struct model_options *o, size_
 static void add_adapter(struct products *p, const struct model_options *o, size_t t)
 {
     struct through      of = through(o, 0);
+    size_t              chunk = products_at_once(o, CHUNK_ROWS);
     enum adapter_product kinds = o->training ? ADAPTER_KINDS : ADAPTER_UP + 1;
 
     for (enum adapter_product kind = 0; kind < kinds; kind++) {
         size_t which = products_adapter(t, kind);
 
-        if (of.rows >= CHUNK_ROWS)
-            announce(p, which, CHUNK_ROWS, adapter_shape(o, t, kind, CHUNK_ROWS));
-        for (size_t rows = CHUNK_ROWS / 2; of.unit && rows >= of.unit; rows /= 2)
+        if (of.rows >= chunk)
+            announce(p, which, chunk, adapter_shape(o, t, kind, chunk));
+        for (size_t rows = chunk / 2; of.unit && rows >= of.unit; rows /= 2)
             if (rows <= of.rows)
                 announce(p, which, rows, adapter_shape(o, t, kind, rows));
-        if (!of.unit && of.rows % CHUNK_ROWS)
-            announce(p, which, of.rows % CHUNK_ROWS,
-                     adapter_shape(o, t, kind, of.rows % CHUNK_ROWS));
+        if (!of.unit && of.rows % chunk)
+            announce(p, which, of.rows % chunk, adapter_shape(o, t, kind, of.rows % chunk));
     }
 }
 
@@ -260,6 +268,12 @@ static void place_packed(struct products *p)
         }
     p->run_bytes = round_up(p->matmul->scratch_bytes, 64);
     p->scratch_bytes = p->run_bytes + size_max(size_max(at[0], at[1]), at[2]);
+}
+
+int products_doubles(const struct model_options *o)
+{
+    return o->batch * o->seq > CHUNK_ROWS &&
+           matmul_is_own(o->engine, o->dtype, CHUNK_ROWS, o->threads);
 }
 
 int products_open(struct products **out, const struct model_options *o, struct err *err)

@@ -33,6 +33,7 @@ struct model_options {
     int                packed;   // rows have several texts (struct batch's begin)
     int                paired;   // rows are pairs of answers (pairs.h)
     int                generates; // for decode.h: no activations, and no head among the products
+    int                doubled;  // chunks have twice as many rows: products_doubles
     struct model_dropout {
         float    embd, attn, resid;
         uint64_t seed;
@@ -41,9 +42,16 @@ struct model_options {
     float neftune;   // training only: size of the noise in the embeddings (block.h); 0: none
 };
 
-/* Fixed chunk sizes of the arithmetic. They never depend on mode, budget or devices, so results
- * do not either. */
+/* Fixed chunk sizes of the arithmetic: of the rows whose gradients are summed before they are added
+ * to others. They never depend on mode, budget or devices, so results do not either. */
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
+
+/* Rows of a chunk that goes through the products at once: these, or twice as many, which siTrain's
+ * own products are faster with. They fold sums (struct matmul_shape), so the bits are the same. */
+static inline size_t products_at_once(const struct model_options *o, size_t rows)
+{
+    return o->doubled ? 2 * rows : rows;
+}
 
 /* A parameter matrix (the family's, or a head's) has three products: forward (out = in W + b),
  * back (din = dout W'), and gradient (dW from in and dout). */
@@ -82,12 +90,18 @@ static inline int products_is_logits(size_t which)
            products_kind(which) == PRODUCT_FORWARD;
 }
 
-/* Tokens in a whole chunk of this product. */
-static inline size_t products_chunk(size_t which)
+/* The fixed chunk size of this product. */
+static inline size_t products_fold(size_t which)
 {
     return products_matrix(which) < ARCH_HEAD ? CHUNK_ROWS
            : products_is_logits(which)        ? LOGIT_ROWS
                                               : HEAD_ROWS;
+}
+
+/* Tokens in a whole chunk of this product. */
+static inline size_t products_chunk(const struct model_options *o, size_t which)
+{
+    return products_at_once(o, products_fold(which));
 }
 
 static_assert(HEAD_ROWS % LOGIT_ROWS == 0, "tokens % LOGIT_ROWS remain of the last chunk");
@@ -126,7 +140,7 @@ static inline const char *products_name(const struct model_config *g, size_t whi
     return arch_matrix(g, products_matrix(which)).names[products_kind(which)];
 }
 
-enum { ROW_CLASSES = 11 }; // 1, 2, 4, ..., CHUNK_ROWS
+enum { ROW_CLASSES = 12 }; // 1, 2, 4, ..., 2 CHUNK_ROWS
 enum { MAX_SHAPES = (2 * PRODUCTS + ADAPTED * ADAPTER_KINDS) * ROW_CLASSES };
 
 struct products {
@@ -144,9 +158,14 @@ struct products {
     int    packed[PRODUCTS];    // packed since products_begin
 };
 
+/* True if these products can have doubled chunks, and there are rows for them: siTrain's engine
+ * runs them. */
+int products_doubles(const struct model_options *o);
+
 /* Opens the products of a model. Layers use chunks of CHUNK_ROWS tokens. The head uses chunks of
- * HEAD_ROWS, and of LOGIT_ROWS for logits. The heads of classifiers and of generation are not
- * products (softmax.h, matvec.h). products_close frees them. Returns 0, or an error in err. */
+ * HEAD_ROWS, and of LOGIT_ROWS for logits. With `doubled`, all have twice as many. The heads of
+ * classifiers and of generation are not products (softmax.h, matvec.h). products_close frees them.
+ * Returns 0, or an error in err. */
 int  products_open(struct products **out, const struct model_options *o, struct err *err);
 void products_close(struct products *p);
 

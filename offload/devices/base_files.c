@@ -15,7 +15,7 @@
 /* Says that a file is not as it was opened. */
 static int changed(const struct base_file *f, struct err *err)
 {
-    return err_set(err, -ESTALE, "%.600s is a file of the base, and was changed while this run "
+    return err_set(err, -ESTALE, "%s is a file of the base, and was changed while this run "
                    "used it: put the file back as it was, and go on with --resume", f->path);
 }
 
@@ -23,7 +23,7 @@ static int changed(const struct base_file *f, struct err *err)
 static int unwritten(const struct base_file *f, struct stat *now, struct err *err)
 {
     if (fstat(f->fd, now))
-        return err_set(err, -errno, "stat %.600s: %s", f->path, strerror(errno));
+        return err_set(err, -errno, "stat %s: %s", f->path, strerror(errno));
     return file_unwritten(now, &f->was) ? 0 : changed(f, err);
 }
 
@@ -56,7 +56,7 @@ static int range_read(const struct base_file *f, int fd, void *to, size_t bytes,
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
-            return err_set(err, -errno, "read %.600s at byte %" PRIu64 ": %s", f->path,
+            return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", f->path,
                            off + *read, strerror(errno));
         if (n == 0)
             return changed(f, err);

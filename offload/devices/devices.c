@@ -364,7 +364,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     c.bell = &d->bell;
     rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
     if (rc == -ENOSPC && cfg->acts.n && !cfg->n_act_devices)
-        err_set(err, rc, "%.900s (for activations too; --activations keep or recompute needs less)",
+        err_set(err, rc, "%s (for activations too; --activations keep or recompute needs less)",
                 err->text);
     if (rc == -EINVAL && !create) // if the device is another's, say that instead of what it lacks
         found = superblock_found(d, i, &why);
@@ -432,7 +432,7 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
     c.bell = &d->bell;
     rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
     if (rc == -ENOSPC)
-        err_set(err, rc, "%.900s (for activations; --activations keep or recompute needs none)",
+        err_set(err, rc, "%s (for activations; --activations keep or recompute needs none)",
                 err->text);
     if (!rc && !fake) // once more: nobody else can open it from here on
         rc = devices_empty_check(given, "--act-device", cfg->force_device, err);

@@ -10,6 +10,17 @@
 
 struct place { dev_t dev; uint64_t need, free; };
 
+static int drive_check(const char *path, size_t i, uint64_t need, struct err *err)
+{
+    uint64_t has;
+    int      rc = file_block_bytes(path, &has, err);
+
+    return rc || has >= need
+               ? rc
+               : err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, device %zu needs %" PRIu64 "%s",
+                         path, has, i, need, has ? "" : "; is it there, and attached?");
+}
+
 /* Adds device i's bytes to its file system's, among n places. *n grows if the file system is
  * new. */
 static int place_add(struct place *places, size_t *n, const struct run_config *cfg, size_t i,
@@ -22,7 +33,9 @@ static int place_add(struct place *places, size_t *n, const struct run_config *c
     size_t         p = 0;
     int            rc = devices_folder(&dir, given, err);
 
-    if (rc || (!dir && errno == 0)) // a drive
+    if (!rc && !dir && file_is_block(given))
+        return drive_check(given, i, bytes, err);
+    if (rc)
         return rc;
     if (!dir || stat(dir, &at) || statvfs(dir, &fs)) {
         rc = err_name(err, errno, "%s: %s; expected a folder for a device", given,

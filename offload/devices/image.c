@@ -365,7 +365,7 @@ static int frozen_load(const struct areas *all, void *const *stored, struct err 
     int rc = all->area[IMAGE_FROZEN].found ? area_load(all, IMAGE_FROZEN, stored, NULL, err) : 0;
 
     return rc != -EBADMSG || !err
-               ? rc : err_set(err, rc, "%.800s; the run has these parameters nowhere else: "
+               ? rc : err_set(err, rc, "%s; the run has these parameters nowhere else: "
                               "make it again from the model that it began with", err->text);
 }
 
@@ -378,9 +378,9 @@ static int say_what_is_left(const struct areas *all, int rc, struct err *err)
     struct err         ignored;
 
     if (a->found && area_load(all, other, NULL, NULL, &ignored) == 0)
-        return err_set(err, rc, "%.800s; the last whole committed state is that after step %" PRIu64
+        return err_set(err, rc, "%s; the last whole committed state is that after step %" PRIu64
                        ", in image%u", err->text, a->state.step, other);
-    return err_set(err, rc, "%.800s; no other whole committed state is left", err->text);
+    return err_set(err, rc, "%s; no other whole committed state is left", err->text);
 }
 
 int image_load(const struct run_config *cfg, struct image_state *out, void *const *stored,

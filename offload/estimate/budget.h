@@ -48,6 +48,7 @@ struct budget {
     size_t   kept;            // layers whose activations are kept
     int      residual_in_ram; // true: error feedback stays in RAM
     int      packs_head;      // there is room to pack the head's words (memory.c)
+    int      doubled;         // there is room for doubled chunks of tokens (memory.c)
     uint64_t pool;            // bytes for activations that training chooses
     uint64_t spare;           // bytes of record_buffers, free for kept activations while nothing is
                               // offloaded

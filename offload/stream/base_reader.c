@@ -138,7 +138,7 @@ static void give_up(struct base_reader *r)
     struct base_request *q = t->q;
     struct base_piece    at = r->files->piece(r->files->ctx, q->block, t->part.first);
 
-    q->status = err_set(&q->why, -ETIMEDOUT, "%.600s: read of %zu bytes at offset %" PRIu64
+    q->status = err_set(&q->why, -ETIMEDOUT, "%s: read of %zu bytes at offset %" PRIu64
                         " has had no answer for %.3g s, nor has any of the %u reads in flight "
                         "(--io-timeout): they are given up (block %zu)",
                         r->files->file[at.file].path, t->part.n * dtype_bytes(at.dt), at.off,

@@ -155,7 +155,7 @@ void parity_damage(struct parity_files *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    err_set(&p->first, -EBADMSG, "%.900s", text);
+    err_set(&p->first, -EBADMSG, "%s", text);
 }
 
 int parity_flush(struct parity_files *p, struct err *err)
@@ -194,6 +194,7 @@ static int part_move(struct parity_files *p, const struct part *at, enum link_di
         rc = dir == LINK_READ ? file_pread(fd, at->buf, at->bytes, at->off, path, err)
                               : file_pwrite(fd, at->buf, at->bytes, at->off, path, err);
     beside_end(p->beside, over_ns);
+    p->read += !rc && dir == LINK_READ ? at->bytes : 0;
     return rc;
 }
 
@@ -403,7 +404,7 @@ int parity_sums_right(struct parity_files *p, size_t d, struct err *err)
     return rc ? rc : crc == p->sums_crc;
 }
 
-/* Whether device d's parity file has the length, the header and the sums that it should have. */
+/* Whether device d's parity file has the header and the sums that it should have. */
 static void tail_check(struct parity_files *p, size_t d)
 {
     const char *path = p->paths[d];
@@ -439,7 +440,7 @@ static int stripe_check(struct parity_files *p, uint64_t stripe, struct err *err
     return watch_look(p->watch, p->done, p->total, err);
 }
 
-int parity_check(struct parity_files *p, struct err *err)
+int parity_check_begin(struct parity_files *p, struct err *err)
 {
     int rc = parity_begin(p, err);
 
@@ -451,21 +452,38 @@ int parity_check(struct parity_files *p, struct err *err)
             parity_damage(p, "open %s: %s", p->paths[d], strerror(-fd));
     }
     rc = rc ? rc : parity_sums_read(p, err);
-    if (rc == -EBADMSG) { // of no use without them
-        parity_damage(p, "%s", err->text);
-        rc = 0;
-    } else if (!rc) {
-        uint64_t left = p->from < p->shape.stripes ? p->shape.stripes - p->from : 0;
-        uint64_t n = p->most && p->most < left ? p->most : left;
+    if (rc != -EBADMSG)
+        return rc;
+    parity_damage(p, "%s", err->text);
+    free(p->sums); // parity is of no use without them
+    p->sums = NULL;
+    return 0;
+}
 
-        p->total = n * p->shape.parity * p->shape.chunk;
-        p->more = n < left;
-        for (size_t d = 0; d < p->shape.devices && !p->from; d++)
-            if (p->file[d].parity_fd >= 0)
-                tail_check(p, d);
-        for (uint64_t i = p->from; i < p->from + n && !rc; i++)
-            rc = stripe_check(p, i, err);
+int parity_check_some(struct parity_files *p, uint64_t from, uint64_t most, struct err *err)
+{
+    uint64_t left = p->sums && from < p->shape.stripes ? p->shape.stripes - from : 0;
+    uint64_t n = most && most < left ? most : left;
+    int      rc = 0;
+
+    p->done = 0;
+    p->total = n * p->shape.parity * p->shape.chunk;
+    p->more = n < left;
+    for (size_t d = 0; d < p->shape.devices && p->sums && !from && !rc; d++) {
+        if (p->file[d].parity_fd >= 0)
+            tail_check(p, d);
+        rc = watch_look(p->watch, 0, p->total, err);
     }
+    for (uint64_t i = from; i < from + n && !rc; i++)
+        rc = stripe_check(p, i, err);
+    return rc;
+}
+
+int parity_check(struct parity_files *p, struct err *err)
+{
+    int rc = parity_check_begin(p, err);
+
+    rc = rc ? rc : parity_check_some(p, 0, 0, err);
     parity_end(p);
     return rc;
 }

@@ -25,12 +25,12 @@ struct parity_files {
     size_t                   parity;   // 1 or 2
     uint64_t                 step;     // of the snapshot
     int                      look;     // parity_mend only reads: whether all could be made again
-    uint64_t                 from, most; // parity_check: the first stripe, and how many (0: all)
     uint32_t                 sums_crc; // checksum of the sums: parity_make sets it, others read it
     // results
     uint64_t damaged, mended;  // chunks, headers, superblocks and lengths
     struct err first;          // says what the first damage is
-    int more;                  // parity_check: there are stripes behind those
+    uint64_t read;             // bytes
+    int more;                  // parity_check_some: there are stripes behind those
     // private
     struct store        store;
     struct parity_shape shape;
@@ -50,10 +50,15 @@ int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t byt
  * files must not be there. It may run in any thread that has the snapshot to itself. */
 int parity_make(struct parity_files *p, struct err *err);
 
-/* Read the parity files, and compare them with their checksums: `most` stripes, and of the first
- * ones also what lies around them. Damage is counted. (Portions have checksums in the journal:
- * verify.h.) 0 or -errno, also if this user may not read them. */
+/* Read the parity files, and compare them with their checksums. Damage is counted. (Portions have
+ * checksums in the journal: verify.h.) 0 or -errno, also if this user may not read them. */
 int parity_check(struct parity_files *p, struct err *err);
+/* The same in pieces. begin opens the files, and reads the checksums. some reads `most` stripes
+ * (0: all) from `from` on, and before stripe 0 also what lies around them. The caller calls
+ * parity_end, also after a failure. */
+int  parity_check_begin(struct parity_files *p, struct err *err);
+int  parity_check_some(struct parity_files *p, uint64_t from, uint64_t most, struct err *err);
+void parity_end(struct parity_files *p); // accepts the zero state
 
 /* Read portions and parity, and make again what is missing or damaged: whole files, or chunks that
  * cannot be read or whose checksum is wrong. It is written in place, flushed, and read back. A kill

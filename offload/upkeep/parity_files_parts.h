@@ -19,8 +19,7 @@ struct parity_file {
 
 /* Compute the shape from the snapshot's journal, and take memory. The files are not opened. The
  * caller calls parity_end, also after a failure. */
-int  parity_begin(struct parity_files *p, struct err *err);
-void parity_end(struct parity_files *p);
+int parity_begin(struct parity_files *p, struct err *err);
 
 /* Read device d's chunk of a stripe into its place of p->chunk, or write it from there. */
 int parity_chunk_read(struct parity_files *p, uint64_t stripe, size_t d, struct err *err);

@@ -13,11 +13,15 @@
 
 /* ---- files ---- */
 
-/* What is written to a file with two names would be seen under the other one. */
-static int alone_check(int fd, const char *path, struct err *err)
+/* Before anything is written to a file that was there. What is written to one with two names would
+ * be seen under the other one. */
+static int write_check(int fd, const char *path, struct err *err)
 {
     struct stat st;
 
+    if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+        return err_set(err, -EROFS, "%s is damaged, and is not mended, because this user may only "
+                       "read it", path);
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
     return st.st_nlink < 2 ? 0
@@ -51,6 +55,14 @@ static int empty_open(int *fd, const char *path, struct err *err)
     return *fd < 0 ? *fd : 0;
 }
 
+/* Opens a file for reading, and for writing if that is wanted and this user may. */
+static int open_to_mend(const struct parity_files *p, const char *path)
+{
+    int fd = p->look ? -EROFS : file_open_uncached(path, O_RDWR);
+
+    return fd == -EROFS || file_is_denied(fd) ? file_open_uncached(path, O_RDONLY) : fd;
+}
+
 /* Opens a file for mending, and makes it if it is not there. */
 static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_t bytes,
                       struct err *err)
@@ -58,8 +70,8 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
     struct stat st;
     int         rc;
 
-    *fd = file_open_uncached(path, p->look ? O_RDONLY : O_RDWR);
-    if (*fd < 0 && p->look) {
+    *fd = open_to_mend(p, path);
+    if (*fd < 0 && p->look && !file_is_unknown(*fd)) {
         parity_damage(p, "open %s: %s", path, strerror(-*fd));
         return 0;
     }
@@ -78,18 +90,23 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
         return 0;
     parity_damage(p, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, (uint64_t)st.st_size,
                   bytes);
-    return p->look ? 0 : alone_check(*fd, path, err);
+    return p->look ? 0 : write_check(*fd, path, err);
 }
 
 /* All of it is there. Until then a file that was cut, or is new, does not pass for a whole one. */
-static int file_end(int fd, const char *path, uint64_t bytes, struct err *err)
+static int file_end(struct parity_files *p, int fd, const char *path, uint64_t bytes,
+                    struct err *err)
 {
     struct stat st;
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    return (uint64_t)st.st_size == bytes || !ftruncate(fd, (off_t)bytes)
-               ? 0 : err_set(err, -errno, "set the length of %s: %s", path, strerror(errno));
+    if ((uint64_t)st.st_size == bytes)
+        return 0;
+    if (ftruncate(fd, (off_t)bytes))
+        return err_set(err, -errno, "set the length of %s: %s", path, strerror(errno));
+    p->mended++;
+    return 0;
 }
 
 static uint64_t parity_file_bytes(const struct parity_files *p, size_t d)
@@ -102,8 +119,10 @@ static int files_end(struct parity_files *p, struct err *err)
     int rc = 0;
 
     for (size_t d = 0; d < p->shape.devices && !rc; d++) {
-        rc = file_end(p->file[d].fd, p->file[d].portion, p->store.device_bytes[d], err);
-        rc = rc ? rc : file_end(p->file[d].parity_fd, p->paths[d], parity_file_bytes(p, d), err);
+        const struct parity_file *f = &p->file[d];
+
+        rc = file_end(p, f->fd, f->portion, p->store.device_bytes[d], err);
+        rc = rc ? rc : file_end(p, f->parity_fd, p->paths[d], parity_file_bytes(p, d), err);
     }
     return rc;
 }
@@ -153,7 +172,7 @@ static int page_mend(struct parity_files *p, int fd, const char *path, const cha
     parity_damage(p, "%s: the %s is damaged", path, what);
     if (p->look)
         return 0;
-    int rc = alone_check(fd, path, err);
+    int rc = write_check(fd, path, err);
     rc = rc ? rc : file_pwrite(fd, p->page, PARITY_SECTOR, 0, path, err);
     p->mended += !rc;
     return rc;
@@ -167,7 +186,7 @@ static int pages_mend(struct parity_files *p, size_t d, struct err *err)
     int rc = page_mend(p, f->fd, f->portion, "superblock", err);
     if (!rc && parity_sums_right(p, d, NULL) <= 0) {
         parity_damage(p, "%s: the checksums at its end are damaged", p->paths[d]);
-        rc = p->look ? 0 : alone_check(f->parity_fd, p->paths[d], err);
+        rc = p->look ? 0 : write_check(f->parity_fd, p->paths[d], err);
         rc = rc || p->look ? rc : parity_tail_write(p, d, err);
         p->mended += !rc && !p->look;
     }
@@ -209,7 +228,7 @@ static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond
                            "checksums", stripe, p->snapshot->dir);
         int is_parity = place < s->parity;
         if (!p->look)
-            rc = alone_check(is_parity ? p->file[d].parity_fd : p->file[d].fd,
+            rc = write_check(is_parity ? p->file[d].parity_fd : p->file[d].fd,
                              is_parity ? p->paths[d] : p->file[d].portion, err);
         rc = rc || p->look ? rc : parity_chunk_write(p, stripe, d, err);
         p->wrote[stripe * s->devices + d] = !rc && !p->look;

@@ -256,7 +256,7 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
     int          rc = slots_reader_copy(&m->reader, u->block, u->first, u->n,
                                         &(struct slots_copy){ states, residual, u->n_pad, 0 }, err);
 
-    return rc == -EBADMSG ? err_set(err, rc, "%.900s; nothing was moved", err->text) : rc;
+    return rc == -EBADMSG ? err_set(err, rc, "%s; nothing was moved", err->text) : rc;
 }
 
 /* ---- the switch */

@@ -164,7 +164,7 @@ int base_folder_make(struct session *s, const char *dir, const struct hf *seen,
     if (rc || !s->base)
         return rc;
     if (!hf_base_is(s->base, seen))
-        return err_set(err, -ESTALE, "%.600s was changed while its model was looked at: begin "
+        return err_set(err, -ESTALE, "%s was changed while its model was looked at: begin "
                        "again when nobody writes to it", dir);
     base_take(s);
     rc = look_at_values(s, source, err);

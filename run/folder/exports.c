@@ -101,19 +101,19 @@ void exports_say(struct runlog *log, const char *dir, const struct events *event
         }
     }
     if (!log && any)
-        err_set(err, 0, "%.700s; its best model, in %s, is whole: begin a new run from it with "
+        err_set(err, 0, "%s; its best model, in %s, is whole: begin a new run from it with "
                 "pretrain or finetune --run NEW --init", err->text, newest.path);
     else if (!log)
-        err_set(err, 0, "%.700s; the record of its exports is lost: siTrain check HFDIR says "
+        err_set(err, 0, "%s; the record of its exports is lost: siTrain check HFDIR says "
                 "whether an export is whole, and pretrain or finetune --run NEW --init begins a "
                 "new run from it", err->text);
     else if (any)
         err_set(err, 0,
-                "%.700s; the last exported state that is whole is that after step %" PRIu64 ", in "
+                "%s; the last exported state that is whole is that after step %" PRIu64 ", in "
                 "%s: begin a new run from it with pretrain or finetune --run NEW --init", err->text,
                 newest.step, newest.path);
     else
-        err_set(err, 0, "%.700s; there is no exported state that is whole", err->text);
+        err_set(err, 0, "%s; there is no exported state that is whole", err->text);
 }
 
 /* ---- at a scrub's rate ---- */

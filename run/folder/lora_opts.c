@@ -107,7 +107,7 @@ int lora_opts_set(struct model_config *g, const struct lora_opts *o, struct err 
     struct err       why = { 0 };
 
     if (o->rank && lora_targets_named(g->arch, o->targets, &lora.targets, &why))
-        return err_misuse(err, "--lora-targets: %.900s", why.text);
+        return err_misuse(err, "--lora-targets: %s", why.text);
     return lora_set(g, &lora, err);
 }
 
@@ -157,7 +157,7 @@ static int keep(struct opt_line *line, const char *name, const char *text, int s
     struct err why = { 0 };
 
     if (!opt_given(line, name) && opt_set(line, name, text, &why))
-        return err_misuse(err, "%.300s: such an adapter is not trained here: %.500s", from ? from
+        return err_misuse(err, "%s: such an adapter is not trained here: %s", from ? from
                           : "--lora-rank", why.text);
     opt_mark_given(line, name);
     return 0;

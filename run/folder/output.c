@@ -501,7 +501,7 @@ int output_check_name(const char *option, const char *path, struct err *err)
 
     if (target_find(&p, path, NULL) || !check_runs(&o, &p, &why))
         return 0;
-    return err_misuse(err, "%s%s%.900s", option ? option : "", option ? " " : "", why.text);
+    return err_misuse(err, "%s%s%s", option ? option : "", option ? " " : "", why.text);
 }
 
 int output_put(const struct output *o, const void *bytes, size_t n, struct err *err)

@@ -101,17 +101,25 @@ int session_is_run(const char *dir)
 
 int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
 
+/* The run that a snapshot was taken of, as a word of a command. */
+static const char *run_of(char word[SESSION_PATH], const struct session *snapshot)
+{
+    char *of = settings_get(snapshot->log, "snapshot.of"), *run = of ? strchr(of, '/') : NULL;
+
+    machine_word(word, SESSION_PATH, run ? run : "RUN");
+    free(of);
+    return word;
+}
+
 /* A snapshot is only read: the run that it was taken of goes back to it. */
 static int refuse_snapshot(const struct session *s, struct err *err)
 {
-    char *step = settings_get(s->log, "snapshot"), *of = settings_get(s->log, "snapshot.of");
-    char *run = of ? strchr(of, '/') : NULL, word[SESSION_PATH];
+    char *step = settings_get(s->log, "snapshot"), word[SESSION_PATH];
 
     err_misuse(err, "%s is a snapshot, and is only read; siTrain %s --resume %s --from %s goes "
                "back to it", s->dir, settings_has(s->log, "task") ? "finetune" : "pretrain",
-               run ? machine_word(word, sizeof word, run) : "RUN", step ? step : "STEP");
+               run_of(word, s), step ? step : "STEP");
     free(step);
-    free(of);
     return -EROFS;
 }
 
@@ -232,11 +240,25 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
+/* check --repair writes to no snapshot. */
+static int explain_snapshot(const struct session *s, int rc, struct err *err)
+{
+    char run[SESSION_PATH], mends[SESSION_PATH + 64] = "";
+
+    if (settings_has(s->log, "snapshot.parity"))
+        snprintf(mends, sizeof mends, "; siTrain restore %s mends what its parity bears",
+                 run_of(run, s));
+    return err_set(err, rc, "%s; siTrain check %s lists all damage%s", err->text, s->dir,
+                   mends);
+}
+
 int session_explain(struct session *s, int rc, struct err *err)
 {
     if (rc != -EBADMSG)
         return rc;
-    err_set(err, rc, "%.600s; siTrain check %s lists all damage, and with --repair repairs it as "
+    if (settings_has(s->log, "snapshot"))
+        return explain_snapshot(s, rc, err);
+    err_set(err, rc, "%s; siTrain check %s lists all damage, and with --repair repairs it as "
             "far as possible", err->text, s->dir);
     exports_say(s->log, s->dir, s->events, err);
     return rc;
@@ -255,7 +277,7 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
         past = run_position(&s.run, &next, &applied, &why);
     if (!past && s.past)
         err_set(err, rc,
-                "%.600s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the "
+                "%s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the "
                 "devices still hold that step, and with --repair goes back to it", err->text, next,
                 dir);
     exports_say(past ? NULL : s.log, dir, events, err);

@@ -6,9 +6,6 @@
 #include "model/file/hf_base.h"
 #include "offload/devices/devices.h"
 
-#include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -23,13 +20,8 @@ static int room_find(const struct session *s, size_t i, uint64_t *bytes, dev_t *
     int            found = 0;
 
     *bytes = *shared = 0;
-    if (file_is_block(place)) {
-        int fd = file_open_device(place, O_RDONLY);
-
-        found = fd >= 0 && ioctl(fd, BLKGETSIZE64, bytes) == 0;
-        file_close(fd);
-        return found;
-    }
+    if (file_is_block(place))
+        return !file_block_bytes(place, bytes, NULL);
     if (devices_folder(&dir, place, NULL) == 0 && dir && statvfs(dir, &fs) == 0 &&
         stat(dir, &st) == 0) {
         *bytes = (uint64_t)fs.f_bavail * fs.f_frsize;

@@ -182,7 +182,7 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
     }
     if (!rc || err->stopped || file_is_unknown(rc))
         return rc;
-    return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64 ": put a "
+    return err_set(err, rc, "%s; the best model of %s was that after step %" PRIu64 ": put a "
                    "copy of that model there; --last takes the parameters after the last step",
                    err->text, s->dir, b->step + 1);
 }
@@ -218,7 +218,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
             continue;
         file_new_clean(w.path, NULL);
         if ((rc = best_carry_rest(w.path, best, 1, err)) && err)
-            err_set(err, rc, "%.700s; %.700s was RUN/best until a better model came, and holds "
+            err_set(err, rc, "%s; %s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
                     w.path);
     }
@@ -327,6 +327,7 @@ static int put_best(struct session *s, struct file_new *f, struct err *err)
     rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
     rc = rc ? rc : sum_of(&sum, f->temp, err);
     rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
+    rc = rc ? rc : runlog_flush(s->log, err);
     return rc ? rc : take_place(f, s->dir, &asked, err);
 }
 

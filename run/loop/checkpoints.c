@@ -210,18 +210,15 @@ static void clear_gone(const char *gone, const char *path)
         file_rename_new(gone, path, NULL);
 }
 
-int checkpoints_open(struct session *s, uint64_t next, struct err *err)
+void checkpoints_clean(const struct session *s)
 {
     char             path[CHECKPOINTS_PATH], base[64];
     struct file_walk w;
-    int              rc, ours;
 
-    if (s->o.export_every && s->run.mode != RUN_MEM && devices_fake(&s->run))
-        return err_misuse(err, "--export-every writes models, and devices that store nothing have "
-                          "none: leave it out");
-    if (s->ranks.rank || (rc = file_walk_begin(&w, s->dir, err)))
-        return s->ranks.rank ? 0 : rc;
-    while (!rc && file_walk_next(&w)) {
+    if (s->ranks.rank)
+        return;
+    file_walk_begin(&w, s->dir, NULL);
+    while (file_walk_next(&w)) {
         const char *rest;
         uint64_t    step = step_in(w.name, &rest);
 
@@ -232,6 +229,26 @@ int checkpoints_open(struct session *s, uint64_t next, struct err *err)
         strcat(base, aside);
         if (step && *rest && file_new_is(w.name, base, 1))
             clear_gone(w.path, path);
+    }
+    file_walk_end(&w, 0, NULL);
+}
+
+int checkpoints_open(struct session *s, uint64_t next, struct err *err)
+{
+    char             path[CHECKPOINTS_PATH];
+    struct file_walk w;
+    int              rc, ours;
+
+    if (s->o.export_every && s->run.mode != RUN_MEM && devices_fake(&s->run))
+        return err_misuse(err, "--export-every writes models, and devices that store nothing have "
+                          "none: leave it out");
+    checkpoints_clean(s);
+    if (s->ranks.rank || (rc = file_walk_begin(&w, s->dir, err)))
+        return s->ranks.rank ? 0 : rc;
+    while (!rc && file_walk_next(&w)) {
+        const char *rest;
+        uint64_t    step = step_in(w.name, &rest);
+
         if (!step || *rest || step < next || !checkpoints_due(s, step))
             continue;
         rc = is_as_written(&ours, path, s, step, err);
@@ -252,8 +269,9 @@ static int put_back(struct file_new *away, const char *path, int rc, struct err 
 }
 
 /* Remove this run's folder of a step. It is looked at once more under its other name, where nobody
- * looks for it. Who works in it may still put something into it. 1: it is not the run's any more,
- * and stays. */
+ * looks for it. That name is flushed: a power cut must not give back a folder, or half of it, that
+ * run.db does not know any more. Who works in it may still put something into it. 1: it is not the
+ * run's any more, and stays. */
 static int remove_folder(const struct session *s, const char *path, uint64_t step,
                          const struct file_names *files, struct err *err)
 {
@@ -264,8 +282,9 @@ static int remove_folder(const struct session *s, const char *path, uint64_t ste
     int ours, rc = file_new_aside(&away, path, base, err);
     if (rc)
         return rc;
-    if ((rc = sum_fits(&ours, s, away.temp, step, err)) || !ours ||
-        file_names_remove(files, away.temp))
+    rc = file_sync_dir(s->dir, err);
+    rc = rc ? rc : sum_fits(&ours, s, away.temp, step, err);
+    if (rc || !ours || file_names_remove(files, away.temp))
         return put_back(&away, path, rc, err);
     file_new_keep(&away);
     return 0;
@@ -332,6 +351,7 @@ static int take_name(struct session *s, struct file_new *f, uint64_t done, struc
     if (!rc && is_taken(f->path) && (rc = remove_ours(s, done, err)) > 0)
         rc = refuse(f->path, err);
     rc = rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32 "%s", done, sum, writing);
+    rc = rc ? rc : runlog_flush(s->log, err);
     rc = rc ? rc : file_new_commit(f, err);
     rc = rc ? rc : rotate(s, done, err); // after a kill in it, a resume makes up for all of this
     return rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32, done, sum);

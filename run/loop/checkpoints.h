@@ -15,8 +15,11 @@
 /* True if a folder is due after `done` steps: after every N, and after the last. */
 int checkpoints_due(const struct session *s, uint64_t done);
 
+/* Remove what killed processes left unfinished. Only rank 0 has such folders. */
+void checkpoints_clean(const struct session *s);
+
 /* Before training: refuse a folder that is not this run's and has the name of one to come, and
- * remove what killed processes left unfinished. Only rank 0 has such folders. */
+ * clean. */
 int checkpoints_open(struct session *s, uint64_t next, struct err *err);
 
 /* *missing: true if the folder of `done` steps is due but, because of a kill, not complete. */

@@ -3,6 +3,7 @@
 #include "run/loop/going_back.h"
 
 #include "data/db/branches.h"
+#include "data/file/file.h"
 #include "model/together.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/exports.h"
@@ -51,7 +52,7 @@ static int say_others(const struct back *b, int rc, struct err *err)
     if (!rc || !b->noted || b->s->ranks.comm || err->stopped)
         return rc;
     int misuse = err->misuse;
-    err_set(err, rc, "%.600s; %s is on its way back to the snapshot %s; any whole snapshot ends "
+    err_set(err, rc, "%s; %s is on its way back to the snapshot %s; any whole snapshot ends "
             "that: %s --from STEP (siTrain snapshots lists them)", err->text, b->s->dir,
             path ? path : b->noted, session_resume_line(line, b->s));
     err->misuse = misuse;
@@ -84,6 +85,18 @@ static int is_nearer(const struct back *b, const struct snapshot *x, const struc
                             : x->n > y->n;
 }
 
+/* passed: snapshots that are there; unknown: such as could not be read, or be mended. */
+static int none_whole(const struct back *b, size_t passed, size_t unknown, struct err *err)
+{
+    if (unknown)
+        return err_set(err, -ENOENT, "%s has no snapshot that is known to be whole: let this user "
+                       "read and write those that are named above", b->s->dir);
+    return err_set(err, -ENOENT, passed ? "%s has no snapshot that is whole, and what was on the "
+                   "lost device is nowhere else" : "%s has no complete snapshot "
+                   "(--snapshot-every takes them), and what was on the lost device is nowhere "
+                   "else", b->s->dir);
+}
+
 /* Find the nearest snapshot that is whole, or can be made whole by its parity. Others are passed
  * over, with a notice. The states are not written over before all of their source was read; they
  * are read again as they are written. */
@@ -92,13 +105,14 @@ static int find_whole(struct back *b, struct err *err)
     struct snapshots *list = &b->others;
     struct err        why, said;
     uint64_t          mended = 0;
-    size_t            passed = 0;
+    size_t            passed = 0, unknown = 0;
     int               rc = snapshots_list(list, b->s, err);
 
     if (!rc && list->unread) {
         err_set(&said, 0, "a snapshot is passed over, since it cannot be read: %s",
                 list->unread_why.text);
         rc = session_notice(b->s, said.text, err);
+        unknown = file_is_unknown(list->unread) != 0;
     }
     while (!rc && !b->verified) {
         struct snapshot *best = NULL;
@@ -108,19 +122,17 @@ static int find_whole(struct back *b, struct err *err)
                 (!best || is_nearer(b, at, best)))
                 best = at;
         if (!best) {
-            rc = err_set(err, -ENOENT, passed ? "%s has no snapshot that is whole, and what was on "
-                         "the lost device is nowhere else"
-                         : "%s has no complete snapshot (--snapshot-every takes them), and what "
-                         "was on the lost device is nowhere else", b->s->dir);
+            rc = none_whole(b, passed, unknown, err);
             break;
         }
-        b->at = *best;
         int whole = made_whole(b->s, best, &mended, &why);
+        b->at = *best;
         if (whole < 0)
             *err = why, rc = whole;
         b->verified = whole > 0;
         best->tried = 1;
         passed += !whole;
+        unknown += !whole && best->denied;
         if (!whole) {
             err_set(&said, 0, "the snapshot after step %" PRIu64 " is passed over: %s", best->step,
                     why.text);
@@ -184,7 +196,7 @@ static int keep_present(struct back *b, struct err *err)
                           "snapshot, which the snapshot of the present state would replace: train "
                           "at least a step, and go back then", b->s->dir, b->present);
     rc = b->s->ranks.comm ? make_together(b, err) : snapshot_make(&made, b->s, b->present, err);
-    return rc ? err_set(err, rc, "%.700s; without a snapshot of the present state, %s does not go "
+    return rc ? err_set(err, rc, "%s; without a snapshot of the present state, %s does not go "
                         "back", err->text, b->s->dir) : 0;
 }
 
@@ -276,9 +288,9 @@ static int say_unfinished(const struct back *b, int rc, struct err *err)
     char line[SESSION_LINE];
 
     if (b->restores)
-        return err_set(err, rc, "%.600s; %s is on its way back; type the same command again to "
+        return err_set(err, rc, "%s; %s is on its way back; type the same command again to "
                        "finish it", err->text, b->s->dir);
-    return err_set(err, rc, "%.600s; %s is on its way back; go on with: %s --from %" PRIu64,
+    return err_set(err, rc, "%s; %s is on its way back; go on with: %s --from %" PRIu64,
                    err->text, b->s->dir, session_resume_line(line, b->s), b->at.step);
 }
 
@@ -289,7 +301,7 @@ static int go(struct back *b, struct err *err)
     int begun = 0, rc = b->there || b->verified ? 0 : snapshot_verify(&b->snapshot, err);
 
     if (rc)
-        return say_others(b, rc, err);
+        return say_others(b, session_explain(&b->snapshot, rc, err), err);
     rc = back_wait(s, err); // the parts of all ranks are whole
     if (!rc && !b->there) {
         rc = begin(b, err);

@@ -111,18 +111,17 @@ static int write_answer(const char *asked, struct session *s, const struct param
 static int tell(const char *asked, struct session *s, uint64_t step, int wrote,
                 const struct err *why, struct err *err)
 {
-    char *path = wrote ? file_path(NULL, "%s/%s", asked, failed_name) : NULL;
-    char  text[256];
+    char      *path = wrote ? file_path(NULL, "%s/%s", asked, failed_name) : NULL;
+    struct err said;
 
     if (path)
         file_write_whole(path, why->text, strlen(why->text), NULL);
     free(path);
     if (wrote)
-        snprintf(text, sizeof text, "another process asked for the model and did not get it: "
-                 "%.160s", why->text);
+        err_set(&said, 0, "another process asked for the model and did not get it: %s", why->text);
     else
-        snprintf(text, sizeof text, "another process got the model after step %" PRIu64, step);
-    return session_notice(s, text, err);
+        err_set(&said, 0, "another process got the model after step %" PRIu64, step);
+    return session_notice(s, said.text, err);
 }
 
 uint64_t live_asked(struct live *l, const struct session *s)
@@ -195,7 +194,7 @@ static int answered(struct live_model *m, struct err *err)
             if (f)
                 fclose(f);
             rc = err_set(err, -EIO, "the process that trains this run could not write the model: "
-                         "%.600s", text);
+                         "%s", text);
         }
     }
     file_close_dir(d);

@@ -9,7 +9,7 @@
 #include "offload/devices/devices.h"
 #include "run/folder/exports.h"
 #include "run/loop/scrub_order.h"
-#include "run/snapshots/portions.h"
+#include "run/snapshots/portions_scrub.h"
 #include "run/snapshots/snapshots.h"
 
 #include <time.h>
@@ -21,10 +21,10 @@ struct find { char *portion, *text; int told, recorded; };
 
 /* A snapshot that is read. It is not held: if it is removed meanwhile, reading it ends. */
 struct opened {
-    struct session    s;
-    struct scrub_rows rows;
-    char              identity[FILE_IDENTITY];
-    int               is;
+    struct session        s;
+    struct scrub_rows     rows;
+    struct portions_scrub parity;
+    char                  identity[FILE_IDENTITY];
 };
 
 struct scrubbing {
@@ -147,9 +147,16 @@ static void list_snapshots(struct scrubbing *c)
 
 static void snapshot_close(struct opened *o)
 {
+    portions_scrub_close(&o->parity);
     scrub_rows_close(&o->rows);
     session_close(&o->s);
-    o->is = 0;
+}
+
+/* Ends the portion under way. A snapshot that is removed takes its room until it is closed. */
+static void portion_close(struct scrubbing *c)
+{
+    scrub_turn(&c->reader, NULL, NULL);
+    snapshot_close(&c->snapshot);
 }
 
 static int snapshot_open(struct opened *o, const char *path, struct err *err)
@@ -158,9 +165,7 @@ static int snapshot_open(struct opened *o, const char *path, struct err *err)
     int rc = session_open(&o->s, path, SESSION_READ, NULL, err);
 
     session_let_go(&o->s);
-    rc = rc ? rc : scrub_rows_open(&o->rows, &o->s.run, 1, err);
-    o->is = 1;
-    return rc;
+    return rc ? rc : scrub_rows_open(&o->rows, &o->s.run, 1, err);
 }
 
 /* Opens the portion. Lock not held; `p` is a copy. */
@@ -169,8 +174,7 @@ static int begin(struct scrubbing *c, const struct scrub_portion *p, struct err 
     struct area ignored;
     int         rc = 0;
 
-    scrub_turn(&c->reader, NULL, NULL);
-    snapshot_close(&c->snapshot);
+    portion_close(c);
     c->pass_bytes = 0;
     c->n = 1;
     if (p->kind == SCRUB_SNAPSHOT) {
@@ -205,7 +209,8 @@ static int read_best(struct scrubbing *c, const struct scrub_portion *p, struct 
 /* Reads a piece of the open snapshot's parity, which lies behind its states and its best model. */
 static int read_parity(struct scrubbing *c, uint64_t at, size_t states, struct err *err)
 {
-    int more, rc = portions_scrub(&more, &c->reader, &c->snapshot.s, at - states - 1, err);
+    struct opened *o = &c->snapshot;
+    int more, rc = portions_scrub(&o->parity, &more, &c->reader, &o->s, at - states - 1, err);
 
     c->n = at + 1 + (size_t)more;
     return rc;
@@ -299,7 +304,7 @@ static void damage(struct scrubbing *c, struct scrub_portion *p, const struct ar
     p->damaged++;
     p->bad = 1;
     way_on(c, p, a, way, sizeof way);
-    err_set(&text, 0, "%.600s; %.400s", why->text, way);
+    err_set(&text, 0, "%s; %s", why->text, way);
     note(c, p, text.text);
 }
 
@@ -329,8 +334,8 @@ static int is_removed(const struct scrubbing *c, const struct scrub_portion *p, 
            (rc == -EBUSY || !file_is(p->name, c->snapshot.identity));
 }
 
-/* Takes in what came of a read. Lock held. */
-static void take(struct scrubbing *c, struct scrub_portion *p, int rc, uint64_t next,
+/* Takes in what came of a read. gone: the snapshot was removed. Lock held. */
+static void take(struct scrubbing *c, struct scrub_portion *p, int rc, int gone, uint64_t next,
                  const struct area *area, uint64_t bytes, const struct err *why)
 {
     if (p->kind == SCRUB_STATES && c->s->run.mode != RUN_MEM)
@@ -342,8 +347,8 @@ static void take(struct scrubbing *c, struct scrub_portion *p, int rc, uint64_t 
     p->changed = 1;
     if (rc == -EINTR)
         return;
-    if (rc < 0 && rc != -EBADMSG && rc != -EIO) { // no memory, say: nothing is known by that
-        p->denied = file_is_unknown(rc);
+    if (gone || (rc < 0 && rc != -EBADMSG && rc != -EIO)) { // or no memory, say: nothing is known
+        p->denied = !gone && file_is_unknown(rc);
         c->now = SIZE_MAX;
         c->reader.due_ns = clock_ns() + IDLE_NS;
         return;
@@ -395,14 +400,12 @@ static int work(void *ctx)
         scrub_pause(&c->reader, NULL);
     else if (!rc && !(rc = scrub_pause(&c->reader, &err)))
         rc = read_some(c, &copy, &next, &area, &err);
-    int gone = c->now != SIZE_MAX && (rc < 0 || rc == SCRUB_DAMAGED) && is_removed(c, &copy, rc);
+    int gone = c->now != SIZE_MAX && is_removed(c, &copy, rc);
+    if (gone)
+        portion_close(c);
     thread_lock(&c->thread);
-    if (gone) {
-        c->now = SIZE_MAX;
-        c->reader.due_ns = clock_ns() + IDLE_NS;
-    } else if (c->now != SIZE_MAX) {
-        take(c, &c->all.at[c->now], rc, next, &area, c->reader.bytes - before, &err);
-    }
+    if (c->now != SIZE_MAX)
+        take(c, &c->all.at[c->now], rc, gone, next, &area, c->reader.bytes - before, &err);
     return !c->thread.stop;
 }
 

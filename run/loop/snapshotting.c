@@ -121,7 +121,7 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
         snprintf(why->text + strlen(why->text), sizeof why->text - strlen(why->text),
                  ": the next --snapshot-dir is tried");
     else
-        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %.700s", w->step,
+        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %s", w->step,
                 unkept ? ", since not all parts are on the next hosts" : "", why->text);
     return session_notice(s, why->text, err);
 }

@@ -220,10 +220,10 @@ static int training_open(struct training *t, struct err *err)
         mem_choice_make(&t->mem, s, &t->plan, rows);
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
+    o.model.doubled = t->plan.doubled;
     o.model.placement = memory_placement(&t->plan, &o.model, acts);
     o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
-    o.model.pool = t->plan.pool;
-    o.model.spare = t->plan.spare;
+    o.model.pool = t->plan.pool, o.model.spare = t->plan.spare;
     o.model.packs_head = t->plan.packs_head;
     o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // otherwise nothing to choose
     rc = open_stream(t, notice, sizeof notice, err);
@@ -539,6 +539,8 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
 {
     int early = t->first < t->s->o.steps, rc = session_recover(t->s, err);
 
+    rc = rc ? rc : best_clean(t->s, err); // of the last step, which a kill cut short
+    checkpoints_clean(t->s);
     rc = rc ? rc : record_options(t, NULL, err);
     rc = rc ? rc : snapshotting_step(&t->snapshots, t->first, SNAPSHOTTING_ENDS, err);
     *end = (struct training_end){ early ? TRAINING_EARLY : TRAINING_NOTHING_LEFT, t->first,
@@ -558,8 +560,7 @@ static int find_missing(struct session *s, uint64_t next, int *missing, struct e
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
-    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1,
-                            .snapshots.s = s };
+    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1, .snapshots.s = s };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored

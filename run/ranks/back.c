@@ -92,19 +92,23 @@ static void note_tried(const struct choice *c, const char *path)
         c->own->at[i].tried |= !strcmp(c->own->at[i].path, path);
 }
 
-/* Read the parts of the snapshot that this rank holds. out: a sentence, and behind its TEXT bytes 1
- * for each rank whose part is damaged. */
+enum { DAMAGED = 1, DENIED };
+
+/* Read the parts of the snapshot that this rank holds. out: a sentence, and behind its TEXT bytes
+ * for each rank 0, or why its part is passed over. */
 static int parts_read(const struct choice *c, const struct part_seen *of, char *out,
                       struct err *err)
 {
-    struct snapshot at;
+    struct snapshot at = { 0 };
     struct err      why, said;
     uint64_t        mended = 0;
 
     for (size_t p = 0; p < c->comm->size; p++) {
-        if (rank_parts_holder(c->seen, of, p) != c->comm->rank)
+        const struct part_seen *part = rank_parts_of(c->seen, of, p);
+
+        if (part->holder != c->comm->rank)
             continue;
-        int whole = rank_parts_find(&at, c->s, of, p, &why);
+        int whole = rank_parts_find(&at, c->s, part, &why);
         if (!whole)
             note_tried(c, at.path);
         whole = whole == -ENOENT ? 0
@@ -118,35 +122,30 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
                     " is passed over: %s", p, of->step, why.text);
             snprintf(out, TEXT, "%s", said.text);
         }
-        out[TEXT + p] = !whole;
+        out[TEXT + p] = (char)(whole ? 0 : at.denied ? DENIED : DAMAGED);
     }
     return 0;
 }
 
-static int is_part(const struct part_seen *at, const struct part_seen *of, size_t owner)
-{
-    return at->owner == owner && rank_parts_same(at, of);
-}
-
 /* Leave this part out of the list, whoever sees it in this place. */
-static void part_drop(struct parts_seen *seen, const struct part_seen *of, size_t owner,
-                      size_t holder)
+static void part_drop(struct parts_seen *seen, struct part_seen part)
 {
-    uint64_t file = 0;
-    size_t   left = 0;
+    size_t left = 0;
 
-    for (size_t i = 0; i < seen->n; i++)
-        if (is_part(&seen->at[i], of, owner) && seen->at[i].holder == holder)
-            file = seen->at[i].file;
-    for (size_t i = 0; i < seen->n; i++)
-        if (!is_part(&seen->at[i], of, owner) ||
-            (seen->at[i].holder != holder && (!file || seen->at[i].file != file)))
-            seen->at[left++] = seen->at[i];
+    for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
+        int same = at->owner == part.owner && rank_parts_same(at, &part) &&
+                   ((at->holder == part.holder && at->path == part.path) ||
+                    (part.file && at->file == part.file));
+
+        if (!same)
+            seen->at[left++] = *at;
+    }
     seen->n = left;
 }
 
-/* Has all ranks read a snapshot, and leave damaged parts of it out of the list. */
-static int parts_pass_over(const struct choice *c, struct part_seen of, int *damaged,
+/* Has all ranks read a snapshot, and leave damaged parts of it out of the list. *denied: one of
+ * them could not be read. */
+static int parts_pass_over(const struct choice *c, struct part_seen of, int *damaged, int *denied,
                            struct err *err)
 {
     size_t n = c->comm->size, bytes = TEXT + n;
@@ -160,8 +159,10 @@ static int parts_pass_over(const struct choice *c, struct part_seen of, int *dam
         const char *says = all + holder * bytes;
 
         for (size_t p = 0; p < n; p++)
-            if (says[TEXT + p])
-                part_drop(c->seen, &of, p, holder);
+            if (says[TEXT + p]) {
+                *denied |= says[TEXT + p] == DENIED;
+                part_drop(c->seen, *rank_parts_of(c->seen, &of, p));
+            }
         *damaged |= *says != 0;
         if (*says && c->s)
             rc = session_notice(c->s, says, err);
@@ -175,14 +176,16 @@ static int parts_pass_over(const struct choice *c, struct part_seen of, int *dam
 
 static int choose_whole(struct part_seen *out, const struct choice *c, struct err *err)
 {
-    int damaged = 1, passed = 0, rc = 0;
+    int damaged = 1, denied = 0, passed = 0, rc = 0;
 
     while (!rc && damaged) {
         rc = rank_parts_choose(out, c->seen, c->comm->size, NULL, c->dir, err);
         if (rc && passed)
-            return err_set(err, -ENOENT, "%s has no other snapshot that is whole on all ranks, and "
-                           "what was lost is nowhere else", c->dir);
-        rc = rc ? rc : parts_pass_over(c, *out, &damaged, err);
+            return err_set(err, -ENOENT, "%s has no other snapshot that is %swhole on all ranks%s",
+                           c->dir, denied ? "known to be " : "", denied ? ": let this user read "
+                           "and write those that are named above"
+                           : ", and what was lost is nowhere else");
+        rc = rc ? rc : parts_pass_over(c, *out, &damaged, &denied, err);
         passed = 1;
     }
     return rc;
@@ -210,6 +213,25 @@ int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *
     return rc ? rc : choose_whole(out, &c, err);
 }
 
+/* The snapshot after *step steps that is whole on all ranks. */
+static int choose_step(struct part_seen *out, const struct choice *c, const uint64_t *step,
+                       struct err *err)
+{
+    struct parts_seen all;
+    struct err        unsaid;
+    char              line[SESSION_LINE];
+    int               rc = rank_parts_choose(out, c->seen, c->comm->size, step, c->dir, err);
+
+    if (!rc)
+        return 0;
+    if (!rank_parts_look(&all, c->s, c->comm, 1, &unsaid) &&
+        !rank_parts_choose(out, &all, c->comm->size, step, c->dir, &unsaid))
+        err_misuse(err, "the snapshot after step %" PRIu64 " lacks files on devices, which its "
+                   "parity has: first %s", *step, session_ranks_line(line, c->s, "restore"));
+    rank_parts_free(&all);
+    return rc;
+}
+
 int back_find(struct snapshot *out, int *half_way, struct session *s, const uint64_t *step,
               struct snapshots *own, struct err *err)
 {
@@ -221,9 +243,10 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
 
     rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);
     if (!rc)
-        rc = step ? rank_parts_choose(&at, &seen, comm->size, step, s->dir, err)
-                  : choose_whole(&at, &c, err);
+        rc = step ? choose_step(&at, &c, step, err) : choose_whole(&at, &c, err);
     rc = rc ? rc : keeping_fetch(out, s, &seen, &at, err);
+    if (!rc && s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
+        rc = keeping_send_again(s, out, &seen, &at, err);
     if (!rc) // it may have got files that it lacked
         note_tried(&c, out->path);
     rank_parts_free(&seen);

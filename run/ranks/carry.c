@@ -315,13 +315,13 @@ static int round_go(struct comm *comm, struct end *ends, size_t n, const uint64_
 
 int carry_agree(struct comm *comm, int rc, int *failed, struct err *why, struct err *err)
 {
-    struct { int32_t rc; char text[400]; } own = { .rc = rc }, *all;
+    struct { int32_t rc; char text[sizeof why->text]; } own = { .rc = rc }, *all;
     size_t p = 0;
     int    joined;
 
     *failed = rc;
     if (rc)
-        snprintf(own.text, sizeof own.text, "%.399s", why->text);
+        snprintf(own.text, sizeof own.text, "%s", why->text);
     all = comm_collect(comm, &own, sizeof own, &joined, err);
     while (all && p < comm->size && !all[p].rc)
         p++;

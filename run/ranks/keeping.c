@@ -122,29 +122,68 @@ static int move_all(struct session *s, struct moving *m, struct carried *c, size
     return rc;
 }
 
-int keeping_send(struct session *s, const struct snapshot *made, struct link_meter *meter,
-                 int *failed, struct err *why, struct err *err)
+/* Whether the part of `owner` is seen with its keeper. */
+static int is_with_keeper(const struct comm *c, const struct parts_seen *seen,
+                          const struct part_seen *of, size_t owner)
+{
+    size_t i = 0, keeper = keeper_of(c, owner);
+
+    while (i < seen->n && (seen->at[i].owner != owner || seen->at[i].holder != keeper ||
+                           !rank_parts_same(&seen->at[i], of)))
+        i++;
+    return i < seen->n;
+}
+
+/* seen NULL: send all parts; otherwise those of `of` that are not with their keepers. */
+static int send_some(struct session *s, const struct snapshot *made, const struct parts_seen *seen,
+                     const struct part_seen *of, struct link_meter *meter, int *failed,
+                     struct err *why, struct err *err)
 {
     struct comm    *comm = s->ranks.comm;
     struct moving  *m = calloc(comm->size, sizeof *m);
     struct carried *c = calloc(comm->size, sizeof *c);
-    uint64_t       *n = calloc(comm->size, sizeof *n);
-    int             rc = m && c && n ? 0 : err_set(err, -ENOMEM, "out of memory");
+    uint64_t       *number = calloc(comm->size, sizeof *number);
+    size_t          n = 0;
+    int             rc = m && c && number ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *failed = 0;
-    rc = rc ? rc : comm_share(comm, &made->n, sizeof *n, n, err);
+    rc = rc ? rc : comm_share(comm, &made->n, sizeof *number, number, err);
     for (size_t p = 0; p < comm->size && !rc; p++) {
-        m[p].owner = p;
-        m[p].step = made->step;
-        m[p].n = n[p];
-        snprintf(m[p].path, sizeof m[p].path, "%s", made->path);
-        c[p] = (struct carried){ .from = p, .to = keeper_of(comm, p) };
+        if (seen && is_with_keeper(comm, seen, of, p))
+            continue;
+        m[n].owner = p;
+        m[n].step = made->step;
+        m[n].n = number[p];
+        snprintf(m[n].path, sizeof m[n].path, "%s", made->path);
+        c[n++] = (struct carried){ .from = p, .to = keeper_of(comm, p) };
     }
-    rc = rc ? rc : move_all(s, m, c, comm->size, meter, failed, why, err);
+    if (!rc && n)
+        rc = move_all(s, m, c, n, meter, failed, why, err);
     free(m);
     free(c);
-    free(n);
+    free(number);
     return rc;
+}
+
+int keeping_send(struct session *s, const struct snapshot *made, struct link_meter *meter,
+                 int *failed, struct err *why, struct err *err)
+{
+    return send_some(s, made, NULL, NULL, meter, failed, why, err);
+}
+
+int keeping_send_again(struct session *s, const struct snapshot *has,
+                       const struct parts_seen *seen, const struct part_seen *of, struct err *err)
+{
+    struct err why = { 0 };
+    int        failed;
+    struct link_meter uncounted = { 0 };
+    int rc = send_some(s, has, seen, of, &uncounted, &failed, &why, err);
+
+    if (rc || !failed)
+        return rc;
+    err_set(&why, failed, "of the snapshot after step %" PRIu64 ", not all parts are on the next "
+            "hosts: %.700s", has->step, why.text);
+    return session_notice(s, why.text, err);
 }
 
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)
@@ -190,17 +229,16 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     int             rc = m && c ? 0 : err_set(err, -ENOMEM, "out of memory"), failed = 0;
 
     for (size_t p = 0; p < comm->size && !rc; p++) {
-        size_t holder = rank_parts_holder(seen, of, p);
+        const struct part_seen *part = rank_parts_of(seen, of, p);
 
-        if (holder == p)
+        if (part->holder == p)
             continue;
-        m[n] = (struct moving){ .owner = p, .step = of->step, .n = of->n };
-        c[n] = (struct carried){ .from = holder, .to = p };
-        if (holder == comm->rank && !failed && !(failed = rank_parts_find(&has, s, of, p, err)))
+        m[n] = (struct moving){ .owner = p, .step = part->step, .n = part->n };
+        c[n] = (struct carried){ .from = part->holder, .to = p };
+        if (part->holder == comm->rank && !failed)
+            failed = rank_parts_find(&has, s, part, err);
+        if (part->holder == comm->rank && !failed)
             snprintf(m[n].path, sizeof m[n].path, "%s", has.path);
-        for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
-            if (at->owner == p && at->holder == holder && rank_parts_same(at, of))
-                m[n].n = at->n;
         got = p == comm->rank ? &m[n].got : got;
         n++;
     }
@@ -210,7 +248,7 @@ int keeping_fetch(struct snapshot *out, struct session *s, const struct parts_se
     rc = rc ? rc : failed;
     if (!rc && got)
         *out = *got;
-    rc = rc || got ? rc : rank_parts_find(out, s, of, comm->rank, err);
+    rc = rc || got ? rc : rank_parts_find(out, s, rank_parts_of(seen, of, comm->rank), err);
     free(m);
     free(c);
     return rc;

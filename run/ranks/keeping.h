@@ -14,6 +14,11 @@
  * *failed: 0, or -errno on all ranks, and why says what; then no keeper has a part of it. */
 int keeping_send(struct session *s, const struct snapshot *made, struct link_meter *meter,
                  int *failed, struct err *why, struct err *err);
+/* All ranks have their part of the snapshot `of`, *has. Send those that are not with their keepers,
+ * as after the loss of a host: the run goes on with the same snapshot in both places. A failure is
+ * a notice. */
+int keeping_send_again(struct session *s, const struct snapshot *has,
+                       const struct parts_seen *seen, const struct part_seen *of, struct err *err);
 /* Whether the snapshot of what the run is now, after `step` steps, is with the keepers, too: 1 or
  * 0. *any: one of any step is. All ranks call it. */
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err);

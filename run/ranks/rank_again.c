@@ -101,7 +101,8 @@ static int send_all(struct again *a, int data, struct err *err)
 
     a->n = 0;
     for (size_t p = 0; p < a->comm->size && !rc; p++) {
-        size_t from = data ? a->donor : rank_parts_holder(&a->seen, &a->at, p);
+        const struct part_seen *part = rank_parts_of(&a->seen, &a->at, p);
+        size_t                  from = data ? a->donor : part->holder;
 
         if (a->all[p].has)
             continue;
@@ -112,7 +113,7 @@ static int send_all(struct again *a, int data, struct err *err)
             continue;
         free(a->files); // those of another lost rank are its own: only data are alike
         a->files = NULL;
-        if (!data && !(rc = rank_parts_find(&has, a->s, &a->at, p, err)))
+        if (!data && !(rc = rank_parts_find(&has, a->s, part, err)))
             rc = part_files(a, has.path, err);
         else if (data)
             rc = data_files(a, err);

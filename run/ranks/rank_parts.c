@@ -5,7 +5,6 @@
 #include "data/file/file.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
-#include "model/together.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
 
@@ -65,6 +64,11 @@ static uint64_t sum_of(const struct snapshot *at)
     return (uint64_t)1 << 32 | sum;
 }
 
+static uint64_t path_of(const struct snapshot *at)
+{
+    return hash_bytes(at->path, strlen(at->path));
+}
+
 /* Of a copy, run.db is another file and was written at another time. */
 static uint64_t file_of(const struct snapshot *at)
 {
@@ -109,20 +113,20 @@ static int append(struct parts_seen *out, const struct part_seen *more, size_t n
     return 0;
 }
 
-/* Adds the parts that `one`, a rank's session, sees of all ranks: it is their holder. */
-static int add_all(struct parts_seen *out, const struct session *one, size_t ranks, int by_parity,
+int rank_parts_add(struct parts_seen *out, const struct session *one, int by_parity,
                    struct err *err)
 {
     int rc = 0;
 
-    for (size_t rank = 0; rank < ranks && !rc; rank++) {
+    for (size_t rank = 0; rank < one->ranks.size && !rc; rank++) {
         struct session   its = rank_parts_session(one, rank);
         struct snapshots list;
 
         rc = snapshots_list(&list, &its, err);
         for (const struct snapshot *at = list.at; !rc && at < list.at + list.n; at++) {
             struct part_seen part = { .owner = rank, .holder = one->ranks.rank, .step = at->step,
-                                      .n = at->n, .file = file_of(at) };
+                                      .path = path_of(at), .file = file_of(at), .n = at->n,
+                                      .whole = (uint64_t)at->whole };
 
             if (!(at->whole || (by_parity && snapshot_by_parity(at))) || !(part.sum = sum_of(at)))
                 continue;
@@ -146,7 +150,7 @@ int rank_parts_look(struct parts_seen *out, const struct session *s, struct comm
     int rc = count ? 0 : err_set(err, -ENOMEM, "out of memory");
 
     *out = (struct parts_seen){ 0 };
-    rc = rc || !s ? rc : add_all(&own, s, comm->size, by_parity, err);
+    rc = rc || !s ? rc : rank_parts_add(&own, s, by_parity, err);
     rc = rc ? rc : comm_share(comm, &(uint64_t){ own.n }, sizeof *count, count, err);
     for (size_t p = 0; p < comm->size && !rc; p++)
         most = count[p] > most ? count[p] : most;
@@ -180,24 +184,23 @@ int rank_parts_same(const struct part_seen *a, const struct part_seen *b)
     return a->step == b->step && a->sum == b->sum;
 }
 
-size_t rank_parts_holder(const struct parts_seen *seen, const struct part_seen *of, size_t owner)
+/* Whether `a` is rather taken than `b`, of the parts of one rank. */
+static int rather(const struct part_seen *a, const struct part_seen *b)
 {
-    size_t first = (size_t)-1;
-
-    for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++) {
-        if (at->owner != owner || !rank_parts_same(at, of))
-            continue;
-        if (at->holder == owner)
-            return owner;
-        first = at->holder < first ? (size_t)at->holder : first;
-    }
-    return first;
+    if (a->holder != b->holder)
+        return a->holder == a->owner || (b->holder != b->owner && a->holder < b->holder);
+    return a->whole != b->whole ? a->whole > b->whole : a->n > b->n;
 }
 
-/* Whether this rank has no part of the snapshot. */
-static int lacks(const struct parts_seen *seen, const struct part_seen *of, size_t rank)
+const struct part_seen *rank_parts_of(const struct parts_seen *seen, const struct part_seen *of,
+                                      size_t owner)
 {
-    return rank_parts_holder(seen, of, rank) == (size_t)-1;
+    const struct part_seen *best = NULL;
+
+    for (const struct part_seen *at = seen->at; at < seen->at + seen->n; at++)
+        if (at->owner == owner && rank_parts_same(at, of) && (!best || rather(at, best)))
+            best = at;
+    return best;
 }
 
 /* The first rank without a part; `ranks` if all have one. */
@@ -205,7 +208,7 @@ static size_t lacking(const struct parts_seen *seen, const struct part_seen *of,
 {
     size_t rank = 0;
 
-    while (rank < ranks && !lacks(seen, of, rank))
+    while (rank < ranks && rank_parts_of(seen, of, rank))
         rank++;
     return rank;
 }
@@ -242,148 +245,18 @@ int rank_parts_choose(struct part_seen *out, const struct parts_seen *seen, size
                              "what was lost is nowhere else", dir);
 }
 
-int rank_parts_find(struct snapshot *out, const struct session *s, const struct part_seen *of,
-                    size_t owner, struct err *err)
+int rank_parts_find(struct snapshot *out, const struct session *s, const struct part_seen *part,
+                    struct err *err)
 {
-    struct session   its = rank_parts_session(s, owner);
+    struct session   its = rank_parts_session(s, part->owner);
     struct snapshots list;
     int              rc = snapshots_list(&list, &its, err), found = 0;
 
-    for (int by_parity = 0; by_parity < 2 && !rc; by_parity++)
-        for (size_t i = list.n; i-- > 0 && !found;) {
-            const struct snapshot *at = &list.at[i];
-
-            if ((by_parity ? at->files : at->whole) && at->step == of->step &&
-                sum_of(at) == of->sum) {
-                *out = *at;
-                found = 1;
-            }
-        }
+    for (const struct snapshot *at = list.at; at < list.at + list.n && !rc && !found; at++) {
+        found = path_of(at) == part->path && at->step == part->step && sum_of(at) == part->sum;
+        *out = *at;
+    }
     snapshots_free(&list);
-    return rc || found ? rc : err_set(err, -ENOENT, "the part of rank %zu of the snapshot after "
-                                      "step %" PRIu64 " is gone", owner, of->step);
-}
-
-/* ---- the parts that a command looks at ---- */
-
-/* Add the runs of the other ranks that lie next to rank 0's. */
-static int add_others(struct parts_view *v, const struct session *s, struct err *err)
-{
-    struct err unsaid;
-    int        rc = 0;
-
-    for (size_t rank = 1; rank < v->ranks && !rc; rank++) {
-        struct session *one = &v->of[v->n];
-        char            dir[SESSION_PATH];
-
-        job_run_dir(dir, s->dir, rank);
-        if (session_open(one, dir, SESSION_LOOK, s->events, &unsaid) ||
-            !job_run_together(s, one) || one->ranks.rank != rank) {
-            session_close(one);
-            continue;
-        }
-        v->n++;
-        rc = add_all(&v->seen, one, v->ranks, 0, err);
-    }
-    return rc;
-}
-
-int parts_view_open(struct parts_view *v, const struct session *s, struct comm *comm,
-                   struct err *err)
-{
-    *v = (struct parts_view){ .comm = comm, .ranks = s->ranks.size };
-    if (!(v->of = calloc(s->ranks.size, sizeof *v->of)))
-        return err_set(err, -ENOMEM, "out of memory");
-    v->of[v->n++] = *s;
-    if (comm)
-        return rank_parts_look(&v->seen, s, comm, 0, err);
-    int rc = add_all(&v->seen, s, v->ranks, 0, err);
-    return rc || s->ranks.rank ? rc : add_others(v, s, err);
-}
-
-void parts_view_close(struct parts_view *v)
-{
-    for (size_t i = 1; i < v->n; i++)
-        session_close(&v->of[i]);
-    free(v->of);
-    rank_parts_free(&v->seen);
-}
-
-/* A part of rank `owner` with this number; NULL: there is none. */
-static const struct part_seen *part_of(const struct parts_view *v, size_t owner, uint64_t step,
-                                       uint64_t n)
-{
-    for (size_t i = 0; i < v->seen.n; i++)
-        if (v->seen.at[i].owner == owner && v->seen.at[i].step == step && v->seen.at[i].n == n)
-            return &v->seen.at[i];
-    return NULL;
-}
-
-size_t parts_view_lacks(const struct parts_view *v, const struct snapshot *at)
-{
-    const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
-
-    for (size_t rank = 0; own && rank < v->ranks; rank++)
-        if (lacks(&v->seen, own, rank))
-            return rank;
-    return SIZE_MAX;
-}
-
-const struct part_seen *parts_view_other(const struct parts_view *v, size_t i)
-{
-    for (size_t k = 0; k < v->seen.n; k++) {
-        const struct part_seen *at = &v->seen.at[k];
-        int known = !lacks(&v->seen, at, v->of[0].ranks.rank);
-
-        for (size_t j = 0; j < k && !known; j++)
-            known = rank_parts_same(&v->seen.at[j], at);
-        if (!known && i-- == 0)
-            return at;
-    }
-    return NULL;
-}
-
-/* Read the part of `owner` that one of the runs sees. A path that was read is not read again. */
-static int check_part(const struct session *by, const struct part_seen *part,
-                      char (*read)[SESSION_PATH], size_t *n, struct err *err)
-{
-    struct session  s;
-    struct snapshot at;
-    int             rc = rank_parts_find(&at, by, part, part->owner, err);
-
-    for (size_t i = 0; i < *n && !rc; i++)
-        if (!strcmp(read[i], at.path))
-            return 0;
-    if (rc)
-        return rc;
-    memcpy(read[(*n)++], at.path, SESSION_PATH);
-    rc = session_open(&s, at.path, SESSION_READ, by->events, err);
-    rc = rc ? rc : snapshot_verify(&s, err);
-    session_close(&s);
-    return rc;
-}
-
-int parts_view_check(const struct parts_view *v, const struct snapshot *at, uint64_t *damaged,
-                    void (*say)(const char *sentence), struct err *err)
-{
-    const struct part_seen *own = part_of(v, v->of[0].ranks.rank, at->step, at->n);
-    char (*read)[SESSION_PATH] = calloc(v->seen.n + 1, sizeof *read);
-    size_t   n = 0;
-    int      rc = read ? 0 : err_set(err, -ENOMEM, "out of memory");
-
-    *damaged = 0;
-    for (size_t i = 0; own && i < v->seen.n && !rc; i++) {
-        const struct part_seen *part = &v->seen.at[i];
-
-        for (size_t k = 0; k < v->n && !rc; k++)
-            if (part->holder == v->of[k].ranks.rank && rank_parts_same(part, own) &&
-                (rc = check_part(&v->of[k], part, read, &n, err)) && !err->stopped &&
-                rc != -ENOMEM) {
-                say(err->text);
-                ++*damaged;
-                rc = 0;
-            }
-    }
-    free(read);
-    return rc ? rc : together_add(v->comm, damaged, NULL, err);
+    return rc || found ? rc : err_set(err, -ENOENT, "the part of rank %" PRIu64 " of the snapshot "
+                                      "after step %" PRIu64 " is gone", part->owner, part->step);
 }

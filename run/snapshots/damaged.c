@@ -48,11 +48,11 @@ int damaged_explain(struct session *s, int rc, struct err *err)
         return rc;
     machine_word(word, sizeof word, s->dir);
     if ((newest = snapshots_newest(&list)))
-        err_set(err, rc, "%.800s; siTrain restore %s goes back to a snapshot, the newest of which "
+        err_set(err, rc, "%s; siTrain restore %s goes back to a snapshot, the newest of which "
                 "is after step %" PRIu64 ", and writes all states again", err->text, word,
                 newest->step);
     else if (snapshots_any_by_parity(&list))
-        err_set(err, rc, "%.800s; siTrain restore %s makes a snapshot whole by its parity, goes "
+        err_set(err, rc, "%s; siTrain restore %s makes a snapshot whole by its parity, goes "
                 "back to it, and writes all states again", err->text, word);
     snapshots_free(&list);
     return rc;

@@ -92,7 +92,7 @@ int lost_explain(struct session *s, int rc, struct err *err)
         return rc;
     if (snapshots_newest(&list) || snapshots_any_by_parity(&list) ||
         s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
-        err_set(err, rc, "%.600s; if it is lost, %s makes it again and goes back to the newest "
+        err_set(err, rc, "%s; if it is lost, %s makes it again and goes back to the newest "
                 "snapshot, from which --resume goes on", err->text,
                 session_ranks_line(line, s, "restore"));
     snapshots_free(&list);
@@ -335,8 +335,8 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
         if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
-        else
-            st.device_bytes[i] = 0;
+        else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
+            st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
     rc = rc || cfg->mode == RUN_MEM ? rc : devices_room_check(cfg, st.device_bytes, err);
     store_release(&st);
     return rc;

@@ -153,24 +153,25 @@ static int read_all(struct mending *m, struct parity_files *f, struct err *err)
                                                 not_ours.text);
 }
 
-static int say_mended(const struct mending *m, uint64_t mended, struct err *err)
+/* whole 0: other parts are damaged still, and why says which. */
+static int say_mended(const struct mending *m, uint64_t mended, int whole, struct err *err)
 {
     char text[SESSION_PATH + 128];
 
-    snprintf(text, sizeof text, "the snapshot %s is whole again, by its parity (%" PRIu64
-             " parts)", m->at->path, mended);
+    snprintf(text, sizeof text, "the snapshot %s is %s (parts that were made again: %" PRIu64 ")",
+             m->at->path, whole ? "whole again, by its parity" : "not whole, but its parity has "
+             "mended some of it", mended);
     return session_notice(m->s, text, err);
 }
 
-int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, struct err *why)
+/* One with parity. */
+static int mend_one(struct session *s, const struct snapshot *at, uint64_t *mended, struct err *why)
 {
     struct mending      m = { .s = s, .at = at };
     struct parity_files f = { 0 };
     struct err          unsaid;
+    int                 rc = begin(&m, s->events, why);
 
-    if (!at->parity)
-        return snapshot_is_whole(at->path, 1, s->events, why);
-    int rc = begin(&m, s->events, why);
     rc = rc ? rc : read_all(&m, &f, why);
     int rest = rc ? rc : snapshot_prove_rest(&m.snapshot, why);
     session_close(&m.snapshot);
@@ -179,50 +180,98 @@ int made_whole(struct session *s, const struct snapshot *at, uint64_t *mended, s
     if (rc && m.any_moved && !m.recorded)
         remove_moved(&m);
     rc = rc ? rc : rest;
-    rc = rc || !f.mended ? rc : say_mended(&m, f.mended, why);
+    if (f.mended && !rc)
+        rc = say_mended(&m, f.mended, 1, why);
+    else if (f.mended && rc == -EBADMSG && (!m.any_moved || m.recorded))
+        say_mended(&m, f.mended, 0, &unsaid);
     *mended += f.mended;
     portions_release(&m.p);
+    return rc;
+}
+
+static int read_one(const struct snapshot *at, const struct events *events,
+                    int (*read)(struct session *snapshot, struct err *err), struct err *err)
+{
+    struct session s;
+    int            rc = session_open(&s, at->path, SESSION_READ, events, err);
+
+    rc = rc ? rc : read(&s, err);
+    session_close(&s);
+    return rc;
+}
+
+/* 1, 0 or -errno, as made_whole.h has it, of what came of reading. */
+static int verdict(struct snapshot *at, int rc)
+{
+    at->denied = file_is_unknown(rc);
     return !rc ? 1 : rc == -EINTR || rc == -ENOMEM ? rc : 0;
 }
 
-int made_whole_all(struct session *s, const struct snapshots *list, struct made_whole_sum *sum,
+int made_whole(struct session *s, struct snapshot *at, uint64_t *mended, struct err *why)
+{
+    return verdict(at, at->parity ? mend_one(s, at, mended, why)
+                                  : read_one(at, s->events, snapshot_verify, why));
+}
+
+static int make_one(struct session *s, struct snapshot *at, struct made_whole_sum *sum,
+                    struct err *err)
+{
+    struct err why;
+    int        whole = 0;
+
+    if (at->files)
+        whole = made_whole(s, at, &sum->mended, &why);
+    else
+        err_set(&why, 0, "the snapshot %s lacks files of its folder, which no parity has",
+                at->path);
+    if (whole < 0)
+        return *err = why, whole;
+    if (!whole)
+        ++*(at->denied ? &sum->unknown : &sum->left);
+    return whole ? 0 : session_notice(s, why.text, err); // another one may be mended
+}
+
+int made_whole_all(struct session *s, struct snapshots *list, struct made_whole_sum *sum,
                    struct err *err)
 {
     int rc = 0;
 
-    for (size_t i = list->n; i-- > 0 && !rc;) {
-        const struct snapshot *at = &list->at[i];
-        struct err             why;
-        int                    whole = 0;
-
-        if (at->tried || (at->files && !at->parity))
-            continue;
-        if (at->files)
-            whole = made_whole(s, at, &sum->mended, &why);
-        else
-            err_set(&why, 0, "the snapshot %s lacks files of its folder, which no parity has",
-                    at->path);
-        if (whole < 0)
-            *err = why, rc = whole;
-        else if (!whole) // another one may be mended
-            rc = session_notice(s, why.text, err);
-        sum->left += !whole;
-    }
+    for (size_t i = list->n; i-- > 0 && !rc;)
+        if (!list->at[i].tried && (!list->at[i].files || list->at[i].parity))
+            rc = make_one(s, &list->at[i], sum, err);
     return rc;
 }
 
-int made_whole_can(const struct snapshot *at, const struct events *events, struct err *why,
-                   struct err *err)
+/* Whether its parity would make it whole: 1 or 0, or -errno. */
+static int can(const struct snapshot *at, const struct events *events, struct err *err)
 {
     struct mending      m = { .at = at };
     struct parity_files f = { .look = 1 };
     int                 rc = begin(&m, events, err);
 
-    if (!rc && m.p.n)
-        rc = mend(&m, &f, "checking", err);
-    int can = !rc && m.p.n && f.damaged;
-    *why = f.first;
+    rc = rc ? rc : mend(&m, &f, "checking", err);
     session_close(&m.snapshot);
     portions_release(&m.p);
-    return rc == -EBADMSG ? 0 : rc ? rc : can;
+    return rc == -EBADMSG ? 0 : rc ? rc : f.damaged > 0;
+}
+
+int made_whole_check(struct snapshot *at, const struct events *events, struct err *why)
+{
+    struct err unsaid;
+    int        rc = read_one(at, events, snapshot_check, why), whole = verdict(at, rc);
+
+    if (whole)
+        return whole;
+    if (!strstr(why->text, at->path)) {
+        struct err was = *why;
+        err_set(why, rc, "%s: %.700s", at->path, was.text);
+    }
+    at->whole = 0;
+    rc = at->parity && at->files ? can(at, events, &unsaid) : 0;
+    at->parity = rc > 0 ? at->parity : 0;
+    at->lost = at->lost > at->parity ? 0 : at->lost; // or cut where other devices are whole
+    if (rc != -EINTR && rc != -ENOMEM)
+        return 0;
+    *why = unsaid;
+    return rc;
 }

@@ -342,44 +342,6 @@ uint64_t portions_held(const struct portions *p)
     return held;
 }
 
-/* ---- read in the background ---- */
-
-struct pace { struct scrub *s; uint64_t seen; };
-
-static int keep_pace(void *ctx, uint64_t done, uint64_t total)
-{
-    struct pace *p = ctx;
-
-    (void)total;
-    scrub_took(p->s, done - p->seen);
-    p->seen = done;
-    return scrub_pause(p->s, NULL);
-}
-
-int portions_scrub(int *more, struct scrub *s, const struct session *snapshot, uint64_t piece,
-                   struct err *err)
-{
-    enum { STRIPES = 256 }; // of a piece: with 2 parity files to each, 128 MiB
-    struct pace         pace = { .s = s };
-    struct watch        w = { keep_pace, &pace };
-    struct parity_files f = { .snapshot = &snapshot->run, .watch = &w, .from = piece * STRIPES,
-                              .most = STRIPES };
-    struct portions     p;
-    int                 rc = portions_load(&p, snapshot->log, err), any = !rc && p.n;
-
-    *more = 0;
-    settings_scan(snapshot->log, "%" SCNu64, &f.step, "snapshot");
-    if (any && (p.n != snapshot->run.n_devices || !snapshot->run.device_paths))
-        rc = err_set(err, -EBADMSG, "the settings of the snapshot's parity are damaged");
-    else if (any)
-        rc = portions_work(&f, &p, parity_check, err);
-    portions_release(&p);
-    *more = !rc && f.more;
-    if (!rc && f.damaged)
-        *err = f.first;
-    return rc ? rc : !any ? SCRUB_NOTHING : f.damaged ? SCRUB_DAMAGED : SCRUB_WHOLE;
-}
-
 /* ---- removing ---- */
 
 int portions_certain(const struct session *s, const char *of)

@@ -16,7 +16,6 @@
 #pragma once
 
 #include "offload/upkeep/parity_files.h"
-#include "offload/upkeep/scrub.h"
 #include "run/folder/session.h"
 
 struct portions {
@@ -58,11 +57,6 @@ int    portions_load(struct portions *p, struct runlog *log, struct err *err);
 size_t portions_lost(const struct portions *p, size_t *first);
 /* Bytes that they take on the drives. */
 uint64_t portions_held(const struct portions *p);
-
-/* Read the piece-th piece of an open snapshot's parity, at the pace of a scrub. One of scrub_found,
- * NOTHING without parity, and a sentence for DAMAGED; or -errno. *more: there is another piece. */
-int portions_scrub(int *more, struct scrub *s, const struct session *snapshot, uint64_t piece,
-                   struct err *err);
 
 /* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id.
  * No other file is written or removed, whatever run.db says. */

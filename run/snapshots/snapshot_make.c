@@ -203,7 +203,7 @@ static int prove(struct snapshot_making *m, struct err *err)
 
     rc = rc ? rc : snapshot_prove(&made, m->linked, &m->beside, err);
     session_close(&made);
-    return rc == -EINTR || !rc ? rc : err_set(err, rc, "%.700s; the snapshot was not kept",
+    return rc == -EINTR || !rc ? rc : err_set(err, rc, "%s; the snapshot was not kept",
                                               err->text);
 }
 

@@ -341,22 +341,34 @@ static void steps_text(const struct snapshots *list, char *out, size_t size)
                                   !n ? "" : at == last ? " and " : ", ", at->step);
 }
 
+/* Says why there is no whole one. */
+static int no_step(const struct snapshots *list, const struct session *s, uint64_t step,
+                   struct err *err)
+{
+    char steps[512], line[SESSION_LINE];
+
+    for (const struct snapshot *at = list->at; at < list->at + list->n; at++)
+        if (at->step == step && snapshot_by_parity(at))
+            return err_misuse(err, "the snapshot after step %" PRIu64 " lacks files on device %zu,"
+                              " which its parity has: first %s", step, at->lost_first,
+                              session_ranks_line(line, s, "restore"));
+    if (list->unread && (list->unread_step == UINT64_MAX || list->unread_step == step))
+        return err_set(err, list->unread, "%s has no snapshot after step %" PRIu64 " that can "
+                       "be read: %s", s->dir, step, list->unread_why.text);
+    steps_text(list, steps, sizeof steps);
+    return err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
+                      *steps ? ": there are snapshots after the steps "
+                             : "; it has none at all", steps);
+}
+
 int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step, struct err *err)
 {
     struct snapshots       list;
     const struct snapshot *at = NULL;
-    char                   steps[512];
     int                    rc = snapshots_list(&list, s, err);
 
-    if (!rc && !(at = find(&list, step))) {
-        steps_text(&list, steps, sizeof steps);
-        rc = list.unread && (list.unread_step == UINT64_MAX || list.unread_step == step)
-                 ? err_set(err, list.unread, "%s has no snapshot after step %" PRIu64 " that can "
-                           "be read: %s", s->dir, step, list.unread_why.text)
-                 : err_misuse(err, "%s has no snapshot after step %" PRIu64 "%s%s", s->dir, step,
-                              *steps ? ": there are snapshots after the steps "
-                                     : "; it has none at all", steps);
-    }
+    if (!rc && !(at = find(&list, step)))
+        rc = no_step(&list, s, step, err);
     if (at)
         *out = *at;
     snapshots_free(&list);

@@ -162,6 +162,24 @@ works "and resumed" pretrain --resume "$tmp/two" --csd-write-bw 0
 same "$whole" "$(exported "$tmp/two")" "to the same parameters"
 works "and whole" check "$tmp/two"
 
+# A drive that has no medium, or one that is too short, has lost nothing: restore writes nothing, and the run goes on when it is back.
+loop 8M
+away=$new
+works "a run with snapshots on a drive" pretrain --run "$tmp/away" "$@" --device "$away" --snapshot-every 30
+works "which goes on without" pretrain --resume "$tmp/away" --steps 32 --snapshot-every 0 --schedule-steps 30
+cp "$image" "$tmp/medium"
+for bytes in 0 40960; do
+    truncate -s $bytes "$image"
+    losetup -c "$away"
+    run restore "$tmp/away"
+    result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "$away is $bytes bytes, device 0 needs "; echo $?)" "a drive of $bytes bytes is not made again"
+done
+cat "$tmp/medium" >"$image"
+losetup -c "$away"
+works "when it is back, the run goes on from where it was" pretrain --resume "$tmp/away" --steps 33 --schedule-steps 30
+result "$(! grep -q "on its way back\|went back" "$tmp/err"; echo $?)" "  and did not go back"
+works "  and is whole" check "$tmp/away"
+
 # bench leaves nothing of its own on a drive that it may write over: it runs there again.
 loop 600M
 for i in 1 2; do

@@ -281,4 +281,13 @@ if command -v sqlite3 >/dev/null; then
 else
     skip "run.db changed by SQL" "no sqlite3"
 fi
+
+# long names: the sentence keeps its reason, and the command behind it its whole path
+long=$tmp/$(printf '%0200d/%0140d' 1 2)
+mkdir -p "${long%/*}"
+made long 2 --mode su+o
+run export "$tmp/long" "$tmp/kept"
+mv "$tmp/long" "$long"
+turn_all "$long/dev0/states"
+refuses 1 "differs); siTrain check $long lists all damage, and with --repair repairs it as far as possible; the last exported state that is whole is" export "$long" "$tmp/none"
 done_testing

@@ -371,6 +371,8 @@ printf 'sentence1,sentence2,label\na,b,1.5\n' >"$tmp/pairs.csv"
 refuses 2 "pairs.csv has no column 'sentence', but 'sentence1', 'sentence2', 'label'" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --eval-file "$tmp/pairs.csv" $shape
 refuses 2 "--test-file" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --predict
 refuses 2 "give --predict too" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --test-file "$tmp/dev.csv" $shape
+refuses 2 "--max-predict-samples is for predictions: give --predict too" finetune --run "$tmp/none" --train-file "$tmp/train.csv" --max-predict-samples 3 $shape
+refuses 2 "--max-predict-samples is for predictions: give --predict FILE too" eval "$tmp/values" --eval-file "$tmp/dev.csv" --max-predict-samples 3
 refuses 2 "is a run: siTrain export" pretrain --run "$tmp/none" --data "$tmp/text.txt" --init "$tmp/lm"
 refuses 2 "positions" finetune --run "$tmp/none" --task sst2 --data "$tmp/sst2" --init "$tmp/hf" --max-seq 65
 nothing "$tmp"/none* "refused before anything is made"

@@ -46,6 +46,11 @@ run report "$tmp/run" --json
 result "$(python3 -c 'import json, sys; r = json.load(sys.stdin); assert [b["first_step"] for b in r["branches"]] == [6] and all(p["first"] >= 6 for p in r["branch_curves"])' <"$tmp/out"; echo $?)" "as JSON, too"
 run report "$tmp/run" --html "$tmp/page.html"
 result "$(grep -q 'class="curve left other"' "$tmp/page.html" && grep -q "left: branch" "$tmp/page.html"; echo $?)" "and as a thin line in a page"
+for clip in 0.1 0.2 0.3; do
+    works "branches of the same learning rates are left, $clip" pretrain --resume "$tmp/run" --from 6 --steps 15 --clip $clip --quiet
+done
+run report "$tmp/run" --html "$tmp/page.html"
+result "$(grep -q "left: branch [0-9]*, lies on left: branch [0-9]*<" "$tmp/page.html"; echo $?)" "of equal curves the legend says so, with the other's name"
 
 # adapters on frozen blocks, packed or not
 run export "$tmp/run" "$tmp/base" --last

@@ -298,6 +298,28 @@ cp "$tmp/sorter-adapter/adapter_model.safetensors" "$tmp/theirs"
 refuses 2 "AutoModelForSequenceClassification as M" eval "$tmp/theirs" --eval-file "$tmp/rows.csv"
 result "$(grep -qF "M.from_pretrained(b, num_labels=2)" "$tmp/err"; echo $?)" "  a classifier's with its classes"
 
+# added tokens with LoRA of embeddings that are tied: peft gets rows for them, loads the adapter, and only then unties; the longest message is whole
+long=$(printf '%090d' 0)
+mkdir "$tmp/$long"
+sed "s|\"base_model_name_or_path\": \"[^\"]*\"|\"base_model_name_or_path\": \"$long\"|; s/\"modules_to_save\": null/\"modules_to_save\": [\"$long\"]/" "$tmp/adapter/adapter_config.json" >"$tmp/$long/adapter_config.json"
+adds() { # NAME SHAPE: the adapter's tensors are this one, of zeros, and a LoRA of the embeddings
+    python3 -c 'import json, math, sys
+tensors, at = {}, 0
+for name, shape in ((sys.argv[2], json.loads(sys.argv[3])), ("embed_tokens.lora_embedding_A", [4, 70000])):
+    end = at + 4 * math.prod(shape)
+    tensors["base_model.model.model." + name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, end]}
+    at = end
+head = json.dumps(tensors).encode()
+open(sys.argv[1], "wb").write(len(head).to_bytes(8, "little") + head + bytes(at))' "$tmp/$long/adapter_model.safetensors" "$1" "$2"
+    (cd "$tmp" && exec "$bin" eval "$long/" --base "$tmp/hf" --data "$text") >"$tmp/out" 2>"$tmp/err"
+    same 2 $? "an adapter with $1 is refused"
+    merges "d = '$long'; b = '$long'; m = M.from_pretrained(b); m.resize_token_embeddings(70000); p = P.from_pretrained(m, d); [setattr(k, 'weight', "
+    result "$(grep -q "k in (p.merge_and_unload(), T.from_pretrained(d))\]\" makes the folder $long-merged, .*(pip install torch transformers peft)$" "$tmp/err"; echo $?)" "  which is whole"
+}
+cp "$tmp/adapter"/tokenizer* "$tmp/$long/"
+adds embed_tokens.base_layer.weight "[70000, 2]"
+adds embed_tokens.token_adapter.base_layer.weight "[70000, 2]"
+
 # refusals
 new="pretrain --run $tmp/none $lora"
 refuses 2 "--lora-alpha is for adapters, and there are none: give --lora-rank N" $new --lora-alpha 16

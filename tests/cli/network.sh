@@ -38,6 +38,8 @@ SLURM_STEP_NUM_TASKS=1 PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$bin" report "$tmp/no
 result "$([ $? = 2 ] && grep -q '2 processes were started together' "$tmp/err"; echo $?)" "also where mpirun was started in a shell of srun's"
 OMPI_COMM_WORLD_SIZE=2 "$bin" pretrain --resume "$tmp/none" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 2 ] && grep -q 'built with sees one' "$tmp/err"; echo $?)" "ranks that another MPI has started are refused"
+ranks 2 sh -c "ulimit -n 9; exec $bin bench network"
+result "$(refused_by_ranks && grep -q 'ulimit -n lets a process open 9 files, and MPI, which connects ranks, needs 32: raise it' "$tmp/err"; echo $?)" "and so are files of which MPI would have too few"
 ranks 2 "$bin" bench
 result "$(refused_by_ranks && grep -q 'bench network alone is measured by several' "$tmp/err"; echo $?)" "so do other measurements"
 refuses 2 "mpirun -n 2 siTrain bench network" bench network

@@ -125,7 +125,7 @@ if [ -n "$shim" ]; then
     result "$([ "$got" = 1 ] && grep -q "siTrain restore .* writes all states again" "$tmp/err"; echo $?)" "a resume of damaged states names restore"
     bad=
     LD_PRELOAD="$shim" SHIM_AT="pread:.dev1:3:fail" "$bin" restore "$tmp/run" >"$tmp/out" 2>"$tmp/err" </dev/null || bad=" restore"
-    grep -q "step-00000004 is whole again, by its parity (1 parts)" "$tmp/err" || bad="$bad one"
+    grep -q "step-00000004 is whole again, by its parity (parts that were made again: 1)" "$tmp/err" || bad="$bad one"
     run pretrain --resume "$tmp/run" --steps 9 --quiet
     [ "$got" = 0 ] && [ "$(exported "$tmp/run") $(steps_of "$tmp/run")" = "$whole" ] || bad="$bad bits"
     result "$([ -z "$bad" ]; echo $?)" "a block that cannot be read$bad"

@@ -44,7 +44,7 @@ begin
 ruin 4 0
 turn "$(folder 4)/best/model.safetensors" 2000
 run restore "$tmp/run"
-result "$([ "$got" = 1 ] && ! says "is whole again" && says "best/model.safetensors" && says "of its snapshots, 1 cannot be made whole"; echo $?)" \
+result "$([ "$got" = 1 ] && ! says "is whole again" && says "step-00000004 is not whole, but its parity has mended some of it (parts that were made again: [1-9]" && says "best/model.safetensors" && says "of its snapshots, 1 cannot be made whole"; echo $?)" \
     "a snapshot whose best model is damaged is not called whole"
 turn "$(folder 4)/best/model.safetensors" 2000
 lists 3 0
@@ -60,6 +60,79 @@ done
 refuses 2 "there are snapshots after the steps 0 and 2" pretrain --resume "$tmp/run" --from 3
 run pretrain --resume "$tmp/run" --from 4
 result "$([ "$got" = 1 ] && says "no snapshot after step 4 that can be read"; echo $?)" "a step whose snapshot may be the one that cannot be read is no misuse"
+
+# all that is read of parity counts at the pace of a scrub: each file, and the checksums of one of them before that
+begin
+run check --scrub "$(folder 4)"
+same "$(stat -c %s "$tmp"/d?/run-*/step-00000004.*.parity? | awk '{ n += $1 } END { printf "%gK", (n + 4096) / 1024 }')" \
+    "$(awk '/^parity/ { print $2 }' "$tmp/out")" "check --scrub counts what it reads of parity"
+
+# wire parameters of the run are damaged, too: the snapshots that stay damaged come first
+begin
+ruin 4 0
+ruin 4 1
+turn "$(echo "$tmp"/d0/sitrain-*-dev0)" $((4096 + $(ask "$tmp/run" "SELECT slot FROM journal_subs WHERE sub = 0") * 28672 + 24576 + 100))
+run restore "$tmp/run"
+result "$([ "$got" = 1 ] && says "has lost nothing itself that siTrain check --repair $tmp/run cannot make again, and of its snapshots, 1 cannot be made whole; "; echo $?)" \
+    "snapshots that stay damaged, and wire parameters that check --repair makes again"
+
+# Who may not read a snapshot has not damaged it: it is counted apart. One that may only be read is mended by nobody, and is fine if it is whole. Not as root.
+as=
+[ "$(id -u)" != 0 ] || as="setpriv --reuid 65534 --regid 65534 --clear-groups"
+cp "$bin" "$tmp/siTrain" && chmod 755 "$tmp" "$tmp/siTrain"
+begin
+[ -z "$as" ] || chown -R 65534:65534 "$tmp/run" "$tmp"/d?
+as_user() { $as "$tmp/siTrain" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null; got=$?; }
+as_user snapshots "$tmp/run"
+if [ "$got" = 0 ]; then
+    ruin 4 0
+    ruin 4 1
+    chmod 000 "$tmp"/d1/run-*/step-00000002.*.dev1
+    as_user restore "$tmp/run"
+    result "$([ "$got" = 1 ] && says "of its snapshots, 1 cannot be made whole, and 1 could not be read or mended; " && says "open $tmp/d1/.*step-00000002.*.dev1: Permission denied" && ! says "step-00000002.*damaged"; echo $?)" \
+        "a snapshot that may not be read is counted apart, and named"
+    rm "$tmp"/d2/sitrain-*
+    chmod 000 "$tmp"/d1/run-*/step-00000000.*.dev1
+    as_user restore "$tmp/run"
+    result "$([ "$got" = 1 ] && says "has no snapshot that is known to be whole: let this user read and write those that are named above" && ! says "nowhere else"; echo $?)" \
+        "what was lost is not said to be nowhere else"
+    chmod 400 "$tmp"/d1/run-*/step-0000000[02].*.dev1
+    as_user restore "$tmp/run"
+    same "0 1" "$got $(grep -c "went back to step 2" "$tmp/err")" "one that may only be read, and is whole"
+    chmod 600 "$tmp"/d1/run-*/step-00000002.*.dev1
+    turn_all "$tmp"/d1/run-*/step-00000002.*.dev1
+    chmod 400 "$tmp"/d1/run-*/step-00000002.*.dev1
+    as_user restore "$tmp/run"
+    result "$([ "$got" = 1 ] && says "of its snapshots, 2 cannot be made whole; " && says "step-00000002.*.dev1 is damaged, and is not mended, because this user may only read it"; echo $?)" "one that may only be read, and is damaged"
+    chmod 600 "$tmp"/d1/run-*/step-00000002.*.dev1
+    as_user restore "$tmp/run"
+    result "$([ "$got" = 1 ] && says "step-00000002 is whole again, by its parity" && says "of its snapshots, 1 cannot be made whole; "; echo $?)" "and is mended where it may be written"
+else
+    skip "who may not read a snapshot" "no other user's process can be started here: $(head -n 1 "$tmp/err")"
+fi
+
+# a snapshot that is whole by its parity alone is not said to be none: who wants it is told what makes it whole
+begin
+rm "$tmp"/d1/run-*/step-00000002.*.dev1
+refuses 2 "the snapshot after step 2 lacks files on device 1, which its parity has: first siTrain restore $tmp/run" pretrain --resume "$tmp/run" --from 2
+refuses 2 "which its parity has: first siTrain restore $tmp/run" export "$tmp/run" "$tmp/out-2" --step 2
+works "restore makes it whole" restore "$tmp/run"
+ruin 2 1
+run pretrain --resume "$tmp/run" --from 2
+result "$([ "$got" = 1 ] && says "step-00000002 lists all damage; siTrain restore $tmp/run mends what its parity bears"; echo $?)" "a damaged one names what mends it"
+run export "$tmp/run" "$tmp/out-2" --step 2
+result "$([ "$got" = 1 ] && says "step-00000002 lists all damage; siTrain restore $tmp/run mends what its parity bears"; echo $?)" "so does export"
+
+# files with other lengths: one that is too long is mended, and two that were cut where the others are whole are not said to be lost
+begin
+echo more >>"$(echo "$tmp"/d1/run-*/step-00000002.*.parity1)"
+run restore "$tmp/run"
+same "0 1" "$got $(grep -c "step-00000002 is whole again, by its parity (parts that were made again: 1)" "$tmp/err")" "a file that is too long"
+for file in "$tmp"/d[01]/run-*/step-00000002.*.dev?; do truncate -s -1 "$file"; done
+run snapshots "$tmp/run" --check
+same "1 1" "$got $(grep -c "Z  whole by parity: a device is damaged  .*step-00000002" "$tmp/out")" "two files that were cut, each behind its states"
+works "both are mended" restore "$tmp/run"
+lists 3 0
 
 # parity alone is damaged: who reads in the background finds it, and names what mends it
 begin

@@ -18,6 +18,34 @@ works_by 2 "snapshots on devices" pretrain --run "$tmp/run" $shape $on --steps 4
 job 2 "$bin" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-every 0
 whole=$(state)
 
+# a part that is whole by its parity alone: the list says so, of one process and of all ranks, and with --check
+mkdir "$tmp/away"
+list() { # STATE NAME RANKS ARGUMENTS...: the state of the snapshot after step 4, and that not all are whole
+    list_state=$1 list_name=$2 list_ranks=$3
+    shift 3
+    if [ "$list_ranks" = 1 ]; then run snapshots "$tmp/run" "$@"; else job "$list_ranks" "$bin" snapshots "$tmp/run" "$@"; fi
+    same "1 4 $list_state" "$got $(grep "Z  $list_state  " "$tmp/out" | awk '{ print $1 }') $list_state" "$list_name"
+}
+mv "$tmp"/b/run-*/step-00000004.rank1.*.dev1 "$tmp/away/"
+list "whole by parity: a device of rank 1 is missing" "a part that is whole by parity is not said to lack" 1
+list "whole by parity: a device of rank 1 is missing" "nor by all ranks" 2
+list "whole by parity: a device of rank 1 is missing" "and it would be" 2 --check --quiet
+run snapshots "$tmp/run" --json
+same "1 false true null" "$got $(python3 -c 'import json, sys; print(*[json.dumps(a[k]) for a in json.load(sys.stdin) if a["step"] == 4 for k in ("whole", "by_parity", "lacks_rank")])' <"$tmp/out")" "--json, too"
+refused_by 2 "who wants it is told what makes it whole" "the snapshot after step 4 lacks files on devices, which its parity has: first mpirun -n 2 siTrain restore" pretrain --resume "$tmp/run" --from 4
+part=$(echo "$tmp"/c/run-*/step-00000004.rank1.*.dev2)
+cp "$part" "$tmp/away/whole"
+turn_all "$part"
+list "not whole" "more than parity bears is not whole, by one process" 1 --check --quiet
+list "not whole" "and by all ranks" 2 --check --quiet
+cp "$tmp/away/whole" "$part"
+mv "$tmp/away/"*.dev1 "$(dirname "$tmp"/b/run-*/step-00000004.rank1.*.parity1)/"
+# a rank that lists fewer of its own than others do reads with them
+mv "$tmp"/one/run-*/step-00000004.rank1 "$tmp/away/"
+list "lacks rank 1" "a part that one rank lacks" 2 --check --quiet
+mv "$tmp/away/step-00000004.rank1" "$(dirname "$tmp"/one/run-*/step-00000004)/"
+works_by 2 "put back, all is whole" snapshots "$tmp/run" --check --quiet
+
 # a part of the newest snapshot has lost more than its parity bears, and a device of the run is lost
 for part in "$tmp"/[ab]/run-*/step-00000004.????????????????.*; do turn_all "$part"; done
 rm "$tmp"/b/sitrain-????0001*
@@ -38,4 +66,13 @@ works_by 2 "back, and there again" pretrain --resume "$tmp/run" --from 0 --steps
 rm "$(ls -t "$tmp"/c/run-*/step-00000002.rank1.*.dev2 | head -n 1)"
 works_by 2 "of two parts, the whole one" pretrain --resume "$tmp/run" --from 2 --steps 6 --schedule-steps 6 --snapshot-every 0 --quiet
 same "$whole" "$(state)" "to the same bits"
+
+# of two parts, the one that is taken first is damaged: the other one is taken
+for step in 0 4; do rm -r "$tmp"/one/run-*/step-0000000$step* "$tmp"/two/run-*/step-0000000$step*; done 2>"$tmp/null"
+word=$(ask "$(echo "$tmp"/two/run-*/step-00000002)" "SELECT value FROM runs WHERE key = 'owner'")
+for part in "$tmp"/[ab]/run-*/step-00000002."$word".*; do turn_all "$part"; done
+rm "$tmp"/b/sitrain-????0001*
+works_by 2 "of two parts, the one that is not damaged" restore "$tmp/run"
+same "2 1" "$(steps_of "$tmp/run" | wc -l) $(grep -c "the part of rank 0 of the snapshot after step 2 is passed over: .*more than their parity bears" "$tmp/err")" "with a notice of the other"
+goes_on "of two parts"
 done_testing

@@ -68,6 +68,7 @@ for lose in run.rank2 run.rank1 run; do
     rm -r "${tmp:?}/$lose"
     [ $lose != run ] || turn_all "$(echo "$tmp"/run.rank1/snapshots/run-*/step-00000004.rank1/dev0/states)"
     works_by 3 "hosts: $lose is made again" restore "$tmp/run"
+    same "6" "$(ls -d "$tmp"/run*/snapshots/run-*/step-00000004 "$tmp"/run*/snapshots/run-*/step-00000004.rank? | wc -l)" "hosts: $lose: each part of the snapshot lies in two places again"
     same "4" "$(steps_of "$tmp/run.rank1" | wc -l)" "hosts: $lose: all are after step 4, also if a rank's own part is damaged"
     works_by 3 "hosts: $lose goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --quiet
     same "$whole" "$(state)" "hosts: $lose: to the same bits"

@@ -67,6 +67,20 @@ rm -r "$oldest"
 works "without that snapshot, another part of the training" pretrain --resume "$tmp/run" --steps $(($(ask "$tmp/run" "SELECT count(*) FROM steps") + 2)) --scrub-bw 1G --quiet
 same "0 0" "$(ask "$tmp/run" "SELECT count(*), (SELECT count(*) FROM scrubs WHERE portion = '$oldest') FROM damages" | tr '|' ' ')" "it is forgotten"
 
+# what was removed while it is read gives its room back: its files are closed long before they would have been read
+oldest=$(ls -d "$tmp"/run/snapshots/*/step-* | head -n 1)
+sqlite3 "$tmp/run/run.db" "UPDATE scrubs SET position = 0, verified_ns = iif(portion = '$oldest', 0, 4e18)"
+"$bin" pretrain --resume "$tmp/run" --steps 1000000 --schedule-steps 1000000 --snapshot-every 0 --scrub-bw 3K >"$tmp/training.out" 2>"$tmp/training.err" </dev/null &
+pid=$!
+open_files() { find "/proc/$pid/fd" -lname "$oldest$1*" 2>"$tmp/null" | wc -l; }
+for _ in $(seq 600); do [ "$(open_files /dev0)" = 0 ] || break; sleep 0.05; done
+before=$(open_files /dev0)
+rm -r "$oldest"
+for _ in $(seq 500); do [ "$(open_files)" != 0 ] || break; sleep 0.05; done
+same "1 0" "$before $(open_files)" "a snapshot that is removed while --scrub-bw reads it is closed"
+kill -INT $pid
+wait $pid
+
 # ---- frozen blocks
 run export "$tmp/run" "$tmp/base" --last
 for mode in su+o mem; do

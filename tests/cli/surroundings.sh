@@ -245,6 +245,74 @@ else
     skip "unionfs" "no unionfs-fuse here, or nothing may be mounted"
 fi
 
+# ---- one that refuses to write them
+
+mkdir "$tmp/branch" "$tmp/merged"
+if [ "$root" ] && command -v mergerfs >"$tmp/null" && mergerfs "$tmp/branch" "$tmp/merged" 2>"$tmp/null"; then
+    trap 'umount -l "$tmp/merged"; rm -rf "$tmp"' EXIT
+    # shellcheck disable=SC2086
+    works "mergerfs: a run" pretrain --run "$tmp/merged/run" $data $shape --steps 2 --snapshot-every 2
+    works "mergerfs: goes on" pretrain --resume "$tmp/merged/run" --steps 4 --quiet
+    works "mergerfs: and is whole" check "$tmp/merged/run" --scrub
+    result "$([ -z "$(find "$tmp/branch" -name '*.tmp')" ]; echo $?)" "mergerfs: nothing that was tried is left"
+    umount -l "$tmp/merged"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "mergerfs" "no mergerfs here, or nothing may be mounted"
+fi
+
+# ---- one without memory that processes share, which SQLite's log needs
+
+mkdir "$tmp/direct"
+if [ "$root" ] && command -v bindfs >"$tmp/null" && bindfs -o direct_io "$tmp" "$tmp/direct" 2>"$tmp/null"; then
+    trap 'umount -l "$tmp/direct"; rm -rf "$tmp"' EXIT
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/direct/unshared" $data $shape --steps 2
+    if [ "$got" = 0 ]; then
+        skip "a file system without shared memory" "this kernel shares it"
+    else
+        for line in "pretrain --run $tmp/direct/unshared $data $shape --steps 2" "check $tmp/direct/run" "pretrain --resume $tmp/direct/run --steps 50"; do
+            # shellcheck disable=SC2086
+            refuses 1 "its file system has no memory that processes share (mmap), which the database needs" $line
+        done
+        works "the run is whole" check "$tmp/run"
+    fi
+    umount -l "$tmp/direct"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a file system without shared memory" "no bindfs here, or nothing may be mounted"
+fi
+
+# ---- vfat and exFAT number files anew at any time
+
+for fs in vfat exfat; do
+    mkdir "$tmp/$fs"
+    truncate -s 64M "$tmp/$fs.image"
+    if ! { [ "$root" ] && command -v mkfs.$fs && mkfs.$fs "$tmp/$fs.image" && mount -t $fs -o loop "$tmp/$fs.image" "$tmp/$fs"; } >"$tmp/null" 2>&1; then
+        skip "$fs" "no mkfs.$fs here, or it cannot be mounted"
+        continue
+    fi
+    trap 'umount "$tmp/$fs"; rm -rf "$tmp"' EXIT
+    mkdir "$tmp/$fs/drive" "$tmp/$fs/more"
+    # shellcheck disable=SC2086
+    works "$fs: a run with a device outside it" pretrain --run "$tmp/$fs/run" $data $shape --steps 2 --device "$tmp/$fs/drive"
+    # shellcheck disable=SC2086
+    works "$fs: a run" pretrain --run "$tmp/$fs/own" $data $shape --steps 2 --snapshot-dir "$tmp/$fs/more" --snapshot-every 2 --snapshots 1
+    for steps in 4 6; do
+        umount "$tmp/$fs"
+        mount -t $fs -o loop "$tmp/$fs.image" "$tmp/$fs"
+        ls -lR "$tmp/$fs/drive" >"$tmp/null" # so that other files come first
+        works "$fs: after a mount it goes on to $steps" pretrain --resume "$tmp/$fs/run" --steps $steps --quiet
+        works "$fs: and the other one" pretrain --resume "$tmp/$fs/own" --steps $steps --quiet
+        same 1 "$(ls "$tmp/$fs/more"/own-* | wc -l)" "$fs: which removes its older snapshots"
+    done
+    cp -r "$tmp/$fs/run" "$tmp/$fs/copy"
+    refuses 1 "was copied or moved since it was last used" pretrain --resume "$tmp/$fs/copy" --steps 8 --quiet
+    works "$fs: the run is whole" check "$tmp/$fs/run"
+    umount "$tmp/$fs"
+    trap 'rm -rf "$tmp"' EXIT
+done
+
 # ---- a rollback journal of another program: SQLite would write its pages over run.db, whoever opens it
 
 rm -rf "$tmp/journal" && cp -a "$tmp/run" "$tmp/journal"

@@ -19,18 +19,18 @@ while [ "$i" -lt "$n" ]; do
     i=$((i + 1))
 done
 head -n 1 "$tmp/0"
-# A row ends with 11 numbers; its story is what stands before them.
-awk 'FNR > 1 && !/^cuts --story/ && NF > 11 {
+# A row ends with 12 numbers; its story is what stands before them.
+awk 'FNR > 1 && !/^cuts --story/ && NF > 12 {
          name = $1
-         for (i = 2; i <= NF - 11; i++) name = name " " $i
+         for (i = 2; i <= NF - 12; i++) name = name " " $i
          if (!(name in seen)) { seen[name] = 1; order[++rows] = name }
-         for (i = 0; i < 11; i++) sum[name, i] += $(NF - 10 + i)
+         for (i = 0; i < 12; i++) sum[name, i] += $(NF - 11 + i)
      }
      END {
          for (r = 1; r <= rows; r++) {
              printf "%-22s %6d", order[r], sum[order[r], 0]
-             for (i = 1; i < 10; i++) printf " %7d", sum[order[r], i]
-             printf " %5d\n", sum[order[r], 10]
+             for (i = 1; i < 11; i++) printf " %7d", sum[order[r], i]
+             printf " %5d\n", sum[order[r], 11]
          }
      }' $(seq -f "$tmp/%g" 0 $((n - 1)))
 [ ! -e "$tmp/failed" ]

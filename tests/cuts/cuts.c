@@ -5,7 +5,7 @@
  * time. Each time
  *
  *     - right after the cut there are as many whole snapshots as ever, and each, read to the
- *       last byte, is the run at its step, bit for bit;
+ *       last byte, is the run at its step, bit for bit; so are RUN/best and RUN/checkpoint-STEP;
  *     - any of them can be gone back to, and training goes on to the bits of a run left alone;
  *     - in the end the run and its snapshots are those of a run that was never cut, and no file of
  *       what was begun is left.
@@ -19,6 +19,7 @@
  *                               one point again, and what became of it */
 #include "tests/cuts/command.h"
 #include "tests/cuts/doing.h"
+#include "tests/cuts/models.h"
 #include "tests/cuts/paths.h"
 #include "tests/cuts/story.h"
 #include "kernels/rng.h"
@@ -57,6 +58,7 @@ struct reference {
     struct album    all;   // the run after each of its steps, on each branch
     size_t          whole; // snapshots at the end
     struct paths    paths; // then
+    struct models   models, end_models; // of all steps; at the end
     uint64_t        ops;
 };
 
@@ -130,9 +132,11 @@ static void reference_open(struct reference *r, const struct story *t)
 
     machine_begin(t, 1); // each step is looked at
     must(album_take(&r->all, RUN, &err), "looking at what is before the story", &err);
+    must(models_take(&r->models, RUN, &err), "looking at its models", &err);
     struct album before = r->all;
     go_through(t, 1, 0, &r->ops);
     must(album_take(&r->all, RUN, &err), "looking at each step", &err);
+    must(models_take(&r->models, RUN, &err), "looking at the model of each step", &err);
     for (size_t i = 0; i < before.n && r->all.n < PICTURES; i++)
         if (!album_has(&r->all, &before.at[i]))
             r->all.at[r->all.n++] = before.at[i];
@@ -142,6 +146,7 @@ static void reference_open(struct reference *r, const struct story *t)
     boot(1);
     must(picture_take(&r->end, RUN, &err), "reading the run", &err);
     must(album_take(&end, RUN, &err), "reading its snapshots", &err);
+    must(models_take(&r->end_models, RUN, &err), "reading its models", &err);
     paths_list(&r->paths, "/sim");
     r->whole = end.n;
     for (size_t i = 0; i < end.n; i++)
@@ -152,6 +157,22 @@ static void reference_open(struct reference *r, const struct story *t)
 }
 
 /* ---- what is there ---- */
+
+/* Each model that has its name is that of its step, on one of the branches. */
+static int look_models(const struct reference *r, const struct story *t, struct err *err)
+{
+    struct models found = { 0 };
+    int           rc = models_take(&found, RUN, err);
+
+    for (size_t i = 0; i < found.n && !rc; i++)
+        if (!models_has(&r->models, &found.at[i]))
+            rc = err_set(err, -1, "the model of step %llu (0: the best) is another one",
+                         (unsigned long long)found.at[i].step);
+    if (!rc && t->models && (models_count(&found, 0) < t->models || !models_count(&found, 1)))
+        rc = err_set(err, -1, "%zu models of steps are there, and %s best one",
+                     models_count(&found, 0), models_count(&found, 1) ? "a" : "no");
+    return rc;
+}
 
 /* Right after the cut, before anybody writes. */
 static int look(const struct reference *r, const struct story *t, struct album *found,
@@ -168,7 +189,7 @@ static int look(const struct reference *r, const struct story *t, struct album *
                            (unsigned long long)found->at[i].steps);
     if (found->n + (t->parity ? found->by_parity : 0) < t->kept)
         return err_set(err, -1, "%zu snapshots are whole, and %zu were", found->n, t->kept);
-    return 0;
+    return look_models(r, t, err);
 }
 
 /* Refuses a file that is not there if nothing is cut: of a snapshot that was begun or removed. */
@@ -192,6 +213,7 @@ static int judge_end(const struct reference *r, const struct story *t, struct er
 {
     struct picture end;
     struct album   found;
+    struct models  models = { 0 };
     int            rc;
 
     rc = look(r, t, &found, err);
@@ -207,6 +229,9 @@ static int judge_end(const struct reference *r, const struct story *t, struct er
     if (!rc && !picture_same(&end, &r->end))
         rc = err_set(err, -1, "the run is another one, after %llu steps",
                      (unsigned long long)end.steps);
+    rc = rc ? rc : models_take(&models, RUN, err);
+    if (!rc && !models_same(&models, &r->end_models))
+        rc = err_set(err, -1, "the run's models are others");
     return rc;
 }
 
@@ -377,9 +402,10 @@ static void say_row(const char *name, const struct tally *y)
     const uint64_t *d = y->doing;
 
     fprintf(said, "%-22s %6" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64
-            " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %5" PRIu64 "\n", name, y->points,
-            y->cuts, y->second, y->back, d[DOING_SNAPSHOT], d[DOING_PARITY], d[DOING_ROTATION],
-            d[DOING_BACK], d[DOING_RESTORE], d[DOING_ELSE], y->bad);
+            " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64 " %5" PRIu64 "\n",
+            name, y->points, y->cuts, y->second, y->back, d[DOING_SNAPSHOT], d[DOING_PARITY],
+            d[DOING_ROTATION], d[DOING_BACK], d[DOING_RESTORE], d[DOING_MODELS], d[DOING_ELSE],
+            y->bad);
 }
 
 static int is_told(const struct story *t, int table, const char *only)
@@ -399,9 +425,9 @@ static int try_all(const struct effort *e, int table, const char *only)
         return 2;
     }
     if (table)
-        fprintf(said, "%-22s %6s %7s %7s %7s %7s %7s %7s %7s %7s %7s %5s\n", "story", "points",
+        fprintf(said, "%-22s %6s %7s %7s %7s %7s %7s %7s %7s %7s %7s %7s %5s\n", "story", "points",
                 "cuts", "second", "gone to", "taking", "parity", "rotat.", "back", "restor.",
-                "else", "wrong");
+                "models", "else", "wrong");
     else
         fprintf(said, "1..%zu\n", n);
     n = 0;

@@ -3,6 +3,8 @@
  * end, also while training goes on beside. */
 #include "tests/cuts/doing.h"
 
+#include "run/loop/best.h"
+#include "run/loop/checkpoints.h"
 #include "run/loop/going_back.h"
 #include "run/snapshots/portions.h"
 #include "run/snapshots/snapshot_make.h"
@@ -39,6 +41,9 @@ int __real_snapshots_rotate(struct session *s, struct err *err);
 int __real_going_back(struct session *s, uint64_t step, const struct opt_line *line,
                       const struct going_back_check *check, struct err *err);
 int __real_going_back_restore(struct session *s, uint64_t *step, struct err *err);
+int __real_checkpoints_export(struct session *s, struct stream *stream, uint64_t done,
+                              struct err *err);
+int __real_best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 int __wrap_snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step,
                           size_t tried, struct stream *beside, struct err *err);
 int __wrap_snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err *err);
@@ -49,6 +54,9 @@ int __wrap_snapshots_rotate(struct session *s, struct err *err);
 int __wrap_going_back(struct session *s, uint64_t step, const struct opt_line *line,
                       const struct going_back_check *check, struct err *err);
 int __wrap_going_back_restore(struct session *s, uint64_t *step, struct err *err);
+int __wrap_checkpoints_export(struct session *s, struct stream *stream, uint64_t done,
+                              struct err *err);
+int __wrap_best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
 int __wrap_snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step,
                           size_t tried, struct stream *beside, struct err *err)
@@ -108,5 +116,22 @@ int __wrap_going_back_restore(struct session *s, uint64_t *step, struct err *err
     int was = power_was_cut(), rc = __real_going_back_restore(s, step, err);
 
     left(was, DOING_RESTORE);
+    return rc;
+}
+
+int __wrap_checkpoints_export(struct session *s, struct stream *stream, uint64_t done,
+                              struct err *err)
+{
+    int was = power_was_cut(), rc = __real_checkpoints_export(s, stream, done, err);
+
+    left(was, DOING_MODELS);
+    return rc;
+}
+
+int __wrap_best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err)
+{
+    int was = power_was_cut(), rc = __real_best_export(s, stream, step, err);
+
+    left(was, DOING_MODELS);
     return rc;
 }

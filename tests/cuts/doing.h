@@ -2,7 +2,7 @@
 #pragma once
 
 enum doing { DOING_ELSE, DOING_SNAPSHOT, DOING_PARITY, DOING_ROTATION, DOING_BACK, DOING_RESTORE,
-             DOINGS };
+             DOING_MODELS, DOINGS };
 
 void       doing_reset(void); // before a life
 enum doing doing_at_cut(void);

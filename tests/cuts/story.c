@@ -14,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 4000, LINE_BYTES = 1024, NAMES = 64 }; // NAMES: of one folder
+enum { TOKENS = 4000, HELD = 40, LINE_BYTES = 1024, NAMES = 64 }; // NAMES: of one folder
 
 #define MADE(steps) "pretrain --run " RUN " --steps " steps
 #define RESUMED     "pretrain --resume " RUN
 #define DRIVES      "--device /sim/drive0 --device /sim/drive1 --device /sim/drive2"
 #define ON_DEVICES  DRIVES " --snapshot-on devices"
+#define MODELS_TOO  "--export-every 2 --export-limit 2 --keep-best --eval-data /sim/held.bin " \
+                    "--eval-every 1"
 #define WHOLE       "no device of " RUN " is gone"
 #define ROTATED     "has no snapshot after step 4" // it went back, and trained on for long
 
@@ -44,6 +46,18 @@ const struct story stories[] = {
       .tries_back = 1 },
     { .name = "taken parity", .shape = "--mode su+o " ON_DEVICES, .before = { MADE("4") },
       .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2, .tries_back = 1, .brief = 1 },
+    { .name = "models", .shape = "--mode su+o --devices 2 " MODELS_TOO, .before = { MADE("4") },
+      .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2, .models = 1, .tries_back = 1 },
+    { .name = "models mem", .shape = "--mode mem --commit-every 1 " MODELS_TOO,
+      .before = { MADE("4") }, .lines = { { RESUMED " --steps 8", NULL } }, .kept = 2,
+      .models = 1, .brief = 1 },
+    { .name = "models back", .shape = "--mode su+o --devices 2 " MODELS_TOO,
+      .before = { MADE("8") }, .lines = { { RESUMED " --from 6", NULL } }, .kept = 2, .models = 1 },
+    { .name = "models branch", .shape = "--mode su+o --devices 2 " MODELS_TOO,
+      .before = { MADE("6") },
+      .lines = { { RESUMED " --from 4 --steps 8 --schedule-steps 8 --lr 0.01 --schedule cosine",
+                   ROTATED },
+                 { RESUMED, NULL } }, .kept = 2, .models = 1 },
     { .name = "back su+o", .shape = "--mode su+o --devices 2", .before = { MADE("8") },
       .lines = { { RESUMED " --from 6", NULL } }, .kept = 2 },
     { .name = "back and on", .shape = "--mode su+o --devices 2",
@@ -116,19 +130,21 @@ static int type(const struct story *t, const char *text, int all, struct err *er
     if (all) {
         renumber(line, "--snapshot-every ", "1");
         renumber(line, "--snapshots ", "99");
+        renumber(line, "--export-every ", "1");
+        renumber(line, "--export-limit ", "99");
     }
     return command_do(line, err);
 }
 
-static void text_make(void)
+static void text_make(const char *path, size_t n)
 {
     uint16_t tokens[TOKENS];
-    int      file = storage_create("/sim/text.bin", 0);
+    int      file = storage_create(path, 0);
 
-    for (size_t i = 0; i < TOKENS; i++)
+    for (size_t i = 0; i < n; i++)
         tokens[i] = (uint16_t)(rng_bits(1, 90, i) % 50);
     assert(file >= 0);
-    storage_write(file, tokens, sizeof tokens, 0);
+    storage_write(file, tokens, n * sizeof *tokens, 0);
 }
 
 static void zero(int file)
@@ -175,7 +191,8 @@ int story_begin(const struct story *t, int all, struct err *err)
     posix_share(t->shares);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         storage_create(folders[i], 1);
-    text_make();
+    text_make("/sim/text.bin", TOKENS);
+    text_make("/sim/held.bin", HELD);
     for (size_t i = 0; i < LINES && t->before[i] && !rc; i++)
         rc = type(t, t->before[i], all, err);
     for (size_t i = 0; i < sizeof t->lost / sizeof *t->lost && t->lost[i].path; i++)

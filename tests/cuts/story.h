@@ -23,6 +23,7 @@ struct story {
     struct line lines[LINES];
     size_t      kept;     // whole snapshots that there are at every moment, at least
     int         parity;   // they may be whole by parity alone
+    size_t      models; // of steps that there are at every moment, and the best one; 0: none
     int         tries_back; // after the cut, any whole snapshot can be gone back to
     int         shares;   // the file system shares blocks between files
     int         brief;    // the short form has it, too

@@ -3,8 +3,8 @@
 it; it prints TAP.
 
 A tiny Llama is quantized by bitsandbytes and by MLX, and as AutoAWQ stores it, and gets adapters that siTrain does not train: DoRA, an adapted head, added
-tokens, IA3, MLX's own. siTrain names each, and gives a command. The folder that this makes is one that siTrain evaluates, with the
-logits that the library itself has for what it was made of."""
+tokens (with adapted embeddings, too), IA3, MLX's own. siTrain names each, and gives a command. The folder that this makes is one that siTrain evaluates,
+with the logits that the library itself has for what it was made of."""
 import json
 import os
 import re
@@ -41,6 +41,16 @@ ADAPTERS = {  # name: settings of peft, rows of embeddings, whether the base's h
                                                      ensure_weight_tying=True), 0, True),
     "added tokens": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8, False),
     "added tokens of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"]), 8, True),
+    "added tokens and adapted embeddings of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"]), 8, True),
+    "added tokens and an adapted head": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"]), 8, False),
+    "added tokens and an adapted head of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "lm_head"]), 8, True),
+    "added tokens and adapted embeddings that stay tied": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"],
+                                                                      ensure_weight_tying=True), 8, True),
+    "added tokens, trained by themselves": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], trainable_token_indices=[5, 9]), 8, False),
+    "added tokens, trained by themselves, of a tied model": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"],
+                                                                        trainable_token_indices=[5, 9]), 8, True),
+    "added tokens, adapted embeddings, a trained head": (LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "embed_tokens"],
+                                                                    modules_to_save=["lm_head"], ensure_weight_tying=True), 8, False),
     "IA3": (IA3Config(task_type="CAUSAL_LM"), 0, False),
 }
 

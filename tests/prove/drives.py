@@ -4,7 +4,7 @@
 A run with --snapshot-on devices trains on 2 to 5 drives. At a random moment, as many as its parity bears are removed, zeroed, cut short,
 or have bytes flipped: while it trains, while it takes or rotates a snapshot, or after it was killed. Then it is restored, and the restore
 is killed at random moments, too; of the drives that may be lost, one may be lost only then. Sometimes the run goes back to a snapshot,
-which is killed as well. At the end it must have the export, the rows of steps and the evaluations of a run that nothing happened to.
+or begins a branch there first, which is killed as well. At the end it must have the export, the rows of steps and the evaluations of a run that nothing happened to.
 After each restore all its snapshots are whole, and there are no fewer than --snapshots less one where there were as many. Last, one
 drive more than parity bears is lost: restore is refused, names what is still whole, the best model or the last export. The moments are drawn
 from the seed, which is printed. Prints TAP. `make prove-drives`. Environment: SITRAIN the program.
@@ -163,10 +163,17 @@ class Story:
         self.had = max(self.had, min(len(seen), KEPT))
 
     def go_back(self):
-        step = self.r.choice(self.snapshots())["step"]
-        count("goings back")
-        self.killed("going back", ["pretrain", "--resume", self.dir, "--from", str(step), "--steps", str(STEPS), "--quiet", *self.kept],
-                    lambda err: False, lambda: None)
+        """To a snapshot, in half of the times after a branch with another rate and schedule began there."""
+        def back(what, steps, *more):
+            count(what)
+            self.killed(f"{what}s", [*resume, "--from", str(step), "--steps", str(steps), *more], lambda err: "has no snapshot after" in err, lambda: None)
+
+        step, resume = self.r.choice(self.snapshots())["step"], ["pretrain", "--resume", self.dir, "--quiet", *self.kept]
+        if step < STEPS and self.r.random() < 0.5:
+            back("branch", min(step + self.r.randint(1, EVERY + 1), STEPS), "--lr", "5e-3", "--schedule", "constant", "--batch", "1")
+            if step not in [at["step"] for at in self.snapshots()]:
+                raise Lost(f"the snapshot after step {step} is gone, from which the branch began")
+        back("way back", STEPS)
 
     def round(self):
         self.lost = []
@@ -238,4 +245,5 @@ def main():
     return tap.done()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

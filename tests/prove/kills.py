@@ -3,7 +3,7 @@
 
 A run is made, killed, resumed, killed again, until it is done; then it is compared with one that nothing happened to: the exported
 parameters, every row of steps and evals, what the last rows of measurement may be, RUN/best, the results' files and the names of all
-files. After each kill RUN is whole or absent, and so is RUN/best. The other commands (prepare, import, export, eval, generate, check,
+files. After each kill RUN is whole or absent, and so are RUN/best and RUN/checkpoint-STEP. The other commands (prepare, import, export, eval, generate, check,
 report, reshard) are killed and run again: what they write is whole or absent, and the run that they work on stays as it was. Ctrl-C and
 SIGTERM stop after the step, one more than a second later at once. The moments are drawn from the seed, which is printed; the machine's speed decides
 where in the program they fall. Prints TAP. `make prove-kills`; tests/cli/kill.sh is the short form. Environment: SITRAIN the program.
@@ -139,6 +139,8 @@ def scenarios(tmp, steps):
         "text": ["pretrain", "--data", f"{tmp}/text.txt", *lm[3:], "--mode", "su+o", "--durability", "none"],
         "mem, best": lm + "--mode mem --commit-every 5 --keep-best --dropout 0.1".split(),
         "su+o, best": lm + "--mode su+o --keep-best --durability none".split(),
+        "mem, models": lm + "--mode mem --commit-every 2 --keep-best --export-every 3 --export-limit 2 --snapshot-every 5 --snapshots 2".split(),
+        "su+o, models": lm + "--mode su+o --devices 2 --keep-best --export-every 3 --export-limit 2 --snapshot-every 4 --snapshots 2".split(),
         "mem, feedback": lm + ["--mode", "mem", "--commit-every", "3", *some],
         "base, feedback": lm + ["--mode", "base", "--durability", "none", *some],
         "su+o, feedback": lm + ["--mode", "su+o", "--devices", "2", *some],
@@ -210,15 +212,18 @@ def picture(tmp, d):
     for name in sorted(os.listdir(d)):
         if name.endswith((".json", ".txt")):
             out[name] = without_times(d, name)
+        if name.startswith("checkpoint-"):
+            out[name] = folder(f"{d}/{name}")
     return out
 
 
 def whole(tmp, d):
     """A sentence about what a kill left, or None: RUN is a run or nothing yet, RUN/best is whole or not there."""
-    if os.path.isdir(f"{d}/best"):
-        code, out, err = run("check", f"{d}/best", "--quiet")
-        if code:
-            return f"RUN/best is not whole: {err}"
+    for name in os.listdir(d) if os.path.isdir(d) else []:
+        if name == "best" or re.fullmatch(r"checkpoint-\d+", name):
+            code, out, err = run("check", f"{d}/{name}", "--quiet")
+            if code:
+                return f"RUN/{name} is not whole: {err}"
     return None
 
 

@@ -16,6 +16,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -35,18 +36,22 @@ def root(*words, check=True):
 
 
 class Hosts:
-    """Namespaces 0..n-1, and one more that has the bridge."""
+    """Namespaces 0..n-1, and one more that has the bridge. own: a folder that is another one for each of them: tmp/host0, tmp/host1, ..."""
 
-    def __init__(self, n, rate, tmp):
-        self.n, self.rate, self.tmp, self.tag, self.child = n, rate, tmp, f"sitrain{os.getpid()}", None
+    def __init__(self, n, rate, tmp, own=None):
+        self.n, self.rate, self.tmp, self.own, self.tag, self.child = n, rate, tmp, own, f"sitrain{os.getpid()}", None
         self.agent = os.path.join(tmp, "agent")
         with open(self.agent, "w", encoding="ascii") as f:
-            f.write(f'#!/bin/sh\nns={self.tag}-$((${{1##*.}} - 1))\nshift\n'
-                    'exec ip netns exec "$ns" unshare --uts sh -c "hostname $ns; exec $*"\n')
+            f.write(f"#!/bin/sh\nn=$((${{1##*.}} - 1))\nshift\n" + self.entry("$n", '"exec $*"') + "\n")
         os.chmod(self.agent, 0o755)
 
     def name(self, i):
         return f"{self.tag}-{i}"
+
+    def entry(self, i, command):
+        """A line for a shell that runs the command, a word of it, on host i."""
+        mounts = f"mount --bind {self.tmp}/host$1 {self.own} && " if self.own else ""
+        return f"exec ip netns exec {self.name(i)} unshare --uts --mount sh -c '{mounts}hostname {self.name('$1')} && eval \"$0\"' {command} {i}"
 
     def __enter__(self):
         try:
@@ -78,33 +83,46 @@ class Hosts:
             os.killpg(self.child.pid, signal.SIGKILL)
             self.child.wait()
         for i in [*range(self.n), "switch"]:
-            pids = root("ip", "netns", "pids", self.name(i), check=False).stdout.split()
-            for pid in map(int, pids):  # of this namespace, which is ours: what mpirun left
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            self.kill(i)
             root("ip", "netns", "del", self.name(i), check=False)
 
-    def mpirun(self, ranks, *words, seconds=300):
-        """(exit code, stdout); what went wrong is printed."""
-        line = ["mpirun", "-n", str(ranks), "--host", ",".join(f"{NET}.{i + 1}:1" for i in range(ranks)), "--bind-to", "none"]
+    def kill(self, i):
+        """All processes of this namespace, which is ours."""
+        for pid in map(int, root("ip", "netns", "pids", self.name(i), check=False).stdout.split()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def start(self, hosts, *words):
+        """Start a job with one rank on each of these hosts, by mpirun on the first."""
+        with open(f"{self.tmp}/hosts", "w", encoding="ascii") as f:
+            f.writelines(f"{NET}.{i + 1} slots=1\n" for i in hosts)
+        line = ["mpirun", "--hostfile", f"{self.tmp}/hosts", "-n", str(len(hosts)), "--bind-to", "none"]
         for key, value in (("plm_rsh_agent", self.agent), ("plm", "rsh"), ("pml", "ob1"), ("btl", "tcp,self"),
                            ("btl_tcp_if_include", f"{NET}.0/24"), ("oob_tcp_if_include", f"{NET}.0/24")):
             line += ["--mca", key, value]
         env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        ns = self.name(0)
-        enter = ["ip", "netns", "exec", ns, "unshare", "--uts", "sh", "-c", f'hostname {ns}; exec "$@"', "sh"]
-        self.child = subprocess.Popen(enter + line + list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+        command = shlex.quote("exec " + shlex.join([*line, *words]))
+        self.child = subprocess.Popen(["sh", "-c", self.entry(hosts[0], command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
                                       stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def end(self, seconds=300):
+        """(exit code, stdout, stderr) of the job."""
         try:
             out, err = self.child.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(self.child.pid, signal.SIGKILL)
             out, err = self.child.communicate()
-        if self.child.returncode:
+        return self.child.returncode, out, err
+
+    def mpirun(self, ranks, *words):
+        """(exit code, stdout); what went wrong is printed."""
+        self.start(range(ranks), *words)
+        code, out, err = self.end()
+        if code:
             print("# " + "\n# ".join((out + err).splitlines()[-15:]), flush=True)
-        return self.child.returncode, out
+        return code, out
 
     def sent(self, i):
         """Bytes that have left namespace i."""

@@ -70,16 +70,16 @@ def processes(run):
 
 
 class Job:
-    """A run of one of the WAYS, from its first start to its end."""
+    """A run from its first start to its end."""
 
-    def __init__(self, tmp, way, steps):
+    def __init__(self, tmp, mode, steps):
         self.tmp, self.run, self.n, self.early, self.slowest = tmp, f"{tmp}/run", 0, 0, 0.0
-        self.line = ["pretrain", "--data", f"{tmp}/text", "--eval-data", f"{tmp}/held", "--tokenizer", f"{tmp}/tok", *SHAPE, *WAYS[way],
+        self.line = ["pretrain", "--data", f"{tmp}/text", "--eval-data", f"{tmp}/held", "--tokenizer", f"{tmp}/tok", *SHAPE, *mode,
                      "--steps", str(steps)]
 
-    def start(self):
-        line = ["pretrain", "--resume", self.run] if any(os.path.exists(f"{d}/run.db") for d in folders(self.run)) else \
-            [*self.line, "--devices", "2", "--run", self.run]
+    def start(self, line=None):
+        line = line or (["pretrain", "--resume", self.run] if any(os.path.exists(f"{d}/run.db") for d in folders(self.run)) else
+                        [*self.line, "--devices", "2", "--run", self.run])
         with open(f"{self.tmp}/out", "w", encoding="utf-8") as out, open(f"{self.tmp}/err", "w", encoding="utf-8") as err:
             return subprocess.Popen([*MPIRUN, "-n", str(RANKS), BIN, *line], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=ENV)
 
@@ -145,7 +145,7 @@ def compare(job, want, name):
 
 def kill_way(tmp, way, o):
     draw = random.Random(f"{o.seed} {way}")
-    job = Job(tmp, way, o.steps)
+    job = Job(tmp, WAYS[way], o.steps)
     must(*job.line, "--run", f"{tmp}/one")
     want = {"rows": trained(f"{tmp}/one"), "parameters": exported(tmp, f"{tmp}/one")}
     lasts, same = o.lasts, True
@@ -174,6 +174,15 @@ def kill_way(tmp, way, o):
     return job.n
 
 
+def make_text(tmp):
+    """A text, a held one and the tokenizer."""
+    draw = random.Random(1)
+    for name, words in ("text", 20000), ("held", 2000):  # an evaluation of all of text would be most of the time
+        with open(f"{tmp}/{name}", "w", encoding="ascii") as f:
+            f.write(" ".join(draw.choice("alpha beta gamma delta epsilon zeta eta theta".split()) for _ in range(words)))
+    must("prepare", f"{tmp}/text", "--train-tokenizer", "--vocab", "270", "--out", f"{tmp}/tok")
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--short", action="store_true", help="some seconds: a few kills of the first way")
@@ -190,11 +199,7 @@ def main():
     if o.short:
         o.kills, o.names, o.steps, o.lasts = 8, ["dense"], 60, 1.6
     try:
-        draw = random.Random(1)
-        for name, words in ("text", 20000), ("held", 2000):  # an evaluation of all of text would be most of the time
-            with open(f"{tmp}/{name}", "w", encoding="ascii") as f:
-                f.write(" ".join(draw.choice("alpha beta gamma delta epsilon zeta eta theta".split()) for _ in range(words)))
-        must("prepare", f"{tmp}/text", "--train-tokenizer", "--vocab", "270", "--out", f"{tmp}/tok")
+        make_text(tmp)
         kills = sum(kill_way(tmp, way, o) for way in WAYS if not o.names or way in o.names)
         print(f"# {kills} kills, seed {o.seed}")
     finally:
@@ -203,4 +208,5 @@ def main():
     return tap.done()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
