@@ -57,6 +57,17 @@ static int settings(void *ctx, struct err *err)
     return rc ? rc : moved_note(&w->r.to, err);
 }
 
+/* Values for each device must fit the new ones, and snapshots on the devices, too. */
+static int options_check(struct train_opts *now, const char *run, struct err *err)
+{
+    int rc = train_opts_check(now, err);
+
+    if (!rc || !now->snapshot_every || now->snapshot_on != TRAIN_SNAPSHOTS_DEVICES)
+        return rc;
+    return err_misuse(err, "%.900s; --snapshot-on and --parity of this run are changed before, by "
+                      "siTrain pretrain --resume %s", err->text, run);
+}
+
 static int move_run(struct session *s, const struct reshard_opts *o, struct err *err)
 {
     struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
@@ -79,7 +90,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     r->to.force_device = o->force_device;
     r->to.device_in_ram = o->device_in_ram;
     r->to.layout = now->layout;
-    rc = rc ? rc : train_opts_check(&now->o, err); // values per device must fit the new ones
+    rc = rc ? rc : options_check(&now->o, o->run, err);
     rc = rc ? rc : reshard_run(r, err);
     // a step is half done: finish it where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))

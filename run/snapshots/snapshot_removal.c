@@ -148,8 +148,8 @@ static int take_in_log(const char *path)
 /* Removes the files of a snapshot that nobody else has open: fd has it locked. run.db, which has
  * the list of all others, is the last, and stays if one of them cannot be removed: a power cut must
  * not keep what it lists and lose the list. What is not on the list stays, too, and what somebody
- * has written to. */
-static void clear(const struct session *s, const char *path, int fd)
+ * has written to: then 1. */
+static int clear(const struct session *s, const char *path, int fd)
 {
     static const char *const names[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
     char                     file[SESSION_PATH + 64];
@@ -167,7 +167,7 @@ static void clear(const struct session *s, const char *path, int fd)
             unlink(file);
     }
     own_release(&own);
-    rmdir(path);
+    return rmdir(path) && errno != ENOENT;
 }
 
 static int lock_alone(const char *path)
@@ -209,8 +209,10 @@ int snapshot_remove(const struct session *s, const char *path, struct err *err)
     int fd = lock_alone(path), rc;
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
-    if (!(rc = set_aside(&at, path, path, err)))
-        clear(s, at, fd);
+    rc = set_aside(&at, path, path, err);
+    if (!rc && clear(s, at, fd))
+        rc = err_set(err, -ENOTEMPTY, "%s is no snapshot any more: what siTrain did not write, or "
+                     "somebody has changed, is in %s now", path, at);
     free(at);
     file_close(fd);
     return rc;

@@ -266,4 +266,9 @@ refuses 2 "--parity 1 needs at least 2 devices, and this run has 1" pretrain --r
 refuses 2 "without --device all of them lie in RUN" pretrain --run "$tmp/no" $train --devices 3 --snapshot-every 4 --snapshot-on devices
 refuses 2 "--mode mem has none" pretrain --run "$tmp/no" $data $shape --mode mem --snapshot-every 4 --snapshot-on devices
 result "$([ ! -e "$tmp/no" ]; echo $?)" "and nothing is made"
+rm -rf "$tmp/d0" "$tmp/d1" && mkdir "$tmp/d0" "$tmp/d1"
+works "a run with snapshots on its two devices" pretrain --run "$tmp/two" $data $shape --device "$tmp/d0" --device "$tmp/d1" --steps 1 --snapshot-every 1 --snapshot-on devices
+refuses 2 "are changed before, by siTrain pretrain --resume $tmp/two" reshard "$tmp/two" --devices 1 --quiet
+works "which does so" pretrain --resume "$tmp/two" --snapshot-on dir --quiet
+works "before a reshard" reshard "$tmp/two" --devices 1 --quiet
 done_testing

@@ -122,6 +122,7 @@ same "5 6" "$(of "$tmp/copy" step)" "which are not its own"
 mkdir "$tmp/twin"
 cp -a "$tmp/run" "$tmp/twin/run" # a copy with the name of its original, and so with the same folders
 works "the original goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6
+result "$(grep -q "step-00000001 is no snapshot any more: .* is in .*step-00000001.gone.new-.* now" "$tmp/err"; echo $?)" "and says where the files of somebody are"
 same "3 4 5 6" "$(of "$tmp/run" step)" "and keeps as many as it did"
 same "mine" "$(cat "$tmp"/b/run-"$id"/step-00000001.gone.new-*/notes)" "somebody's file in a snapshot stays"
 result "$([ -d "$tmp/a/somebody" ]; echo $?)" "and so does a folder next to them"
