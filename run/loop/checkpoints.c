@@ -294,9 +294,12 @@ static int remove_ours(const struct session *s, uint64_t step, struct err *err)
 {
     char              path[CHECKPOINTS_PATH];
     struct file_names files;
+    struct stat       st;
     int               ours;
 
     path_of(path, s, step);
+    if (lstat(path, &st) || !S_ISDIR(st.st_mode))
+        return 1;
     int rc = file_names_take(&files, path, err);
     rc = rc ? rc : is_as_written(&ours, path, s, step, err);
     rc = rc ? rc : !ours ? 1 : remove_folder(s, path, step, &files, err);

@@ -99,12 +99,12 @@ enum { DAMAGED = 1, DENIED };
 static int parts_read(const struct choice *c, const struct part_seen *of, char *out,
                       struct err *err)
 {
-    struct snapshot at = { 0 };
-    struct err      why, said;
-    uint64_t        mended = 0;
+    struct err why, said;
+    uint64_t   mended = 0;
 
     for (size_t p = 0; p < c->comm->size; p++) {
         const struct part_seen *part = rank_parts_of(c->seen, of, p);
+        struct snapshot         at = { 0 };
 
         if (part->holder != c->comm->rank)
             continue;

@@ -130,7 +130,9 @@ static int check_part(struct parts_found *found, const struct session *by,
     struct err      why;
     int             rc = rank_parts_find(&at, by, part, &why);
 
-    rc = rc == -ENOENT ? 0 : rc ? rc : made_whole_check(&at, by->events, &why);
+    if (rc == -ENOENT) // it was removed meanwhile, as training does
+        return 0;
+    rc = rc ? rc : made_whole_check(&at, by->events, &why);
     if (rc < 0)
         return *err = why, rc;
     if (rc)

@@ -254,7 +254,8 @@ int rank_parts_find(struct snapshot *out, const struct session *s, const struct 
 
     for (const struct snapshot *at = list.at; at < list.at + list.n && !rc && !found; at++) {
         found = path_of(at) == part->path && at->step == part->step && sum_of(at) == part->sum;
-        *out = *at;
+        if (found)
+            *out = *at;
     }
     snapshots_free(&list);
     return rc || found ? rc : err_set(err, -ENOENT, "the part of rank %" PRIu64 " of the snapshot "

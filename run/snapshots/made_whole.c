@@ -203,7 +203,7 @@ static int read_one(const struct snapshot *at, const struct events *events,
 /* 1, 0 or -errno, as made_whole.h has it, of what came of reading. */
 static int verdict(struct snapshot *at, int rc)
 {
-    at->denied = file_is_unknown(rc);
+    at->denied = file_is_unknown(rc) || rc == -EROFS; // or this user may only read it
     return !rc ? 1 : rc == -EINTR || rc == -ENOMEM ? rc : 0;
 }
 
@@ -264,12 +264,13 @@ int made_whole_check(struct snapshot *at, const struct events *events, struct er
         return whole;
     if (!strstr(why->text, at->path)) {
         struct err was = *why;
-        err_set(why, rc, "%s: %.700s", at->path, was.text);
+        err_set(why, rc, "%s: %s", at->path, was.text);
     }
     at->whole = 0;
     rc = at->parity && at->files ? can(at, events, &unsaid) : 0;
+    at->denied |= file_is_unknown(rc);
     at->parity = rc > 0 ? at->parity : 0;
-    at->lost = at->lost > at->parity ? 0 : at->lost; // or cut where other devices are whole
+    at->lost = at->lost > at->parity ? 0 : at->lost; // what remains is damaged, not lost
     if (rc != -EINTR && rc != -ENOMEM)
         return 0;
     *why = unsaid;

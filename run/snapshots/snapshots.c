@@ -42,7 +42,7 @@ static int is_a_copys(const struct session *s, const char *path, const char *was
 {
     char at[FILE_IDENTITY];
 
-    if (!was || !session_is_run(was))
+    if (!was || !session_may_be_run(was))
         return 0;
     file_identity(was, at);
     if (file_is(s->dir, at))
@@ -224,6 +224,20 @@ static void look_unread(struct snapshots *list, const char *path)
         note_unread(list, step_of(path), rc, &why);
 }
 
+/* True if the folder's run.db is there and does not begin as a database does. A run.db of another
+ * siTrain, or of another program, does. */
+static int has_no_database(const char *path)
+{
+    static const char magic[] = "SQLite format 3";
+    char  begin[sizeof magic] = "", *db = file_path(NULL, "%s/run.db", path);
+    int   fd = db ? open(db, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    int   no = fd >= 0 && read(fd, begin, sizeof begin) >= 0 && memcmp(begin, magic, sizeof magic);
+
+    file_close(fd);
+    free(db);
+    return no;
+}
+
 int snapshots_is_damaged(const struct session *s, const char *path)
 {
     struct stat st;
@@ -231,7 +245,7 @@ int snapshots_is_damaged(const struct session *s, const char *path)
     int         rc = is_in_run(s, path) && !lstat(path, &st) && S_ISDIR(st.st_mode)
                          ? is_readable(path, &unsaid) : 0;
 
-    return rc == -EBADMSG || rc == -EIO || rc == -EINVAL; // the last: it is no database
+    return rc == -EBADMSG || (rc == -EINVAL && has_no_database(path));
 }
 
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)

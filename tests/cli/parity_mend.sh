@@ -103,7 +103,7 @@ if [ "$got" = 0 ]; then
     turn_all "$tmp"/d1/run-*/step-00000002.*.dev1
     chmod 400 "$tmp"/d1/run-*/step-00000002.*.dev1
     as_user restore "$tmp/run"
-    result "$([ "$got" = 1 ] && says "of its snapshots, 2 cannot be made whole; " && says "step-00000002.*.dev1 is damaged, and is not mended, because this user may only read it"; echo $?)" "one that may only be read, and is damaged"
+    result "$([ "$got" = 1 ] && says "of its snapshots, 1 cannot be made whole, and 1 could not be read or mended; " && says "step-00000002.*.dev1 is damaged, and is not mended, because this user may only read it"; echo $?)" "one that may only be read, and is damaged"
     chmod 600 "$tmp"/d1/run-*/step-00000002.*.dev1
     as_user restore "$tmp/run"
     result "$([ "$got" = 1 ] && says "step-00000002 is whole again, by its parity" && says "of its snapshots, 1 cannot be made whole; "; echo $?)" "and is mended where it may be written"
