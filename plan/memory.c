@@ -71,6 +71,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
         struct acts_sizes    sizes;
 
         model.whole = acts_can_whole(&model);
+        model.doubled = 0;
         sizes = acts_sizes(&model);
         cfg.acts = (struct run_acts){ .n = acts_list(&sizes, &all, NULL),
                                       .bytes = b->record_buffer, .buffers = BUDGET_BUFFERS_MOST };
@@ -207,13 +208,15 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
     struct placement w = placement_offload(L, r->acts->adapts ? 0 : plan->kept);
     struct model_options model = r->model;
     struct acts_moves moves;
-    struct acts_sizes sizes;
+    struct acts_sizes sizes, single;
     int               rc;
 
     model.whole = memory_whole(plan, r->run, &model);
     sizes = acts_sizes(&model);
     rc = acts_moves(&moves, &sizes, &w, plan->record_buffers, err);
-    *out = (struct run_acts){ .n = acts_list(&sizes, &w, NULL), .area = moves.all,
+    model.doubled = 0; // their area on devices has room for single chunks, with any memory
+    single = acts_sizes(&model);
+    *out = (struct run_acts){ .n = acts_list(&single, &w, NULL), .area = moves.all,
                               .bytes = sizes.item, .buffers = plan->record_buffers };
     if (!r->acts->adapts) { // later choices are not computed here
         out->written = moves.written;
@@ -426,11 +429,13 @@ static void add_packs(struct budget *out, const struct memory_request *r)
 static int worth_doubling(const struct budget *with, const struct budget *without, size_t n_layer)
 {
     size_t few = n_layer / 8;
+    int    all = without->kept == n_layer;
 
     return with->grad_buffers >= without->grad_buffers &&
+           !with->record_buffers == !without->record_buffers &&
            with->record_buffers >= without->record_buffers &&
            with->residual_in_ram >= without->residual_in_ram &&
-           with->kept + few >= without->kept && with->frames + few >= without->frames &&
+           with->kept + (all ? 0 : few) >= without->kept && with->frames + few >= without->frames &&
            with->frames >= size_min(without->frames, 4) && with->pool >= without->pool / 8 * 7;
 }
 
@@ -456,11 +461,17 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
     struct memory_request chosen = *r;
     int                   rc = plan_one(out, r, err);
 
+    struct budget plain = *out;
     if (!rc && r->run && products_doubles(&r->model))
         add_doubled(out, r);
     chosen.model.doubled = out->doubled;
     if (!rc && out->packs_head)
         add_packs(out, &chosen);
+    if (!rc && plain.packs_head && !out->packs_head) { // not both: packed words gain as much
+        add_packs(&plain, r);
+        if (plain.packs_head)
+            *out = plain;
+    }
     // without room for buffers there is nothing to choose
     if (rc && out->n_items && r->run && r->acts->adapts) {
         struct memory_request kept = *r;

@@ -314,6 +314,7 @@ static void test_folds(void **unused)
                       "folded by one thread");
             same_bits(&s, want, run(&s, &x, forms[f], 3, &cuts), x.c_bytes, forms[f]->name,
                       "folded in pieces");
+            check_tiled(&s, &x, want, forms[f], &cuts, &state);
             guard_free(want);
             matrices_free(&x);
         }

@@ -89,15 +89,17 @@ static void test_dropout(void **state)
     fixture_close(f);
 }
 
-/* Micro-batches of three chunks, the last one shorter: what leaves item by item comes back as it
- * was, whichever parts of a layer they are of. */
-static void chunks_as_kept(const struct arch *arch)
+/* Micro-batches of several chunks, the last one shorter: what leaves item by item comes back as it
+ * was, whichever parts of a layer they are of. siTrain's own products take two chunks at once and
+ * give the bits of one after the other. */
+static void chunks_as_kept(const struct arch *arch, size_t ROWS, enum matmul_engine engine,
+                           int varying)
 {
-    enum { ROWS = 16, SEQ = 132, LAYERS = 3 };
+    enum { SEQ = 132, LAYERS = 3 };
     struct model_config config = arch_config(arch, (struct model_config){
         .n_layer = LAYERS, .n_head = 2, .n_embd = 16, .n_inner = 64, .vocab = 64,
         .n_positions = SEQ, .norm_eps = 1e-5f, .qk_norm = 1, .rope = { .theta = 10000 } });
-    struct trainer_options o = rig_options(config, ROWS, SEQ, DT_BF16, MATMUL_OPENBLAS);
+    struct trainer_options o = rig_options(config, ROWS, SEQ, DT_BF16, engine);
     size_t   total = arch_total(&config), tokens = ACCUM * ROWS * SEQ;
     float   *params = malloc(total * sizeof *params), *kept = malloc(total * sizeof *kept),
             *other = malloc(total * sizeof *other);
@@ -110,8 +112,11 @@ static void chunks_as_kept(const struct arch *arch)
     for (size_t i = 0; i <= tokens; i++)
         ids[i] = (int32_t)(i * i % 61);
     o.model.grad_accum = ACCUM;
+    o.model.varying = varying;
     double loss = dropped_loss(&o, params, NULL, 0, 0, &data, kept);
-    for (size_t how = 0; how < 2 * LAYERS + 12; how++) {
+    o.model.doubled = products_doubles(&o.model);
+    assert_int_equal(o.model.doubled, engine == MATMUL_SITRAIN);
+    for (size_t how = 0; how < 2 * LAYERS + 12; how += 1 + 3 * (size_t)o.model.doubled) {
         rig_placement(&o, how < 2 * LAYERS ? RIG_OFFLOAD + how : RIG_MIXED + how);
         assert_true(dropped_loss(&o, params, NULL, 0, 0, &data, other) == loss);
         assert_memory_equal(kept, other, total * sizeof *kept);
@@ -125,9 +130,12 @@ static void chunks_as_kept(const struct arch *arch)
 static void test_chunks(void **state)
 {
     (void)state;
-    chunks_as_kept(&gpt2_arch);
-    chunks_as_kept(&qwen3_arch);
-    chunks_as_kept(&gemma3_arch);
+    chunks_as_kept(&gpt2_arch, 16, MATMUL_OPENBLAS, 0);
+    chunks_as_kept(&qwen3_arch, 16, MATMUL_OPENBLAS, 0);
+    chunks_as_kept(&gemma3_arch, 16, MATMUL_OPENBLAS, 0);
+    chunks_as_kept(&gpt2_arch, 16, MATMUL_SITRAIN, 0);
+    chunks_as_kept(&gpt2_arch, 25, MATMUL_SITRAIN, 1);
+    chunks_as_kept(&gemma3_arch, 25, MATMUL_SITRAIN, 0);
 }
 
 /* No two uses of dropout share a mask. */

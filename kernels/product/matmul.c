@@ -43,7 +43,9 @@ static int shape_ok(const struct matmul_shape *s)
                 (s->ab_dt == DT_BF16 && (s->c_dt == DT_F32 || s->c_dt == DT_BF16));
     int sum_ok = !s->accumulate || (s->c_dt == DT_F32 && !s->bias);
 
-    return dt_ok && sum_ok && s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT_MAX &&
+    int fold_ok = !s->fold || (s->fold % 32 == 0 && s->c_dt == DT_F32 && !s->bias);
+
+    return dt_ok && sum_ok && fold_ok && s->m > 0 && s->n > 0 && s->k > 0 && s->m <= INT_MAX &&
            s->n <= INT_MAX && s->k <= INT_MAX;
 }
 

@@ -1,9 +1,9 @@
 /* head.c: computes the losses and the head's gradients from the residual stream. For a language
- * model it works chunk by chunk: it computes logits for LOGIT_ROWS tokens at a time, turns them
- * into losses and their gradient, multiplies the gradient back, and reuses the memory. A classifier
- * needs only one position of each row. These positions are gathered into a matrix of one row per
- * sequence. A masked language model needs only the masked tokens (15 of 100). These are gathered,
- * chunk by chunk, before all products. */
+ * model it works chunk by chunk: it computes logits for LOGIT_ROWS tokens at a time (or twice as
+ * many), turns them into losses and their gradient, multiplies the gradient back, and reuses the
+ * memory. A classifier needs only one position of each row. These positions are gathered into a
+ * matrix of one row per sequence. A masked language model needs only the masked tokens (15 of 100).
+ * These are gathered, chunk by chunk, before all products. */
 #include "model/layer/head.h"
 
 #include "data/base/round.h"

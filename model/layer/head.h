@@ -2,8 +2,9 @@
  * final norm and one of three heads.
  *
  * A language model's head may be tied to the embeddings. Its logits, cross-entropy and both
- * gradients are computed in chunks of HEAD_ROWS tokens, with logits of LOGIT_ROWS tokens at a
- * time. The logits of a whole micro-batch never exist at once.
+ * gradients are computed in chunks of HEAD_ROWS tokens, with logits of LOGIT_ROWS tokens at a time
+ * (or twice as many of both: products_at_once). The logits of a whole micro-batch never exist at
+ * once.
  *
  * A classifier's or regressor's head follows transformers' ...ForSequenceClassification. It
  * multiplies the normalised last position of each row that is not padding with score.weight. For

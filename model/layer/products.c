@@ -272,7 +272,9 @@ static void place_packed(struct products *p)
 
 int products_doubles(const struct model_options *o)
 {
-    return o->batch * o->seq > CHUNK_ROWS &&
+    size_t least = products_unit(o) ? 2 * CHUNK_ROWS : CHUNK_ROWS + 1; // powers of two are cut off
+
+    return o->batch * o->seq >= least &&
            matmul_is_own(o->engine, o->dtype, CHUNK_ROWS, o->threads);
 }
 
