@@ -327,7 +327,7 @@ static int rotate(struct session *s, uint64_t done, struct err *err)
         rc = fixed || lstat(path, &st) ? 0 : remove_ours(s, oldest, err);
         if (rc > 0 || fixed) {
             snprintf(text, sizeof text, "%s %s, so it stays", path,
-                     fixed ? fixed : "was changed since it was written");
+                     fixed ? fixed : "holds something that this run did not write");
             rc = session_notice(s, text, err);
         }
         snprintf(key, sizeof key, KEY "%" PRIu64, oldest);
@@ -341,6 +341,18 @@ static int rotate(struct session *s, uint64_t done, struct err *err)
 
 struct exporting { struct session *s; uint64_t done; };
 
+/* Says of a folder, before it goes, that it is written anew: a resume after a kill does so. */
+static int say_writing(struct session *s, uint64_t done, struct err *err)
+{
+    char *said = NULL;
+    int   rc = settings_find(&said, s->log, err, KEY "%" PRIu64, done);
+
+    if (!rc && said && !strstr(said, writing))
+        rc = settings_set(s->log, err, KEY "%" PRIu64 "=%s%s", done, said, writing);
+    free(said);
+    return rc ? rc : runlog_flush(s->log, err);
+}
+
 /* Give the complete folder its name. An earlier training of this step may have left a folder of the
  * run's there, which goes first. */
 static int take_name(struct session *s, struct file_new *f, uint64_t done, struct err *err)
@@ -351,7 +363,8 @@ static int take_name(struct session *s, struct file_new *f, uint64_t done, struc
     const char *fixed = file_fixed(f->path);
     if (!rc && fixed)
         rc = err_misuse(err, "%s %s", f->path, fixed);
-    if (!rc && is_taken(f->path) && (rc = remove_ours(s, done, err)) > 0)
+    if (!rc && is_taken(f->path) && !(rc = say_writing(s, done, err)) &&
+        (rc = remove_ours(s, done, err)) > 0)
         rc = refuse(f->path, err);
     rc = rc ? rc : settings_set(s->log, err, KEY "%" PRIu64 "=%08" PRIx32 "%s", done, sum, writing);
     rc = rc ? rc : runlog_flush(s->log, err);

@@ -71,7 +71,7 @@ same "mine" "$(cat "$tmp/run/checkpoint-6/notes")" "it stays again"
 echo mine >"$tmp/run/checkpoint-2/notes"
 echo '{}' >"$tmp/run/checkpoint-4/config.json"
 works "folders that somebody has changed" pretrain --resume "$tmp/run" --steps 12 --export-limit 1 --quiet
-same "2" "$(grep -c 'was changed since it was written, so it stays' "$tmp/err")" "are named"
+same "2" "$(grep -c 'holds something that this run did not write, so it stays' "$tmp/err")" "are named"
 same "checkpoint-12 checkpoint-2 checkpoint-4 checkpoint-6" "$(there "$tmp/run")" "and stay"
 same "12" "$(known "$tmp/run")" "and do not count any more"
 # a tensor that was changed in place: its file's header is as it was
@@ -80,8 +80,14 @@ at=$tmp/run/checkpoint-12/model.safetensors
 printf changed | dd of="$at" bs=1 seek=$(($(stat -c %s "$at") - 400)) conv=notrunc 2>/dev/null
 refuses 1 "checkpoint-12/model.safetensors is corrupt" check "$tmp/run" --quiet
 works "and training goes on" pretrain --resume "$tmp/run" --steps 16 --export-limit 1 --quiet
-same "1" "$(grep -c 'checkpoint-12 was changed since it was written, so it stays' "$tmp/err")" "the folder is named"
+same "1" "$(grep -c 'checkpoint-12 holds something that this run did not write, so it stays' "$tmp/err")" "the folder is named"
 result "$([ -e "$at" ]; echo $?)" "and stays"
+# a file in a folder's place
+works "two folders again" pretrain --resume "$tmp/run" --steps 18 --export-limit 2 --quiet
+rm -r "$tmp/run/checkpoint-16"
+echo mine >"$tmp/run/checkpoint-16"
+works "a file with the name of a folder that is to go" pretrain --resume "$tmp/run" --steps 20 --export-limit 1 --quiet
+same "mine 1" "$(cat "$tmp/run/checkpoint-16") $(grep -c 'checkpoint-16 holds something that this run did not write, so it stays' "$tmp/err")" "stays, and is named"
 refuses 2 "checkpoint-7 is the name of a part of the run" export "$tmp/run" "$tmp/run/checkpoint-7"
 refuses 2 "--export-limit needs --export-every" pretrain --run "$tmp/none" $shape --export-limit 2
 refuses 2 "devices that store nothing have none" pretrain --run "$tmp/none" $shape --csd null --export-every 2
