@@ -116,24 +116,26 @@ enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
     return amx ? MATMUL_SITRAIN : MATMUL_OPENBLAS;
 }
 
-/* True if siTrain's own products are faster than oneDNN's: for bf16 on AMX, from OWN_ROWS rows and
- * OWN_THREADS threads on. With 1,024 rows they are 1.44 times as fast on 8 threads and 1.38 times
- * on 2; with 128 rows 1.11 times on 16 and on 2; with 256 rows on one thread 0.98 times
- * (docs/lab/performance.md). */
-static int own_is_faster(size_t rows, int threads)
+/* True if siTrain's own products are faster than the libraries': for bf16 on AMX, from OWN_ROWS
+ * rows and OWN_THREADS threads on. With 1,024 rows they are 1.44 times as fast on 8 threads and
+ * 1.38 times on 2; with 128 rows 1.11 times on 16 and on 2; with 256 rows on one thread 0.98 times.
+ * In fp32 they are 1.25 times as fast on 16 threads of these CPUs and 1.1 to 1.3 times on 8, with
+ * 1,024 rows; others were not measured (docs/lab/performance.md). */
+static int own_is_faster(enum dtype ab, size_t rows, int threads)
 {
-    enum { OWN_ROWS = 128, OWN_THREADS = 2 };
+    enum { OWN_ROWS = 128, OWN_THREADS = 2, FP32_ROWS = 1024, FP32_THREADS = 8 };
 
-    return simd_amx_bf16() && rows >= OWN_ROWS && threads >= OWN_THREADS;
+    return simd_amx_bf16() && (ab == DT_BF16 ? rows >= OWN_ROWS && threads >= OWN_THREADS
+                                             : rows >= FP32_ROWS && threads >= FP32_THREADS);
 }
 
-/* The most rows of a product of bf16. */
-static size_t bf16_rows(const struct matmul_shape *shapes, size_t n_shapes)
+/* The most rows of a product of ab. */
+static size_t most_rows(const struct matmul_shape *shapes, size_t n_shapes, enum dtype ab)
 {
     size_t most = 0;
 
     for (size_t i = 0; i < n_shapes; i++)
-        if (shapes[i].form == MATMUL_NN && shapes[i].ab_dt == DT_BF16 && shapes[i].m > most)
+        if (shapes[i].form == MATMUL_NN && shapes[i].ab_dt == ab && shapes[i].m > most)
             most = shapes[i].m;
     return most;
 }
@@ -143,7 +145,7 @@ int matmul_is_own(enum matmul_engine engine, enum dtype ab, size_t rows, int thr
     int many = threads > 0 ? threads : omp_get_max_threads();
 
     return matmul_chosen(engine, ab) == MATMUL_SITRAIN ||
-           (engine == MATMUL_AUTO && ab == DT_BF16 && own_is_faster(rows, many));
+           (engine == MATMUL_AUTO && own_is_faster(ab, rows, many));
 }
 
 /* One product of bf16 decides for all. */
@@ -159,9 +161,9 @@ int matmul_open(struct matmul **out, enum matmul_engine engine, const struct mat
                 size_t n_shapes, int threads, struct err *err)
 {
     int many = threads > 0 ? threads : omp_get_max_threads(), rc = -ENOTSUP;
-    int own = engine == MATMUL_AUTO && own_is_faster(bf16_rows(shapes, n_shapes), many);
-    enum matmul_engine chosen =
-        own ? MATMUL_SITRAIN : matmul_chosen(engine, dtype_of(shapes, n_shapes));
+    enum dtype ab = dtype_of(shapes, n_shapes);
+    int own = engine == MATMUL_AUTO && own_is_faster(ab, most_rows(shapes, n_shapes, ab), many);
+    enum matmul_engine chosen = own ? MATMUL_SITRAIN : matmul_chosen(engine, ab);
 
     *out = NULL;
     if (chosen == MATMUL_SITRAIN)

@@ -47,10 +47,11 @@ struct matmul {
 int matmul_same_shape(const struct matmul_shape *x, const struct matmul_shape *y);
 
 /* Opens `n_shapes` products. The shapes are copied, and equal ones are shared inside. A shape's
- * index in the list is its id for matmul_run. AUTO takes siTrain's own products for bf16 if the
- * CPU has AMX, a product has 128 rows and there are 2 threads; else oneDNN if the CPU has
- * AVX-512, and for bf16 if the CPU multiplies bf16 faster than fp32; otherwise OpenBLAS. Returns
- * 0, or an error in err. -ENOTSUP: the engine does not run one of the shapes here. */
+ * index in the list is its id for matmul_run. AUTO takes siTrain's own products if the CPU has AMX
+ * and, for bf16, a product has 128 rows and there are 2 threads, or for fp32 1,024 rows and 8
+ * threads; else oneDNN if the CPU has AVX-512, and for bf16 if the CPU multiplies bf16 faster than
+ * fp32; otherwise OpenBLAS. Returns 0, or an error in err. -ENOTSUP: the engine does not run one of
+ * the shapes here. */
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err);
 /* The engine that `engine` stands for, with products of ab: AUTO is one of the others. */
