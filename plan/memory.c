@@ -276,6 +276,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
         b.order += r->model.batch * r->model.seq * r->model.micros * sizeof(float);
     rc = rc ? rc : budget_plan(out, &b, err);
     out->packs_head = tiled && b.in_memory && out->kept == b.n_layer;
+    out->doubled = r->model.doubled;
     if (rc || !r->run)
         return rc;
     r->run->frames = out->frames;
@@ -405,20 +406,26 @@ static void add_what_fits(const struct memory_request *asked, uint64_t limit, st
         err_misuse(err, "%s; no smaller --batch or --seq would fit", err->text);
 }
 
+/* Plans the run with another model, and leaves its settings in *run. 0: that does not fit. */
+static int plan_with(struct budget *out, struct run_config *run, struct memory_request r)
+{
+    struct err refusal;
+
+    *run = *r.run;
+    r.run = run;
+    return !plan_one(out, &r, &refusal) && !memory_limits(out, &r, &refusal);
+}
+
 /* In mode mem, memory that is left when all layers are kept serves to pack the words of the head
  * for siTrain's own products. Two products pack them, so this takes twice their bytes. */
 static void add_packs(struct budget *out, const struct memory_request *r)
 {
-    struct run_config     run = *r->run;
     struct memory_request packs = *r;
+    struct run_config     unused;
     struct budget         more;
-    struct err            refusal;
 
     packs.model.packs_head = 1;
-    packs.run = &run;
-    out->packs_head = !plan_one(&more, &packs, &refusal) && more.packs_head &&
-                      !memory_limits(&more, &packs, &refusal);
-    more.doubled = out->doubled;
+    out->packs_head = plan_with(&more, &unused, packs) && more.packs_head;
     if (out->packs_head)
         *out = more;
 }
@@ -441,18 +448,15 @@ static int worth_doubling(const struct budget *with, const struct budget *withou
 
 static void add_doubled(struct budget *out, const struct memory_request *r)
 {
-    struct run_config     run = *r->run;
     struct memory_request twice = *r;
+    struct run_config     run;
     struct budget         more;
-    struct err            refusal;
 
     twice.model.doubled = 1;
-    twice.run = &run;
-    if (plan_one(&more, &twice, &refusal) || memory_limits(&more, &twice, &refusal) ||
+    if (!plan_with(&more, &run, twice) ||
         !worth_doubling(&more, out, r->model.config.n_layer))
         return;
     *out = more;
-    out->doubled = 1;
     *r->run = run;
 }
 
