@@ -64,7 +64,7 @@ static int options_check(struct train_opts *now, const char *run, struct err *er
 
     if (!rc || !now->snapshot_every || now->snapshot_on != TRAIN_SNAPSHOTS_DEVICES)
         return rc;
-    return err_misuse(err, "%.900s; --snapshot-on and --parity of this run are changed before, by "
+    return err_misuse(err, "%s; --snapshot-on and --parity of this run are changed before, by "
                       "siTrain pretrain --resume %s", err->text, run);
 }
 

@@ -20,7 +20,7 @@ struct carry {
 
 static int refuse(const char *path, const char *why, struct err *err)
 {
-    return err_misuse(err, "%.1000s, in the folder of the best model, which training replaces, %s",
+    return err_misuse(err, "%s, in the folder of the best model, which training replaces, %s",
                       path, why);
 }
 

@@ -182,7 +182,7 @@ int keeping_send_again(struct session *s, const struct snapshot *has,
     if (rc || !failed)
         return rc;
     err_set(&why, failed, "of the snapshot after step %" PRIu64 ", not all parts are on the next "
-            "hosts: %.700s", has->step, why.text);
+            "hosts: %s", has->step, why.text);
     return session_notice(s, why.text, err);
 }
 
