@@ -522,22 +522,24 @@ static void backward_sum(const struct backward *w, size_t slot, size_t b, size_t
 }
 
 /* Computes `n` heads of keys and values at a time, with a thread for each of their heads of
- * queries. */
+ * queries. All threads of a parallel region call this. */
 static void backward_together(const struct backward *w, size_t n)
 {
     size_t KV = w->KV, group = w->group, end = w->a->B * KV, tiles = div_up(w->a->T, TILE);
 
-    #pragma omp parallel
     for (size_t first = 0; first < end; first += n) {
         size_t now = size_min(n, end - first);
 
+        if (first > 0) { // the sums before are read no more
+            #pragma omp barrier
+        }
         #pragma omp for schedule(dynamic)
         for (size_t s = 0; s < now * group; s++) {
             size_t u = first + s / group;
 
             backward_one(w, s, u / KV, u % KV * group + s % group);
         }
-        #pragma omp for schedule(static)
+        #pragma omp for schedule(static) nowait
         for (size_t s = 0; s < now * tiles; s++) {
             size_t u = first + s / tiles;
 
@@ -555,13 +557,20 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
 
     w.bytes = backward_layout(&t, NULL, a->T, w.all.width, group > 1);
     // If many heads share few, running them together may take fewer turns. The bits are the same.
-    if (at_once > 0 && div_up(units, at_once) < div_up(units, threads) * group) {
-        backward_together(&w, at_once);
-        return;
+    int together = at_once > 0 && div_up(units, at_once) < div_up(units, threads) * group;
+
+    #pragma omp parallel
+    {
+        if (together) {
+            backward_together(&w, at_once);
+        } else {
+            #pragma omp for schedule(dynamic) nowait
+            for (size_t u = 0; u < units; u++)
+                backward_alone(&w, u / KV, u % KV);
+        }
+        if (a->then)
+            a->then(a->of);
     }
-    #pragma omp parallel for schedule(dynamic)
-    for (size_t u = 0; u < units; u++)
-        backward_alone(&w, u / KV, u % KV);
 }
 
 // the widest of all forms

@@ -40,6 +40,10 @@ struct attention {
      * or p 0: none. */
     const struct dropout *drop;
     void       *scratch;    // attention_scratch() bytes
+    /* Backward only: what each thread calls, in the same parallel region, when no head is left for
+     * it. NULL: nothing. */
+    void      (*then)(const void *of);
+    const void *of;
     const struct attention_form *form; // NULL: the fastest form of this CPU
 };
 

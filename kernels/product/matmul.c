@@ -225,3 +225,22 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
     mm->ops->run(mm, mm->unique[id], c, a, b, bias, scratch);
     omp_set_num_threads(before);
 }
+
+int matmul_joins(const struct matmul *mm)
+{
+    return mm->ops->join && omp_get_max_threads() <= mm->threads;
+}
+
+void matmul_begin(const struct matmul_call *call)
+{
+    assert(matmul_joins(call->mm) && call->id < call->mm->n_ids);
+    call->mm->ops->begin(call->mm, call->mm->unique[call->id], call->scratch);
+}
+
+void matmul_join(const void *of)
+{
+    const struct matmul_call *call = of;
+
+    call->mm->ops->join(call->mm, call->mm->unique[call->id], call->c, call->a, call->b,
+                        call->bias, call->scratch);
+}

@@ -76,6 +76,22 @@ int matmul_tiled(const struct matmul *mm, size_t id);
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 
+/* A product with its operands, as matmul_run takes them. mm NULL: none. */
+struct matmul_call {
+    const struct matmul *mm;
+    size_t id;
+    void       *c;
+    const void *a, *b, *bias;
+    void       *scratch;
+};
+
+/* True if the threads of somebody's parallel region can compute products of mm, each when it has
+ * time: matmul_begin runs before the region, and all of its threads call matmul_join with the call.
+ * The product is complete at the region's end. It has the same bits as by matmul_run. */
+int  matmul_joins(const struct matmul *mm);
+void matmul_begin(const struct matmul_call *call);
+void matmul_join(const void *call);
+
 /* OpenBLAS chooses its kernels by the processor's name when it is loaded. If the processor is
  * newer than the library, it takes kernels without AVX2, which are several times slower
  * (docs/lab/performance.md). Returns the core that OPENBLAS_CORETYPE should name instead of

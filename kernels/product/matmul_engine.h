@@ -9,6 +9,10 @@ struct matmul_ops {
     int (*open)(struct matmul *mm, struct err *err);
     void (*run)(const struct matmul *mm, size_t shape, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
+    /* A run in parts, in somebody's parallel region (product.h). NULL: the engine has none. */
+    void (*begin)(const struct matmul *mm, size_t shape, void *scratch);
+    void (*join)(const struct matmul *mm, size_t shape, void *c, const void *a, const void *b,
+                 const void *bias, void *scratch);
     size_t (*packed)(const struct matmul *mm, size_t shape); // bytes of B packed, for a product
                                                              // with pack_b
     void (*pack)(const struct matmul *mm, size_t shape, void *packed, const void *b);

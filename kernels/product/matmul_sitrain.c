@@ -31,6 +31,17 @@ static void sitrain_run(const struct matmul *mm, size_t shape, void *c, const vo
     product_run(&products(mm)[shape], c, a, b, bias, scratch);
 }
 
+static void sitrain_begin(const struct matmul *mm, size_t shape, void *scratch)
+{
+    product_begin(&products(mm)[shape], scratch);
+}
+
+static void sitrain_join(const struct matmul *mm, size_t shape, void *c, const void *a,
+                         const void *b, const void *bias, void *scratch)
+{
+    product_join(&products(mm)[shape], c, a, b, bias, scratch);
+}
+
 static size_t sitrain_packed(const struct matmul *mm, size_t shape)
 {
     return product_packed(&products(mm)[shape]);
@@ -49,6 +60,6 @@ static int sitrain_tiled(const struct matmul *mm, size_t shape)
 static void sitrain_close(struct matmul *mm) { free(mm->own); }
 
 const struct matmul_ops matmul_sitrain = {
-    .open = sitrain_open, .run = sitrain_run, .packed = sitrain_packed, .pack = sitrain_pack,
+    .open = sitrain_open, .run = sitrain_run, .begin = sitrain_begin, .join = sitrain_join, .packed = sitrain_packed, .pack = sitrain_pack,
     .tiled = sitrain_tiled, .close = sitrain_close,
 };

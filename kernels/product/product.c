@@ -568,23 +568,32 @@ static void panels_run(const struct product *p, struct call *call)
     }
 }
 
-void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
-                 void *scratch)
+void product_begin(const struct product *p, void *scratch)
 {
-    struct call call = { c, a, b, bias, scratch, .turn = 0 };
+    struct call call = { .scratch = scratch };
 
     for (size_t t = 0; t < (size_t)p->threads; t++)
         turns_set(p, turns_of(p, &call, 0), t);
     atomic_store(&packing_of(p, &call)->left, p->ready ? 0 : shared_parts(p));
-    #pragma omp parallel
-    {
-        struct call mine = call;
+}
 
-        assert(omp_get_num_threads() <= p->threads); // of scratch
-        if (p->form->begin)
-            p->form->begin();
-        panels_run(p, &mine);
-        if (p->form->end)
-            p->form->end();
-    }
+void product_join(const struct product *p, void *c, const void *a, const void *b,
+                  const void *bias, void *scratch)
+{
+    struct call call = { c, a, b, bias, scratch, .turn = 0 };
+
+    assert(omp_get_num_threads() <= p->threads); // of scratch
+    if (p->form->begin)
+        p->form->begin();
+    panels_run(p, &call);
+    if (p->form->end)
+        p->form->end();
+}
+
+void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
+                 void *scratch)
+{
+    product_begin(p, scratch);
+    #pragma omp parallel
+    product_join(p, c, a, b, bias, scratch);
 }

@@ -38,3 +38,10 @@ void   product_pack(const struct product *p, void *packed, const void *b);
  * p->scratch_bytes, 64-byte aligned. */
 void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
                  void *scratch);
+
+/* The same in somebody's parallel region: product_begin runs before the region, and all of the
+ * region's threads call product_join, each when it has time. The result is whole at the region's
+ * end. */
+void product_begin(const struct product *p, void *scratch);
+void product_join(const struct product *p, void *c, const void *a, const void *b,
+                  const void *bias, void *scratch);

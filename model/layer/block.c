@@ -350,6 +350,7 @@ int block_backward(struct model *m, size_t layer, size_t micro, const struct blo
 {
     struct visit     t = visit_of(m, layer, micro, wires, grads);
     struct attention attention = attention_of(&t);
+    struct matmul_call later = { .mm = NULL };
     struct layer     l;
     int              rc;
 
@@ -357,11 +358,17 @@ int block_backward(struct model *m, size_t layer, size_t micro, const struct blo
     rc = attn_again(&t, err);
     for (size_t i = 0; i < t.N && !rc; i += l.n) {
         l = chunk_at(&t, i);
+        l.later = i + l.n == t.N ? &later : NULL;
         rc = chunk_backward(&t, &l, err);
     }
     rc = rc ? rc : items_copy(&t, ITEM_QKV, records_pop_rows, err);
     if (rc)
         return rc;
+    if (later.mm) {
+        matmul_begin(&later);
+        attention.then = matmul_join;
+        attention.of = &later;
+    }
     attention_backward(t.all.dqkv, t.all.dattn, &attention);
     for (size_t i = 0; i < t.N; i += l.n) {
         l = chunk_at(&t, i);

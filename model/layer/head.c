@@ -103,7 +103,7 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
         if (!h->trains)
             continue;
         model_gradient(m, ARCH_HEAD, n, h->head_grad, r.a->ln, r.a->dlogits,
-                       h->fresh && i == 0);
+                       h->fresh && i == 0, NULL);
         model_product(m, ARCH_HEAD, PRODUCT_BACK, n, r.a->dln, r.a->dlogits, h->head_wire);
         norm_backward(&r.norm, h->grad, r.dx, r.a->dln);
     }
@@ -144,7 +144,7 @@ static void masked_backward(const struct rows *r, int fresh)
     size_t                  head = m->o.config.arch->masked;
     void                   *sums = m->acts.work.sums, *dy = a->ln; // no longer needed
 
-    model_gradient(m, ARCH_HEAD, r->n, r->h->head_grad, a->ln, a->dlogits, fresh);
+    model_gradient(m, ARCH_HEAD, r->n, r->h->head_grad, a->ln, a->dlogits, fresh, NULL);
     colsum_add(model_grad(m, r->h->grad, head + 4), NULL, a->dlogits, m->o.dtype, r->n, r->V, sums);
     model_product(m, ARCH_HEAD, PRODUCT_BACK, r->n, a->dln, a->dlogits, r->h->head_wire);
     norm_backward(&r->norm, r->h->grad, r->dx, a->dln);
@@ -152,7 +152,7 @@ static void masked_backward(const struct rows *r, int fresh)
         .n = r->n, .C = r->C, .dt = DT_F32, .x = a->pooled, .dout = r->dx, .out = a->act,
         .dx = a->dln, .db = model_grad(m, r->h->grad, head + 1), .scratch = sums });
     convert(dy, m->o.dtype, a->dln, DT_F32, r->n * r->C);
-    model_gradient(m, ARCH_TRANSFORM, r->n, r->h->grad, a->narrow, dy, fresh);
+    model_gradient(m, ARCH_TRANSFORM, r->n, r->h->grad, a->narrow, dy, fresh, NULL);
     model_product(m, ARCH_TRANSFORM, PRODUCT_BACK, r->n, r->dx, dy, r->h->wire);
 }
 

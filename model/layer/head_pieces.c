@@ -188,6 +188,6 @@ void head_gradient(struct model *m, size_t micro, const struct head *h)
         n = c.n;
         chunk_softmax(&c, 1);
         model_gradient(m, c.matrix, n, h->head_grad, c.ln, m->acts.head.dlogits,
-                       h->fresh && at == 0);
+                       h->fresh && at == 0, NULL);
     }
 }

@@ -97,7 +97,8 @@ void layer_gradient(const struct layer *l, size_t which, const void *in, const v
 {
     struct adapter_rows adapter = adapter_of(l);
 
-    model_gradient(l->m, which, l->n, l->grad, in, dout, l->fresh && l->first == 0);
+    model_gradient(l->m, which, l->n, l->grad, in, dout, l->fresh && l->first == 0,
+                   which == l->m->o.config.arch->fc ? l->later : NULL);
     adapter_gradient(&adapter, which, in, dout);
 }
 

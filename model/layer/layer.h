@@ -12,6 +12,9 @@ struct layer {
     const void   *wire;    // the layer's parameters
     float        *grad;    // backward only: their gradient; NULL: frozen
     int           fresh;   // the gradient's matrices are written, not added to
+    /* Backward of a micro-batch's last rows: gets the MLP's first gradient product, which the
+     * threads that attention has no head for compute. Its operands ln and dfc stay until then. */
+    struct matmul_call *later;
     struct adapter adapter; // the layer's; wire NULL: none
     size_t        n;       // rows
     int           local;   // the layer has a window, in a model with two kinds of layers

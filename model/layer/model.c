@@ -142,7 +142,7 @@ void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, 
 }
 
 void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,
-                    const void *dout, int fresh)
+                    const void *dout, int fresh, struct matmul_call *later)
 {
     size_t      which = products_of(matrix, PRODUCT_GRADIENT);
     int         linear = arch_is_linear(&m->o.config, matrix);
@@ -150,6 +150,10 @@ void model_gradient(const struct model *m, size_t matrix, size_t rows, float *gr
     const void *a = linear ? dout : in, *b = linear ? in : dout;
 
     if (!c)
+        return;
+    if (later)
+        *later = products_later(m->products, which, rows, !fresh, c, a, b, m->scratch.base);
+    if (later && later->mm)
         return;
     if (fresh)
         products_run(m->products, which, rows, c, a, b, NULL, m->scratch.base);

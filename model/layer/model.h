@@ -61,9 +61,9 @@ void model_logits(const struct model *m, size_t matrix, size_t rows, float *out,
 void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
                   const void *wire, float *scratch);
 /* The gradient of a matrix, into its place in `grad`, unless it is frozen. fresh: written;
- * otherwise added. */
+ * otherwise added. later: NULL, or gets the product, for matmul_join, if it has not run. */
 void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,
-                    const void *dout, int fresh);
+                    const void *dout, int fresh, struct matmul_call *later);
 
 /* The layernorm with weight tensor `weight`, and the bias that follows it, of x (rows, C). */
 struct layernorm model_norm(const struct model *m, size_t weight, const void *wire,

@@ -186,3 +186,8 @@ void products_run(struct products *p, size_t which, size_t rows, void *c, const 
  * adds. */
 void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);
+
+/* Returns a gradient product of a layer's matrix, for matmul_join, instead of running it. mm NULL:
+ * it must be run. */
+struct matmul_call products_later(const struct products *p, size_t which, size_t rows, int adds,
+                                  float *c, const void *a, const void *b, void *scratch);
