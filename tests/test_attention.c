@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <omp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "kernels/attention/attention.h"
@@ -33,6 +34,7 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     int32_t *begin; // NULL: rows are one text
     const struct dropout *drop; // NULL: none
     const struct attention_form *form; // NULL: what the CPU's is
+    _Atomic int ended; // threads that backward has no head for any more
 };
 
 static const struct attention_form *const forms[] = { &attention_f32, &attention_bf16,
@@ -120,17 +122,26 @@ static void run_release(struct run *r)
     free(r->dqkv64);
 }
 
+static void count_ended(const void *of)
+{
+    struct run *r = *(struct run *const *)of;
+
+    atomic_fetch_add(&r->ended, 1);
+}
+
 static void run_kernels(struct run *r)
 {
     struct attention a = { .B = r->B, .T = r->T, .C = r->C, .H = r->H, .KV = r->s.KV,
                            .kind = r->s.kind, .window = r->s.window, .lengths = r->s.lengths,
                            .begin = r->begin, .dt = r->dt, .qkv = r->qkv, .out = r->out,
                            .lse = r->lse, .drop = r->drop, .scratch = r->forward,
-                           .form = r->form };
+                           .form = r->form, .then = count_ended, .of = &r };
 
+    atomic_store(&r->ended, 0);
     attention_forward(&a);
     a.scratch = r->scratch;
     attention_backward(r->dqkv, r->dout, &a);
+    assert_int_equal(r->ended, omp_get_max_threads());
 }
 
 static void run_oracle(struct run *r)

@@ -1,7 +1,7 @@
 /* siTrain's own products, in each form that this CPU has, and in the two of rarer CPUs with their
  * instructions emulated: fuzzed sizes, forms and formats against doubles, beside guard pages; the
  * same bits for any number of threads, fewer than planned too, any cuts and rows, with B packed
- * before, and with A in tiles. */
+ * before, with A in tiles, and in a parallel region that does other work. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/base/round.h"
 #include "kernels/product/product.h"
@@ -69,10 +70,28 @@ static void matrices_free(struct matrices *x)
     guard_free(x->before);
 }
 
+/* In a parallel region, whose first thread comes late, and then each when it has done other work. */
+static void run_joined(const struct product *p, void *c, const struct matrices *x, const void *b,
+                       void *scratch)
+{
+    product_begin(p, scratch);
+    #pragma omp parallel
+    {
+        if (omp_get_thread_num() == 0)
+            usleep(50);
+        #pragma omp for schedule(dynamic) nowait
+        for (int i = 0; i < 7; i++)
+            usleep(10);
+        product_join(p, c, x->a, b, x->bias, scratch);
+    }
+}
+
+enum how { ALONE, JOINED };
+
 /* The product by this form and cuts (NULL: the form's), planned for `threads`, run by `team`. */
 static void *run_team(const struct matmul_shape *s, const struct matrices *x,
                       const struct block_form *form, int threads, int team,
-                      const struct cuts *cuts)
+                      const struct cuts *cuts, enum how how)
 {
     struct product p;
     void          *c = guard_alloc(x->c_bytes), *scratch, *packed = NULL;
@@ -86,7 +105,10 @@ static void *run_team(const struct matmul_shape *s, const struct matrices *x,
         product_pack(&p, packed, x->b);
     }
     memcpy(c, x->before, x->c_bytes);
-    product_run(&p, c, x->a, packed ? packed : x->b, x->bias, scratch);
+    if (how == JOINED)
+        run_joined(&p, c, x, packed ? packed : x->b, scratch);
+    else
+        product_run(&p, c, x->a, packed ? packed : x->b, x->bias, scratch);
     guard_free(scratch);
     guard_free(packed);
     return c;
@@ -95,7 +117,7 @@ static void *run_team(const struct matmul_shape *s, const struct matrices *x,
 static void *run(const struct matmul_shape *s, const struct matrices *x,
                  const struct block_form *form, int threads, const struct cuts *cuts)
 {
-    return run_team(s, x, form, threads, threads, cuts);
+    return run_team(s, x, form, threads, threads, cuts, ALONE);
 }
 
 static double element(const struct matmul_shape *s, const struct matrices *x, size_t i, size_t j,
@@ -227,8 +249,10 @@ static void check_form(const struct block_form *form, enum dtype dt, size_t roun
         for (size_t t = 0; t < 3; t++)
             same_bits(&s, c, run(&s, &x, form, threads[t], t == 1 ? &cuts : NULL), x.c_bytes,
                       form->name, "with more threads");
-        same_bits(&s, c, run_team(&s, &x, form, 5, 2, &cuts), x.c_bytes, form->name,
+        same_bits(&s, c, run_team(&s, &x, form, 5, 2, &cuts, ALONE), x.c_bytes, form->name,
                   "with fewer threads than planned");
+        same_bits(&s, c, run_team(&s, &x, form, 4, 3, r % 2 ? &cuts : NULL, JOINED), x.c_bytes,
+                  form->name, "in another parallel region");
         other.pack_b = !s.pack_b;
         same_bits(&s, c, run(&other, &x, form, 2, &cuts), x.c_bytes, form->name,
                   "with B packed or not");
