@@ -60,6 +60,7 @@ static int sitrain_tiled(const struct matmul *mm, size_t shape)
 static void sitrain_close(struct matmul *mm) { free(mm->own); }
 
 const struct matmul_ops matmul_sitrain = {
-    .open = sitrain_open, .run = sitrain_run, .begin = sitrain_begin, .join = sitrain_join, .packed = sitrain_packed, .pack = sitrain_pack,
+    .open = sitrain_open, .run = sitrain_run, .begin = sitrain_begin, .join = sitrain_join,
+    .packed = sitrain_packed, .pack = sitrain_pack,
     .tiled = sitrain_tiled, .close = sitrain_close,
 };
