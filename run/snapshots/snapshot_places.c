@@ -1,6 +1,8 @@
 /* snapshot_places.c: names the folders of a run's snapshots, and goes over those that there are. */
 #include "run/snapshots/snapshot_places.h"
 
+#include "data/base/round.h"
+#include "data/base/utf8.h"
 #include "data/db/db.h"
 #include "data/file/file.h"
 #include "data/file/file_walk.h"
@@ -58,7 +60,9 @@ void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struc
     id_of(id, s);
     while (at > 0 && s->dir[at - 1] != '/')
         at--;
-    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)(n - at < 64 ? n - at : 64), s->dir + at, id);
+    n = size_min(n - at, 64);
+    n -= utf8_unfinished(s->dir + at, n);
+    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)n, s->dir + at, id);
     at = (size_t)snprintf(name, 64, "step-%08" PRIu64, step);
     if (s->ranks.rank)
         snprintf(name + at, 64 - at, ".rank%zu", s->ranks.rank);
