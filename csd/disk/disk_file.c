@@ -6,9 +6,11 @@
 
 #include <blkid/blkid.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 
@@ -126,6 +128,42 @@ int disk_check_signature(const char *path, struct err *err)
     return rc;
 }
 
+/* A line of the kernel's about the loop device with this number; "": there is none. */
+static void loop_line(char out[PATH_MAX], dev_t dev, const char *what)
+{
+    snprintf(out, PATH_MAX, "/sys/dev/block/%u:%u/loop/%s", major(dev), minor(dev), what);
+    FILE *f = fopen(out, "re");
+
+    if (!f || !fgets(out, PATH_MAX, f))
+        *out = '\0';
+    if (f)
+        fclose(f);
+}
+
+/* Refuses a loop device that shows the same bytes as another one: two of one file, from one place
+ * on. Locks tell such devices apart. */
+static int loop_check(const char *path, struct err *err)
+{
+    char        file[2][PATH_MAX], offset[2][PATH_MAX];
+    struct stat st, other;
+    glob_t      all = { 0 };
+    int         rc = stat(path, &st) || glob("/dev/loop*", 0, NULL, &all);
+
+    for (size_t i = 0; i < all.gl_pathc && !rc; i++) {
+        if (stat(all.gl_pathv[i], &other) || !S_ISBLK(other.st_mode) || other.st_rdev == st.st_rdev)
+            continue;
+        for (int j = 0; j < 2; j++) {
+            loop_line(file[j], j ? other.st_rdev : st.st_rdev, "backing_file");
+            loop_line(offset[j], j ? other.st_rdev : st.st_rdev, "offset");
+        }
+        if (*file[0] && !strcmp(file[0], file[1]) && !strcmp(offset[0], offset[1]))
+            rc = err_misuse(err, "%s and %s are loop devices of one file: detach one of them "
+                            "(losetup -d), or name another device", path, all.gl_pathv[i]);
+    }
+    globfree(&all);
+    return rc < 0 ? rc : 0;
+}
+
 int disk_check_idle(const char *path, struct err *err)
 {
     int fd = file_open_device(path, O_RDONLY | O_EXCL);
@@ -134,5 +172,5 @@ int disk_check_idle(const char *path, struct err *err)
     if (fd < 0)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     close(fd);
-    return 0;
+    return loop_check(path, err);
 }

@@ -14,16 +14,14 @@
 
 /* ---- sentences ---- */
 
-enum { PATH_BYTES = 504 }; // SQLite takes 512 with "-journal"
-
 static int too_long(const char *path, char *out, size_t size)
 {
     size_t n = strlen(path);
 
-    if (n > PATH_BYTES)
+    if (n > DB_PATH)
         snprintf(out, size, "a path of %zu bytes is too long, %d are the most: choose a shorter "
-                 "one", n, PATH_BYTES);
-    return n > PATH_BYTES;
+                 "one", n, DB_PATH);
+    return n > DB_PATH;
 }
 
 /* What of a database this process may not write, or why its name cannot be opened at all; "": it is

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 enum { DB_STATEMENTS = 48 };
+/* The most bytes of a database's path: SQLite takes 512 with "-journal". */
+enum { DB_PATH = 504 };
 
 enum { DB_HEAD = 100 };
 struct db_file { int noted; struct timespec time; int64_t bytes; unsigned char head[DB_HEAD]; };

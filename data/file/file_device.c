@@ -19,8 +19,10 @@ enum { BLOCK = 4096, BLOCKS = 24 }; // of O_DIRECT
 static int refuses_writes(const char *path, const void *p)
 {
     struct file_new f;
-    int             refuses = 0, fd = file_new_open(&f, path, NULL);
+    char           *at = realpath(path, NULL); // a link may be elsewhere
+    int             refuses = 0, fd = at ? file_new_open(&f, at, NULL) : -ENOENT;
 
+    free(at);
     if (fd) // not in this folder; the first write says more
         return 0;
     if ((fd = open(f.temp, O_RDWR | O_DIRECT | O_CLOEXEC | O_NOFOLLOW)) < 0)

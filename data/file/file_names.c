@@ -1,7 +1,7 @@
 /* file_names.c: notes the files of a folder, and removes those that are as they were. */
 #include "data/file/file_names.h"
 
-#include "data/file/file.h"
+#include "data/base/round.h"
 #include "data/file/file_walk.h"
 
 #include <unistd.h>
@@ -18,7 +18,8 @@ static int add(struct file_names *f, const struct file_walk *w, struct err *err)
     char *name = more ? strdup(w->name) : NULL;
     if (!name)
         return err_set(err, -ENOMEM, "no memory for the names in %s", w->dir);
-    f->at[f->n++] = (struct file_name){ name, st };
+    f->at[f->n] = (struct file_name){ .name = name, .st = st };
+    file_identity(w->path, f->at[f->n++].identity);
     return 0;
 }
 
@@ -33,13 +34,22 @@ int file_names_take(struct file_names *out, const char *dir, struct err *err)
     return file_walk_end(&w, rc, err);
 }
 
+uint64_t file_names_newest(const struct file_names *names)
+{
+    uint64_t newest = 0;
+
+    for (size_t i = 0; i < names->n; i++)
+        newest = size_max(newest, file_ns(&names->at[i].st.st_ctim));
+    return newest;
+}
+
 int file_names_remove(const struct file_names *names, const char *dir)
 {
     for (size_t i = 0; i < names->n; i++) {
         struct stat st;
         char       *path = file_path(NULL, "%s/%s", dir, names->at[i].name);
 
-        if (path && !lstat(path, &st) && file_same(&st, &names->at[i].st) &&
+        if (path && !lstat(path, &st) && file_is(path, names->at[i].identity) &&
             file_unwritten(&st, &names->at[i].st))
             unlink(path); // if this fails, it stays, and the folder with it
         free(path);

@@ -10,16 +10,17 @@
 #pragma once
 
 #include "data/base/err.h"
-
-#include <sys/stat.h>
+#include "data/file/file.h"
 
 struct file_names {
-    struct file_name { char *name; struct stat st; } *at;
+    struct file_name { char *name, identity[FILE_IDENTITY]; struct stat st; } *at;
     size_t n;
 };
 
-/* Notes the files of a folder, with size, times and inode of each. Returns 0 or -errno. */
+/* Notes the files of a folder, with size, times and identity of each. Returns 0 or -errno. */
 int file_names_take(struct file_names *out, const char *dir, struct err *err);
+/* Returns when the last of them was changed or got its name, in nanoseconds since 1970. */
+uint64_t file_names_newest(const struct file_names *names);
 /* Removes those that are as they were, and then the folder, whose path may be another one by now.
  * Returns 1 if something else is in it: that, and the folder, stay. */
 int  file_names_remove(const struct file_names *names, const char *dir);

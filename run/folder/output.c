@@ -384,20 +384,20 @@ static int check_state(const struct output *o, const char *path, uint32_t was, s
                          o->path);
 }
 
-/* The old folder, now f->temp, has other files than siTrain's. It stays, under a name that no later
- * command takes for that of a folder which a killed one left. */
-static int keep_old(const struct output *o, struct file_new *f, int rc, struct err *err)
+/* Rename the new folder, so that the exchange leaves the old one under a name that no command takes
+ * for what a killed one was making: it may hold files that are not siTrain's. */
+static int name_old(struct file_new *f, struct err *err)
 {
-    char *kept = file_path(err, "%s.old-%s", f->path, strrchr(f->temp, '-') + 1);
+    char *old = file_path(err, "%s.old-%s", f->path, strrchr(f->temp, '-') + 1);
+    int   rc = old ? file_rename_new(f->temp, old, err) : -ENOMEM;
 
-    if (!kept)
-        rc = -ENOMEM;
-    else if (!file_rename_new(f->temp, kept, err))
-        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files: it is "
-                "kept as %s", o->path, kept);
-    free(kept);
-    file_new_keep(f);
-    return rc;
+    if (rc) {
+        free(old);
+        return rc;
+    }
+    free(f->temp);
+    f->temp = old;
+    return 0;
 }
 
 /* Exchange the new folder f->temp with the existing f->path, which has these files. The old folder,
@@ -408,9 +408,9 @@ static int exchange(const struct output *o, struct file_new *f, const struct fil
 {
     int rc = check_state(o, f->path, was, err);
 
+    rc = rc ? rc : name_old(f, err);
     if (rc)
         return rc;
-
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return file_lacks_flags(errno) || errno == EXDEV // a lower layer of an overlay
                    ? err_set(err, -errno, "the file system of %s cannot exchange two folders in "
@@ -420,7 +420,12 @@ static int exchange(const struct output *o, struct file_new *f, const struct fil
     rc = check_state(o, f->temp, was, err);
     if (rc && !renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return rc;
-    return rc || file_names_remove(files, f->temp) ? keep_old(o, f, rc ? rc : -EEXIST, err) : 0;
+    if (!rc && !file_names_remove(files, f->temp))
+        return 0;
+    rc = err_set(err, rc ? rc : -EEXIST, "%s is the new tokenizer, but the old folder now holds "
+                 "other files: it is kept as %s", o->path, f->temp);
+    file_new_keep(f);
+    return rc;
 }
 
 int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct err *err)

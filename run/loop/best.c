@@ -202,6 +202,18 @@ static void restore(const struct session *s)
     file_walk_end(&w, 0, NULL);
 }
 
+/* What a killed process has left. Until training goes on, the record is that of the former
+ * RUN/best. */
+static enum best_left left_what(const struct session *s, const char *path, const char *base)
+{
+    uint32_t sum, best;
+    int      was = base == old_name || (!sum_of(&sum, path, NULL) &&
+                                      settings_scan(s->log, "%" SCNx32, &best, "best.sum") &&
+                                      sum == best);
+
+    return was ? BEST_WAS_REPLACED : BEST_MAYBE_BEGUN;
+}
+
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
  * may still hold somebody's file; it is carried over first, and what cannot be carried stays, as
  * where RUN/best is away. */
@@ -217,7 +229,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
         if (!file_new_is(w.name, base, 1))
             continue;
         file_new_clean(w.path, NULL);
-        if ((rc = best_carry_rest(w.path, best, 1, err)) && err)
+        if ((rc = best_carry_rest(w.path, best, left_what(s, w.path, base), err)) && err)
             err_set(err, rc, "%s; %s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
                     w.path);
@@ -309,7 +321,7 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     rc = best_carry_names(f->path, f->temp, err);
     rc = rc ? rc : exchange(f, run, asked, err);
     rc = rc ? rc : file_sync_dir(run, err);
-    rc = rc ? rc : best_carry_rest(f->temp, f->path, 0, err);
+    rc = rc ? rc : best_carry_rest(f->temp, f->path, BEST_REPLACED, err);
     file_new_keep(f); // f->temp is the old folder now, or best_carry_rest has removed it
     return rc;
 }

@@ -14,7 +14,7 @@
 struct carry {
     struct timespec exchanged; // when `from` became the old folder, or a little later
     int             top;       // not in a subfolder, where no name is the model's
-    int             killed;
+    enum best_left  left;
     int             removes; // what is not kept, too: large files take a while, so after all moves
 };
 
@@ -41,6 +41,7 @@ int best_carry_check(const char *best, struct err *err)
                                         : file_fixed(best);
     char          *mounted = why ? NULL : file_mounted(best);
     struct file_walk w = { 0 };
+    struct stat    st;
     int            rc = 0;
 
     if (why)
@@ -53,6 +54,9 @@ int best_carry_check(const char *best, struct err *err)
     while (!rc && file_walk_next(&w))
         if ((why = file_fixed(w.path)))
             rc = refuse(w.path, why, err);
+        else if (output_is_model(w.name) && !lstat(w.path, &st) && S_ISDIR(st.st_mode))
+            rc = output_check_folder_name(w.path, "this is a folder within the best model's, which "
+                                          "training replaces", err);
     free(mounted);
     return file_walk_end(&w, rc, err);
 }
@@ -142,7 +146,7 @@ static int carry_both(const char *a, const struct stat *sa, const char *b, const
     int same = file_same(sa, sb);
     int saved = is_later(&sb->st_ctim, &c->exchanged);
     // `b` is a second name of an earlier file; its times tell where the exchange's is not known
-    if (c->killed || !is_later(&c->exchanged, &sb->st_ctim))
+    if (c->left != BEST_REPLACED || !is_later(&c->exchanged, &sb->st_ctim))
         saved |= is_later(&sb->st_mtim, &sa->st_mtim);
     if ((same || saved) && !S_ISDIR(sa->st_mode))
         return drop(a, c);
@@ -177,7 +181,7 @@ static int carry_name(const char *a, const char *b, int may_be_model, const stru
     if (lstat(a, &sa))
         return 0;
     int is_model = may_be_model && !S_ISDIR(sa.st_mode), there = !lstat(b, &sb);
-    if (is_model && (there || c->killed))
+    if (is_model && (there || c->left == BEST_MAYBE_BEGUN))
         return drop(a, c);
     return there ? carry_both(a, &sa, b, &sb, c, err) : carry_new(a, &sa, b, c, err);
 }
@@ -197,9 +201,9 @@ static int carry_folder(const char *from, const char *to, const struct carry *c,
     return file_walk_end(&w, rc, err);
 }
 
-int best_carry_rest(const char *old, const char *best, int killed, struct err *err)
+int best_carry_rest(const char *old, const char *best, enum best_left left, struct err *err)
 {
-    struct carry c = { .top = 1, .killed = killed };
+    struct carry c = { .top = 1, .left = left };
     struct stat  st;
 
     if (stat(old, &st))

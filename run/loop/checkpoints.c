@@ -20,8 +20,12 @@
 #define PREFIX "checkpoint-"
 #define KEY    "checkpoint."
 
+/* What a folder's name ends with while it is removed: the last change of the files that go. */
+#define ASIDE      ".gone-%16" SCNx64
+#define ASIDE_NAME ".gone-%016" PRIx64
+enum { ASIDE_BYTES = sizeof ".gone-0123456789abcdef" };
+
 static const char writing[] = " writing";
-static const char aside[] = ".gone"; // the end of a folder's name while it is removed
 
 /* ---- whose folder it is ---- */
 
@@ -194,20 +198,22 @@ int checkpoints_missing(struct session *s, uint64_t done, int *missing, struct e
     return rc;
 }
 
-/* Removes what a killed process left of a folder that it removed. Somebody's file in it stays, and
- * gives the folder its name again if that is free. */
-static void clear_gone(const char *gone, const char *path)
+/* Removes what a killed process left of a folder that it removed: the model's files that were there
+ * at `newest` (remove_folder). Somebody's file in it stays, and gives the folder its name again. */
+static void clear_gone(const struct session *s, const char *gone, const char *path, uint64_t newest)
 {
     struct file_walk w;
     struct stat      st;
 
     file_walk_begin(&w, gone, NULL);
     while (file_walk_next(&w))
-        if (output_is_model(w.name) && !lstat(w.path, &st) && S_ISREG(st.st_mode))
+        if (output_is_model(w.name) && !lstat(w.path, &st) && S_ISREG(st.st_mode) &&
+            file_ns(&st.st_ctim) <= newest)
             unlink(w.path);
     file_walk_end(&w, 0, NULL);
-    if (rmdir(gone))
-        file_rename_new(gone, path, NULL);
+    if (rmdir(gone) && file_rename_new(gone, path, NULL))
+        events_notice(s->events, "%s was %s until training removed that, and holds files that "
+                      "somebody put there: move them elsewhere, and remove it", gone, path);
 }
 
 void checkpoints_clean(const struct session *s)
@@ -220,15 +226,17 @@ void checkpoints_clean(const struct session *s)
     file_walk_begin(&w, s->dir, NULL);
     while (file_walk_next(&w)) {
         const char *rest;
-        uint64_t    step = step_in(w.name, &rest);
+        uint64_t    newest, step = step_in(w.name, &rest);
 
         snprintf(base, sizeof base, PREFIX "%" PRIu64, step);
         path_of(path, s, step);
         if (step && *rest && file_new_is(w.name, base, 1))
             file_new_clear_left(path, 1);
-        strcat(base, aside);
-        if (step && *rest && file_new_is(w.name, base, 1))
-            clear_gone(w.path, path);
+        if (!step || sscanf(rest, ASIDE, &newest) != 1)
+            continue;
+        snprintf(base, sizeof base, PREFIX "%" PRIu64 ASIDE_NAME, step, newest);
+        if (file_new_is(w.name, base, 1))
+            clear_gone(s, w.path, path, newest);
     }
     file_walk_end(&w, 0, NULL);
 }
@@ -275,10 +283,10 @@ static int put_back(struct file_new *away, const char *path, int rc, struct err 
 static int remove_folder(const struct session *s, const char *path, uint64_t step,
                          const struct file_names *files, struct err *err)
 {
-    char            base[CHECKPOINTS_PATH + sizeof aside];
+    char            base[CHECKPOINTS_PATH + ASIDE_BYTES];
     struct file_new away;
 
-    snprintf(base, sizeof base, "%s%s", path, aside);
+    snprintf(base, sizeof base, "%s" ASIDE_NAME, path, file_names_newest(files));
     int ours, rc = file_new_aside(&away, path, base, err);
     if (rc)
         return rc;

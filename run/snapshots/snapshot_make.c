@@ -397,7 +397,7 @@ int snapshot_can(const struct session *s, struct err *err)
     if (s->run.mode != RUN_MEM && devices_fake(&s->run))
         return err_misuse(err, "%s stores no states, so there is nothing to take a snapshot of: "
                           "give --snapshot-every 0", s->dir);
-    return 0;
+    return snapshot_places_check(s, err);
 }
 
 void snapshot_drop(struct snapshot_making *m)

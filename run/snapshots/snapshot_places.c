@@ -1,7 +1,12 @@
 /* snapshot_places.c: names the folders of a run's snapshots, and goes over those that there are. */
 #include "run/snapshots/snapshot_places.h"
 
+#include "data/base/round.h"
+#include "data/base/utf8.h"
+#include "data/db/db.h"
+#include "data/file/file.h"
 #include "data/file/file_walk.h"
+#include "run/folder/run_files.h"
 
 #include <fnmatch.h>
 
@@ -55,10 +60,35 @@ void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struc
     id_of(id, s);
     while (at > 0 && s->dir[at - 1] != '/')
         at--;
-    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)(n - at < 200 ? n - at : 200), s->dir + at, id);
+    n = size_min(n - at, 64);
+    n -= utf8_unfinished(s->dir + at, n);
+    snprintf(folder, SESSION_PATH, "%.*s-%s", (int)n, s->dir + at, id);
     at = (size_t)snprintf(name, 64, "step-%08" PRIu64, step);
     if (s->ranks.rank)
         snprintf(name + at, 64 - at, ".rank%zu", s->ranks.rank);
+}
+
+static int path_check(const struct session *s, const char *dir, struct err *err)
+{
+    char folder[SESSION_PATH], name[64];
+
+    snapshot_places_names(folder, name, s, s->o.steps);
+    size_t n = strlen(dir) + strlen(folder) + strlen(name) + FILE_NEW_TAIL + strlen("///" RUN_DB);
+    return n <= DB_PATH ? 0 : err_misuse(err, "%s: the path of a snapshot there would have %zu "
+                                         "bytes, %d are the most: name a --snapshot-dir, or give "
+                                         "--snapshot-every 0", dir, n, DB_PATH);
+}
+
+int snapshot_places_check(const struct session *s, struct err *err)
+{
+    const struct opt_strings *dirs = &s->o.snapshot_dir;
+    char                      own[SESSION_PATH];
+    int                       rc = 0;
+
+    snapshot_places_own(own, s);
+    for (size_t i = 0; i < (dirs->n ? dirs->n : 1) && !rc; i++)
+        rc = path_check(s, dirs->n ? dirs->item[i] : own, err);
+    return rc;
 }
 
 int snapshot_places_is_step(const struct session *s, const char *name)

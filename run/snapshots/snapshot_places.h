@@ -13,9 +13,11 @@ void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s);
  * (session.h, kept_by) the folder that it has on its own host. */
 void snapshot_places_rank(char out[SESSION_PATH], const struct session *s);
 /* The name of this run's snapshot after `step` steps in a snapshot directory: the folder NAME-ID,
- * and the name in it. */
+ * and the name in it. NAME is at most 64 bytes of RUN's: it only helps to find one's way. */
 void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struct session *s,
                            uint64_t step);
+/* 0, or misuse: in a snapshot directory the path of a snapshot's database would be too long. */
+int snapshot_places_check(const struct session *s, struct err *err);
 
 /* True if path[0..n) ends with the name NAME-ID of such a folder, of a run or rank of this id.
  * Ranks share that of rank 0. RUN may have been renamed. */

@@ -52,6 +52,12 @@ bench() {
     result $? "bench: refused: $what"
 }
 
+second=$(losetup -f --show "$tmp/image1")
+loops="$loops $second"
+for device in "$b" "$second"; do
+    refused "two loop devices of one file" "are loop devices of one file" "$device" "$@" --force-device
+done
+losetup -d "$second"
 if command -v mkfs.ext4 >/dev/null; then
     mkfs.ext4 -q "$a" >"$tmp/out" 2>"$tmp/err"
     refused "a file system" "signature is ext4" "$a" "$@"

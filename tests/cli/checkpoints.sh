@@ -115,6 +115,32 @@ if [ -n "$shim" ]; then
     wait $pid
     exec 9<&-
     result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "what comes to a folder that is removed, at calls up to $n$bad"
+    n=1 bad= # of a name of the model's, and then a kill
+    while [ $n -lt 400 ]; do
+        rm -rf "$tmp/at"
+        cp -a "$tmp/whole" "$tmp/at"
+        exec 9<"$tmp/at/checkpoint-2"
+        held "any:/checkpoint-2:$n" pretrain --resume "$tmp/at" --steps 4 --quiet || break
+        sleep 0.02 # a tick of the clock that files have
+        echo mine >"/proc/self/fd/9/config.json" 2>"$tmp/null" && put=1 || put=0
+        kill -9 $pid
+        wait $pid
+        run pretrain --resume "$tmp/at" --steps 6 --quiet
+        [ $put = 0 ] || [ "$(cat "$tmp/at/checkpoint-2/config.json" 2>&1)" = mine ] || bad="$bad $n"
+        [ -z "$(find "$tmp/at" -name '*.new-*')" ] || bad="$bad $n:left"
+        n=$((n + 1 + n % 3))
+    done
+    wait $pid
+    exec 9<&-
+    result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "and where the process is then killed, at calls up to $n$bad"
+    # a folder of this name has come since: the removed one cannot get its name back
+    rm -rf "$tmp/at"
+    cp -a "$tmp/whole" "$tmp/at"
+    mkdir "$tmp/at/checkpoint-1.gone-0000000000000001.new-12345678b2131df3" "$tmp/at/checkpoint-1"
+    echo mine >"$tmp/at/checkpoint-1.gone-0000000000000001.new-12345678b2131df3/config.json"
+    works "what is left of a removed folder whose name is taken" pretrain --resume "$tmp/at" --steps 4 --quiet
+    result "$(grep -q 'checkpoint-1.gone.*holds files that somebody put there: move them elsewhere' "$tmp/err"; echo $?)" "is named"
+    same mine "$(cat "$tmp/at"/checkpoint-1.gone*/config.json)" "and stays"
 else
     skip "a file that comes to a folder that is removed" "no shim here"
 fi

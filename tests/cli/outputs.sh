@@ -252,25 +252,29 @@ done
 result "$([ -z "$mixed" ] && [ "$(ls -d "$tmp"/t*new* 2>/dev/null)" = '' ]; echo $?)" "three at once leave one of them, whole, and nothing beside it; one that came too late says so $mixed"
 # a process that works in the folder puts a file into it while it is replaced, whatever its name is by then: the file stays
 find_shim
+rm -rf "$tmp/held" # the name of the file at which a process is held
 if [ -n "$shim" ]; then
-    n=1 bad=
-    while [ $n -lt 400 ]; do
-        rm -rf "$tmp"/t "$tmp"/t.*
-        cp -r "$tmp/tok" "$tmp/t"
-        exec 9<"$tmp/t"
-        held "any:$tmp/t:$n" prepare "$tmp/text.txt" --train-tokenizer --vocab 262 --out "$tmp/t" || break
-        echo mine >/proc/self/fd/9/notes
-        rm "$tmp/held"
+    for ends in goes-on killed; do
+        n=1 bad=
+        while [ $n -lt 400 ]; do
+            rm -rf "$tmp"/t "$tmp"/t.*
+            cp -r "$tmp/tok" "$tmp/t"
+            exec 9<"$tmp/t"
+            held "any:$tmp/t:$n" prepare "$tmp/text.txt" --train-tokenizer --vocab 262 --out "$tmp/t" || break
+            echo mine >/proc/self/fd/9/notes
+            [ $ends = killed ] && kill -9 $pid
+            rm "$tmp/held"
+            wait $pid
+            got=$?
+            [ $got = 0 ] && bad="$bad $n:$got"
+            run prepare "$tmp/text.txt" --train-tokenizer --vocab 263 --out "$tmp/t"
+            [ "$(cat "$tmp"/t/notes "$tmp"/t.old-*/notes 2>"$tmp/null")" = mine ] || bad="$bad $n"
+            n=$((n + 1 + n % 3))
+        done
         wait $pid
-        got=$?
-        [ $got = 0 ] && bad="$bad $n:$got"
-        run prepare "$tmp/text.txt" --train-tokenizer --vocab 263 --out "$tmp/t"
-        [ "$(cat "$tmp"/t/notes "$tmp"/t.old-*/notes 2>"$tmp/null")" = mine ] || bad="$bad $n"
-        n=$((n + 1 + n % 3))
+        exec 9<&-
+        result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "what comes to a tokenizer's folder that is replaced, at calls up to $n ($ends)$bad"
     done
-    wait $pid
-    exec 9<&-
-    result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "what comes to a tokenizer's folder that is replaced, at calls up to $n$bad"
     rm -rf "$tmp"/t.*
 else
     skip "a file that comes to a folder that is replaced" "no shim here"

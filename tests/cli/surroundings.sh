@@ -254,6 +254,11 @@ if [ "$root" ] && command -v mergerfs >"$tmp/null" && mergerfs "$tmp/branch" "$t
     works "mergerfs: a run" pretrain --run "$tmp/merged/run" $data $shape --steps 2 --snapshot-every 2
     works "mergerfs: goes on" pretrain --resume "$tmp/merged/run" --steps 4 --quiet
     works "mergerfs: and is whole" check "$tmp/merged/run" --scrub
+    mkdir "$tmp/merged/drive" "$tmp/links"
+    works "mergerfs: a run with a device behind a link" pretrain --run "$tmp/links/run" $data $shape --steps 1
+    mv "$tmp/links/run/dev0/states" "$tmp/merged/drive/states"
+    ln -s "$tmp/merged/drive/states" "$tmp/links/run/dev0/states"
+    works "mergerfs: it goes on there" pretrain --resume "$tmp/links/run" --steps 3 --quiet --device "$tmp/links/run/dev0/states"
     result "$([ -z "$(find "$tmp/branch" -name '*.tmp')" ]; echo $?)" "mergerfs: nothing that was tried is left"
     umount -l "$tmp/merged"
     trap 'rm -rf "$tmp"' EXIT
@@ -297,7 +302,8 @@ for fs in vfat exfat; do
     # shellcheck disable=SC2086
     works "$fs: a run with a device outside it" pretrain --run "$tmp/$fs/run" $data $shape --steps 2 --device "$tmp/$fs/drive"
     # shellcheck disable=SC2086
-    works "$fs: a run" pretrain --run "$tmp/$fs/own" $data $shape --steps 2 --snapshot-dir "$tmp/$fs/more" --snapshot-every 2 --snapshots 1
+    works "$fs: a run" pretrain --run "$tmp/$fs/own" $data $shape --steps 2 --snapshot-dir "$tmp/$fs/more" --snapshot-every 2 --snapshots 1 \
+        --export-every 2 --export-limit 1
     for steps in 4 6; do
         umount "$tmp/$fs"
         mount -t $fs -o loop "$tmp/$fs.image" "$tmp/$fs"
@@ -305,6 +311,7 @@ for fs in vfat exfat; do
         works "$fs: after a mount it goes on to $steps" pretrain --resume "$tmp/$fs/run" --steps $steps --quiet
         works "$fs: and the other one" pretrain --resume "$tmp/$fs/own" --steps $steps --quiet
         same 1 "$(ls "$tmp/$fs/more"/own-* | wc -l)" "$fs: which removes its older snapshots"
+        same "checkpoint-$steps" "$(cd "$tmp/$fs/own" && echo checkpoint-*)" "$fs: and its older models"
     done
     cp -r "$tmp/$fs/run" "$tmp/$fs/copy"
     refuses 1 "was copied or moved since it was last used" pretrain --resume "$tmp/$fs/copy" --steps 8 --quiet
@@ -357,7 +364,15 @@ mkdir -p "$deep"
 refuses 1 "bytes is too long, 504 are the most" pretrain --run "$deep/run" $data $shape --steps 1
 wide=$tmp/$(printf 'w%.0s' $(seq 250))
 works "a run of a long name" pretrain --run "$wide" $data $shape --steps 1 --snapshot-every 1
-result "$(grep -q 'snapshots/.*run.db cannot be opened: a path of .* bytes is too long' "$tmp/err"; echo $?)" "of which no snapshot can be made, says why"
+result "$([ -d "$wide"/snapshots/*/step-00000001 ]; echo $?)" "has its snapshots"
+rm -rf "$wide"
+wide=$tmp/w$(printf 'ж%.0s' $(seq 50))
+works "a run of a long name of other letters" pretrain --run "$wide" $data $shape --steps 1 --snapshot-every 1
+same "w$(printf 'ж%.0s' $(seq 31))" "$(cd "$wide/snapshots" && echo * | sed 's/-.*//')" "which is cut between two letters"
+deep=$long/$(printf 'r%.0s' $(seq 30))
+refuses 2 "the path of a snapshot there would have" pretrain --run "$deep" $data $shape --steps 1 --snapshot-every 1
+works "with a folder for them it goes on" pretrain --resume "$deep" --snapshot-dir "$tmp" --snapshot-every 1 --quiet
+rm -rf "$deep" "$tmp"/rrrr*-*
 rm -rf "$wide"
 result "$([ -z "$(ls "$long")" ]; echo $?)" "and nothing is left"
 # an output is made under a longer name: this is said before the work, not after it

@@ -124,12 +124,12 @@ if [ -f "$shim" ]; then
     refuses 1 "are missing: its log (run.db-wal) is gone" report "$tmp/K"
 fi
 
-# a folder with the name of a file of the model: training ends before it moves anything
+# a folder with the name of a file of the model: refused before the first step
 rm -rf "$tmp/K" && cp -a "$tmp/best" "$tmp/K"
 rm "$tmp/K/best/config.json" && mkdir "$tmp/K/best/config.json" && echo mine >"$tmp/K/best/config.json/notes"
-refuses 2 "best/config.json, in the folder of the best model, which training replaces, is a folder, and a file of the better model has its name" \
+refuses 2 "best/config.json: this is a folder within the best model's, which training replaces, and .json is the name of a file" \
     pretrain --resume "$tmp/K" --steps 3 --quiet
-same "mine" "$(cat "$tmp/K/best/config.json/notes")" "it stays where it is"
+same "mine 2" "$(cat "$tmp/K/best/config.json/notes") $(sqlite3 "$tmp/K/run.db" "SELECT count(*) FROM steps")" "it stays where it is"
 mv "$tmp/K/best/config.json" "$tmp/K/best/mine"
 works "under another name it goes on" pretrain --resume "$tmp/K" --steps 3 --quiet
 same "mine" "$(cat "$tmp/K/best/mine/notes")" "with the folder"

@@ -11,8 +11,8 @@
  *                           made and the process waits until it is gone; PATH.over then: not again
  *     SHIM_AT=pread:TEXT:N:fail     the Nth read of such a file fails with EIO; it may be held, too
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
- *                           exchange (renameat2 with RENAME_EXCHANGE); TEXT: where the path
- *                           contains it
+ *                           link, exchange (renameat2 with RENAME_EXCHANGE); TEXT: where the
+ *                           path contains it
  *     SHIM_HEX=DIGITS       every 16 random bytes begin with these
  *
  * The calls that it knows are in the table at its end. */
@@ -363,7 +363,7 @@ int link(const char *from, const char *to)
 {
     NEXT(link);
     before("link", 1, to);
-    return real(from, to);
+    return fails_at("link", to, -1) ? -1 : real(from, to);
 }
 
 int linkat(int a, const char *from, int b, const char *to, int flags)
