@@ -33,6 +33,12 @@ list "whole by parity: a device of rank 1 is missing" "and it would be" 2 --chec
 run snapshots "$tmp/run" --json
 same "1 false true null" "$got $(python3 -c 'import json, sys; print(*[json.dumps(a[k]) for a in json.load(sys.stdin) if a["step"] == 4 for k in ("whole", "by_parity", "lacks_rank")])' <"$tmp/out")" "--json, too"
 refused_by 2 "who wants it is told what makes it whole" "the snapshot after step 4 lacks files on devices, which its parity has: first mpirun -n 2 siTrain restore" pretrain --resume "$tmp/run" --from 4
+unread=$(echo "$tmp"/one/run-*/step-00000002)/run.db
+cp "$unread" "$tmp/away/run.db"
+dd if=/dev/zero of="$unread" bs=100 count=1 conv=notrunc 2>"$tmp/null"
+refused_by 2 "so it is next to one that cannot be read" "which its parity has: first mpirun -n 2 siTrain restore" pretrain --resume "$tmp/run" --from 4
+same "2" "$(grep -c "a snapshot is passed over, since it cannot be read" "$tmp/err")" "which each rank names once"
+cp "$tmp/away/run.db" "$unread"
 part=$(echo "$tmp"/c/run-*/step-00000004.rank1.*.dev2)
 cp "$part" "$tmp/away/whole"
 turn_all "$part"
