@@ -81,6 +81,9 @@ rm "$tmp"/b/sitrain-????0001*
 works_by 2 "of two parts, the one that is not damaged" restore "$tmp/run"
 same "2 1" "$(steps_of "$tmp/run" | wc -l) $(grep -c "the part of rank 0 of the snapshot after step 2 is passed over: .*more than their parity bears" "$tmp/err")" "with a notice of the other"
 goes_on "of two parts"
+for part in "$tmp"/[ab]/run-*/step-00000002.*.dev?; do turn_all "$part"; done
+run export "$tmp/run" "$tmp/out-2" --step 2
+result "$([ "$got" = 1 ] && says "lists all damage; mpirun -n 2 siTrain restore $tmp/run mends what its parity bears"; echo $?)" "the sentence of a damaged snapshot names the command of all ranks"
 
 # a rank's own part has a damaged run.db: what the next host keeps takes its name, and the damaged folder stays under another one
 clear_all
