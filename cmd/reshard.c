@@ -11,6 +11,7 @@
 #include "run/folder/output.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_reshard.h"
+#include "run/snapshots/lost.h"
 
 struct reshard_opts {
     const char        *run, *new_run;
@@ -145,7 +146,7 @@ static int run(struct opt_line *line, struct err *err)
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = output_check_name("--device", o->device.item[i], err);
-    rc = rc ? rc : move_run(&s, o, err);
+    rc = rc ? rc : lost_explain(&s, move_run(&s, o, err), err);
     session_close(&s);
     return rc;
 }

@@ -41,15 +41,17 @@ size_t session_first_length(const char *dir, size_t rank)
     return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
 }
 
-/* The folder of rank 0, quoted for a shell. */
+/* The folder of rank 0, quoted for a shell. Of a snapshot: of the run that it was taken of. */
 static void run_word(char *out, size_t size, const struct session *s)
 {
-    char   run[SESSION_PATH];
-    size_t rank = 0;
+    char       *of = settings_get(s->log, "snapshot.of"), run[SESSION_PATH];
+    const char *at = of ? strchr(of, '/') : s->dir, *dir = at ? at : "RUN";
+    size_t      rank = 0;
 
     settings_scan(s->log, "%zu", &rank, "rank");
-    snprintf(run, sizeof run, "%.*s", (int)session_first_length(s->dir, rank), s->dir);
+    snprintf(run, sizeof run, "%.*s", (int)session_first_length(dir, rank), dir);
     machine_word(out, size, run);
+    free(of);
 }
 
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
@@ -101,24 +103,13 @@ int session_is_run(const char *dir)
 
 int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
 
-/* The run that a snapshot was taken of, as a word of a command. */
-static const char *run_of(char word[SESSION_PATH], const struct session *snapshot)
-{
-    char *of = settings_get(snapshot->log, "snapshot.of"), *run = of ? strchr(of, '/') : NULL;
-
-    machine_word(word, SESSION_PATH, run ? run : "RUN");
-    free(of);
-    return word;
-}
-
 /* A snapshot is only read: the run that it was taken of goes back to it. */
 static int refuse_snapshot(const struct session *s, struct err *err)
 {
-    char *step = settings_get(s->log, "snapshot"), word[SESSION_PATH];
+    char *step = settings_get(s->log, "snapshot"), line[SESSION_LINE];
 
-    err_misuse(err, "%s is a snapshot, and is only read; siTrain %s --resume %s --from %s goes "
-               "back to it", s->dir, settings_has(s->log, "task") ? "finetune" : "pretrain",
-               run_of(word, s), step ? step : "STEP");
+    err_misuse(err, "%s is a snapshot, and is only read; %s --from %s goes back to it", s->dir,
+               session_resume_line(line, s), step ? step : "STEP");
     free(step);
     return -EROFS;
 }
@@ -243,11 +234,11 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
 /* check --repair writes to no snapshot. */
 static int explain_snapshot(const struct session *s, int rc, struct err *err)
 {
-    char run[SESSION_PATH], mends[SESSION_PATH + 64] = "";
+    char line[SESSION_LINE], mends[SESSION_LINE + 64] = "";
 
     if (settings_has(s->log, "snapshot.parity"))
-        snprintf(mends, sizeof mends, "; siTrain restore %s mends what its parity bears",
-                 run_of(run, s));
+        snprintf(mends, sizeof mends, "; %s mends what its parity bears",
+                 session_ranks_line(line, s, "restore"));
     return err_set(err, rc, "%s; siTrain check %s lists all damage%s", err->text, s->dir,
                    mends);
 }

@@ -179,7 +179,7 @@ static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, st
     if (w->stream && (rc = stream_drain(w->stream, err)))
         return rc;
     w->step = step;
-    rc = snapshot_begin(&w->making, w->s, step, w->tried, ends ? NULL : w->stream, &why);
+    rc = snapshot_begin(&w->making, w->s, step, w->tried, 0, ends ? NULL : w->stream, &why);
     w->tried = rc ? SIZE_MAX : snapshot_tried(w->making);
     measure_wait(w, begun_ns);
     rc = settle(w, rc, NULL, again, &why, err);

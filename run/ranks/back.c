@@ -213,22 +213,28 @@ int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *
     return rc ? rc : choose_whole(out, &c, err);
 }
 
-/* The snapshot after *step steps that is whole on all ranks. */
+/* The snapshot after *step steps of which all ranks have a part that is whole without its parity.
+ * Other parts are left out of the list. */
 static int choose_step(struct part_seen *out, const struct choice *c, const uint64_t *step,
                        struct err *err)
 {
-    struct parts_seen all;
+    size_t            n = c->comm->size;
+    struct parts_seen whole = { c->seen->at, 0 };
     struct err        unsaid;
     char              line[SESSION_LINE];
-    int               rc = rank_parts_choose(out, c->seen, c->comm->size, step, c->dir, err);
 
-    if (!rc)
-        return 0;
-    if (!rank_parts_look(&all, c->s, c->comm, 1, &unsaid) &&
-        !rank_parts_choose(out, &all, c->comm->size, step, c->dir, &unsaid))
+    for (struct part_seen *at = c->seen->at; at < c->seen->at + c->seen->n; at++)
+        if (at->whole) {
+            struct part_seen next = whole.at[whole.n];
+
+            whole.at[whole.n++] = *at;
+            *at = next;
+        }
+    int rc = rank_parts_choose(out, &whole, n, step, c->dir, err);
+    if (rc && !rank_parts_choose(out, c->seen, n, step, c->dir, &unsaid))
         err_misuse(err, "the snapshot after step %" PRIu64 " lacks files on devices, which its "
                    "parity has: first %s", *step, session_ranks_line(line, c->s, "restore"));
-    rank_parts_free(&all);
+    c->seen->n = whole.n;
     return rc;
 }
 
@@ -239,7 +245,7 @@ int back_find(struct snapshot *out, int *half_way, struct session *s, const uint
     struct parts_seen seen;
     struct part_seen  at;
     struct choice     c = { s, comm, s->events, s->dir, &seen, 1, own };
-    int               rc = rank_parts_look(&seen, s, comm, !step, err);
+    int               rc = rank_parts_look(&seen, s, comm, 1, err);
 
     rc = rc ? rc : marks(&seen, half_way, s, comm, step, err);
     if (!rc)

@@ -95,6 +95,9 @@ int lost_explain(struct session *s, int rc, struct err *err)
         err_set(err, rc, "%s; if it is lost, %s makes it again and goes back to the newest "
                 "snapshot, from which --resume goes on", err->text,
                 session_ranks_line(line, s, "restore"));
+    else
+        err_set(err, rc, "%s; if it is lost, %s names what is still whole, since no snapshot is",
+                err->text, session_ranks_line(line, s, "restore"));
     snapshots_free(&list);
     return rc;
 }

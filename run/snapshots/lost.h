@@ -29,5 +29,5 @@ int lost_is(const struct session *s, const char *text);
 int lost_make(struct session *s, const struct session *snapshot, int *untouched, struct err *err);
 
 /* If rc is the failure of a run of which a device is gone, append to the sentence how `siTrain
- * restore` makes it again. Returns rc. */
+ * restore` makes it again, or that it names what is still whole. Returns rc. */
 int lost_explain(struct session *s, int rc, struct err *err);

@@ -423,11 +423,11 @@ static int number(struct snapshot_making *m, struct err *err)
 }
 
 int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step, size_t tried,
-                   struct stream *beside, struct err *err)
+                   int own, struct stream *beside, struct err *err)
 {
     const struct opt_strings *dirs = &s->o.snapshot_dir;
     struct snapshot_making   *m = calloc(1, sizeof *m);
-    char                      text[sizeof err->text];
+    struct err                said;
     int                       rc = snapshot_can(s, err);
 
     *out = NULL;
@@ -438,7 +438,9 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
     m->beside.rate = s->o.snapshot_bw;
     rc = number(m, err);
     while (!rc) {
-        rc = begin_in(m, dirs->n ? dirs->item[(m->n - 1 + m->tried) % dirs->n] : NULL, err);
+        int in_run = !dirs->n || (own && m->tried == dirs->n);
+
+        rc = begin_in(m, in_run ? NULL : dirs->item[(m->n - 1 + m->tried) % dirs->n], err);
         m->tried++;
         rc = rc ? rc : beside ? copier_start(m, beside, err) : copy_rest(m, err);
         if (!rc) {
@@ -447,10 +449,11 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
         }
         clear(m);
         snapshots_clean(s);
-        if (rc == -EINTR || m->tried >= dirs->n)
+        if (rc == -EINTR || in_run || (m->tried >= dirs->n && !own))
             break;
-        snprintf(text, sizeof text, "%.900s: the next --snapshot-dir is tried", err->text);
-        rc = session_notice(s, text, err);
+        err_set(&said, 0, "%s: %s is tried", err->text,
+                m->tried < dirs->n ? "the next --snapshot-dir" : "RUN/snapshots");
+        rc = session_notice(s, said.text, err);
     }
     snapshot_drop(m);
     return rc;
@@ -516,7 +519,7 @@ int snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err 
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err)
 {
     struct snapshot_making *m;
-    int                     rc = snapshot_begin(&m, s, step, 0, NULL, err);
+    int                     rc = snapshot_begin(&m, s, step, 0, 1, NULL, err);
 
     return rc ? rc : snapshot_finish(out, m, err);
 }

@@ -39,6 +39,18 @@ for mode in mem "su+o+c --compress 20% --error-feedback --devices 2"; do
     works "$name: is whole again" check "$tmp/run"
 done
 
+# a --snapshot-dir that takes no snapshot of the present state: RUN/snapshots does
+rm -rf "$tmp/odd" "$tmp/dir"
+mkdir "$tmp/dir"
+run pretrain --run "$tmp/odd" $small --steps 4 --snapshot-every 2 --snapshot-dir "$tmp/dir"
+run pretrain --resume "$tmp/odd" --steps 5 --schedule-steps 5 --snapshot-every 0 --quiet
+was=$(exported "$tmp/odd")
+: >"$(echo "$tmp"/dir/odd-*)/step-00000005"
+works "a directory that fails" pretrain --resume "$tmp/odd" --from 2 --steps 2 --quiet
+result "$(grep -q "step-00000005 is not certainly .*: RUN/snapshots is tried" "$tmp/err"; echo $?)" "is named"
+works "and the way back is undone" pretrain --resume "$tmp/odd" --from 5 --quiet
+same "$was" "$(exported "$tmp/odd")" "from RUN/snapshots"
+
 # the branch in reports
 works "a report" report "$tmp/run"
 result "$(grep -A2 "^Branches that were left" "$tmp/out" | grep -q "lr: 0.02 instead of 0.01\|^  *branch"; echo $?)" "has the branch that was left"

@@ -107,6 +107,19 @@ run restore "$tmp/run"
 result "$([ "$got" = 1 ] && grep -q "is lost on devices 0, 1, 3, and its parity bears the loss of 2" "$tmp/err"; echo $?)" "one drive more than parity bears is refused"
 result "$([ -z "$(find "$tmp/d0" "$tmp/d1" -mindepth 1)" ] && [ "$(ask "$tmp/run" "SELECT count(*) FROM steps")" = "$before" ]; echo $?)" "and nothing is made"
 
+# onto the remaining drives; then these are lost, too
+begin 3 1
+rm -r "$tmp/d1"
+refuses 1 "if it is lost, siTrain restore $tmp/run makes it again" reshard "$tmp/run" --device "$tmp/d0" --device "$tmp/d2"
+works "what was lost is made on a drive that remains" restore "$tmp/run" --device "1=$tmp/d2"
+works "and two drives have all of it" reshard "$tmp/run" --device "$tmp/d0" --device "$tmp/d2" --quiet
+works "they go on" pretrain --resume "$tmp/run" --steps 9 --quiet
+same "$whole" "$(exported "$tmp/run") $(steps_of "$tmp/run")" "to the same bits"
+run snapshots "$tmp/run" --check
+same "0 2" "$got $(grep -c ' whole  ' "$tmp/out")" "with all snapshots"
+rm -r "$tmp/d0" "$tmp/d2"
+refuses 1 "if it is lost, siTrain restore $tmp/run names what is still whole, since no snapshot is" pretrain --resume "$tmp/run" --quiet
+
 # a new place, and a kill at any moment of a restore
 begin 3 1
 if [ -n "$shim" ]; then

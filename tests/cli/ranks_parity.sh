@@ -33,6 +33,12 @@ list "whole by parity: a device of rank 1 is missing" "and it would be" 2 --chec
 run snapshots "$tmp/run" --json
 same "1 false true null" "$got $(python3 -c 'import json, sys; print(*[json.dumps(a[k]) for a in json.load(sys.stdin) if a["step"] == 4 for k in ("whole", "by_parity", "lacks_rank")])' <"$tmp/out")" "--json, too"
 refused_by 2 "who wants it is told what makes it whole" "the snapshot after step 4 lacks files on devices, which its parity has: first mpirun -n 2 siTrain restore" pretrain --resume "$tmp/run" --from 4
+unread=$(echo "$tmp"/one/run-*/step-00000002)/run.db
+cp "$unread" "$tmp/away/run.db"
+dd if=/dev/zero of="$unread" bs=100 count=1 conv=notrunc 2>"$tmp/null"
+refused_by 2 "so it is next to one that cannot be read" "which its parity has: first mpirun -n 2 siTrain restore" pretrain --resume "$tmp/run" --from 4
+same "2" "$(grep -c "a snapshot is passed over, since it cannot be read" "$tmp/err")" "which each rank names once"
+cp "$tmp/away/run.db" "$unread"
 part=$(echo "$tmp"/c/run-*/step-00000004.rank1.*.dev2)
 cp "$part" "$tmp/away/whole"
 turn_all "$part"
@@ -75,6 +81,9 @@ rm "$tmp"/b/sitrain-????0001*
 works_by 2 "of two parts, the one that is not damaged" restore "$tmp/run"
 same "2 1" "$(steps_of "$tmp/run" | wc -l) $(grep -c "the part of rank 0 of the snapshot after step 2 is passed over: .*more than their parity bears" "$tmp/err")" "with a notice of the other"
 goes_on "of two parts"
+for part in "$tmp"/[ab]/run-*/step-00000002.*.dev?; do turn_all "$part"; done
+run export "$tmp/run" "$tmp/out-2" --step 2
+result "$([ "$got" = 1 ] && says "lists all damage; mpirun -n 2 siTrain restore $tmp/run mends what its parity bears"; echo $?)" "the sentence of a damaged snapshot names the command of all ranks"
 
 # a rank's own part has a damaged run.db: what the next host keeps takes its name, and the damaged folder stays under another one
 clear_all
