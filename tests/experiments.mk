@@ -4,7 +4,7 @@
 .PHONY: check-hf check-gguf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
         bench-scaling bench-devices bench-rok bench-parts \
         bench-cores bench-engine bench-fio paper bench-plan bench-steps bench-snapshots bench-activations bench-adapters glue-table glue-encoder curves \
-        prove-memory prove-kills prove-drives prove-rank-kills prove-rank-losses prove-races cluster-arithmetic prove-network prove-lost-host \
+        prove-memory prove-kills prove-drives prove-rank-kills prove-rank-losses prove-races prove-neighbours cluster-arithmetic prove-network prove-lost-host \
         prove-report prove-growth valgrind newcomer
 
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
@@ -159,6 +159,11 @@ prove-rank-losses: $(TARGET) ## hosts and drives that a job of three ranks loses
 RACES ?=
 prove-races: $(TARGET) $(BUILD)/tests/delay.so ## processes that want the same run, hundreds of times by seed (20 minutes; RACES=)
 	@SITRAIN="$(abspath $(TARGET))" SITRAIN_SHIM="$(abspath $(BUILD))/tests/delay.so" $(PYTHON) tests/prove/races.py $(RACES)
+
+# NEIGHBOURS="--seed 7 --minutes 60", NEIGHBOURS="--one 7012": these sequences, for longer; one of them
+NEIGHBOURS ?=
+prove-neighbours: $(TARGET) $(BUILD)/tests/delay.so ## a user's files next to siTrain's: random sequences of commands, by seed (root; 20 minutes; NEIGHBOURS=)
+	@SITRAIN="$(abspath $(TARGET))" SITRAIN_SHIM="$(abspath $(BUILD))/tests/delay.so" $(PYTHON) tests/prove/neighbours.py $(NEIGHBOURS)
 
 cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/lab/cluster-arithmetic.md
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cluster.py --out docs/lab/cluster-arithmetic.md

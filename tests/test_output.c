@@ -112,7 +112,9 @@ static void run_names(void **state)
         "run.db-wal.damaged", "run.lock", "tokenizer", "data.bin", "eval.bin", "data.1.bin",
         "eval.12.bin", "train.ex", "dev.ex",
         "dev_mm.ex", "dev0", "dev17", "image0", "image1", "best",
-        "best.new-12345678b2131df3", "tensorboard",
+        "best.new-12345678b2131df3", "best.old.new-12345678b2131df3", "tensorboard",
+        "checkpoint-12", "checkpoint-12.new-12345678b2131df3",
+        "checkpoint-12.gone-0123456789abcdef.new-12345678b2131df3",
         "trainer_state.json", "predict_results_sst2.txt", "x.0123456789abcdef.tmp",
     };
     static const char *const others_there[] = {

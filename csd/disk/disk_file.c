@@ -8,9 +8,9 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <linux/fs.h>
+#include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 
@@ -128,40 +128,33 @@ int disk_check_signature(const char *path, struct err *err)
     return rc;
 }
 
-/* A line of the kernel's about the loop device with this number; "": there is none. */
-static void loop_line(char out[PATH_MAX], dev_t dev, const char *what)
+/* Whether `path` is an attached loop device, or a partition of one. *of: what the device shows. */
+static int is_loop(const char *path, struct loop_info64 *of)
 {
-    snprintf(out, PATH_MAX, "/sys/dev/block/%u:%u/loop/%s", major(dev), minor(dev), what);
-    FILE *f = fopen(out, "re");
+    int fd = file_open_device(path, O_RDONLY), is = fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, of);
 
-    if (!f || !fgets(out, PATH_MAX, f))
-        *out = '\0';
-    if (f)
-        fclose(f);
+    file_close(fd);
+    return is;
 }
 
-/* Refuses a loop device that shows the same bytes as another one: two of one file, from one place
- * on. Locks tell such devices apart. */
+/* Refuses a loop device if another one shows the same file from the same offset. A lock on one does
+ * not keep others from the same bytes through the other. */
 static int loop_check(const char *path, struct err *err)
 {
-    char        file[2][PATH_MAX], offset[2][PATH_MAX];
-    struct stat st, other;
-    glob_t      all = { 0 };
-    int         rc = stat(path, &st) || glob("/dev/loop*", 0, NULL, &all);
+    struct loop_info64 here, there;
+    glob_t             all = { 0 };
+    int                rc = 0;
 
-    for (size_t i = 0; i < all.gl_pathc && !rc; i++) {
-        if (stat(all.gl_pathv[i], &other) || !S_ISBLK(other.st_mode) || other.st_rdev == st.st_rdev)
-            continue;
-        for (int j = 0; j < 2; j++) {
-            loop_line(file[j], j ? other.st_rdev : st.st_rdev, "backing_file");
-            loop_line(offset[j], j ? other.st_rdev : st.st_rdev, "offset");
-        }
-        if (*file[0] && !strcmp(file[0], file[1]) && !strcmp(offset[0], offset[1]))
+    if (is_loop(path, &here) && glob("/dev/loop[0-9]*", 0, NULL, &all))
+        return 0;
+    for (size_t i = 0; i < all.gl_pathc && !rc; i++)
+        if (is_loop(all.gl_pathv[i], &there) && there.lo_number != here.lo_number &&
+            there.lo_device == here.lo_device && there.lo_inode == here.lo_inode &&
+            there.lo_offset == here.lo_offset)
             rc = err_misuse(err, "%s and %s are loop devices of one file: detach one of them "
                             "(losetup -d), or name another device", path, all.gl_pathv[i]);
-    }
     globfree(&all);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 int disk_check_idle(const char *path, struct err *err)

@@ -195,6 +195,9 @@ int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
  * removes it (abort), or leaves it (keep). After a failure the folder has its name. */
 int  file_new_aside(struct file_new *f, const char *path, const char *base, struct err *err);
 
+/* Gives a new file or folder another temporary name. After a failure it has its name. */
+int  file_new_rename(struct file_new *f, const char *to, struct err *err);
+
 /* Gives the open file or folder the mode, the owner and the access control lists of the one at
  * the path `old`, as far as that is allowed, and never more than that. */
 void file_like(int fd, const char *old);

@@ -14,12 +14,12 @@
 
 enum { BLOCK = 4096, BLOCKS = 24 }; // of O_DIRECT
 
-/* True if a new file next to `path` is opened with O_DIRECT and then not written to. What is there
- * already may be anybody's, and is not written to. */
+/* True if a new file next to `path`, with links followed, is opened with O_DIRECT and then not
+ * written to. What is there already may be anybody's, and is not written to. */
 static int refuses_writes(const char *path, const void *p)
 {
     struct file_new f;
-    char           *at = realpath(path, NULL); // a link may be elsewhere
+    char           *at = realpath(path, NULL); // the target may be on another file system
     int             refuses = 0, fd = at ? file_new_open(&f, at, NULL) : -ENOENT;
 
     free(at);

@@ -17,9 +17,10 @@ struct file_names {
     size_t n;
 };
 
-/* Notes the files of a folder, with size, times and identity of each. Returns 0 or -errno. */
+/* Notes the files of a folder, with size, times and file_identity of each: vfat and exFAT change
+ * inodes at any time. Returns 0 or -errno. */
 int file_names_take(struct file_names *out, const char *dir, struct err *err);
-/* Returns when the last of them was changed or got its name, in nanoseconds since 1970. */
+/* Returns the latest change (ctime) of the noted files, in nanoseconds since 1970. 0: none. */
 uint64_t file_names_newest(const struct file_names *names);
 /* Removes those that are as they were, and then the folder, whose path may be another one by now.
  * Returns 1 if something else is in it: that, and the folder, stay. */

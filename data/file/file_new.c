@@ -358,6 +358,17 @@ int file_new_aside(struct file_new *f, const char *path, const char *base, struc
     return rc;
 }
 
+int file_new_rename(struct file_new *f, const char *to, struct err *err)
+{
+    char *temp = strdup(to);
+    int   rc = temp ? file_rename_new(f->temp, to, err)
+                    : err_set(err, -ENOMEM, "no memory to rename %s", f->temp);
+
+    free(rc ? temp : f->temp);
+    f->temp = rc ? f->temp : temp;
+    return rc;
+}
+
 /* Whether the file at path is unchanged since file_new_open. */
 static int is_what_was(const struct file_new *f, const char *path)
 {

@@ -40,10 +40,11 @@ int  devices_inside(const struct run_config *cfg, const char *path);
  * need not exist yet. */
 int devices_place_check(const char *place, const char *option, int in_ram, struct err *err);
 
-/* Refuse a block device that may not be written over: one that is mounted or in use; and, unless
- * `force`, one with a signature or the states of a run, which the sentence names. option: the name
- * of the option in the sentence, or NULL. Every writer to a device that is not known to be its
- * run's asks here first. 0 if path is no block device. */
+/* Refuse a block device that may not be written over: one that is mounted or in use; a loop device
+ * whose file another loop device shows; and, unless `force`, one with a signature or the states of
+ * a run, which the sentence names. option: the name of the option in the sentence, or NULL. Every
+ * writer to a device that is not known to be its run's asks here first. 0 if path is no block
+ * device. */
 int devices_free_check(const char *path, const char *option, int force, struct err *err);
 /* Refuses what a drive carries, as devices_free_check does, if this process alone has it open. */
 int devices_empty_check(const char *path, const char *option, int force, struct err *err);

@@ -384,20 +384,15 @@ static int check_state(const struct output *o, const char *path, uint32_t was, s
                          o->path);
 }
 
-/* Rename the new folder, so that the exchange leaves the old one under a name that no command takes
- * for what a killed one was making: it may hold files that are not siTrain's. */
+/* Call the new folder DIR.old-HEX before the exchange, so that the old one gets that name from its
+ * first moment. No command removes a folder of that name. */
 static int name_old(struct file_new *f, struct err *err)
 {
     char *old = file_path(err, "%s.old-%s", f->path, strrchr(f->temp, '-') + 1);
-    int   rc = old ? file_rename_new(f->temp, old, err) : -ENOMEM;
+    int   rc = old ? file_new_rename(f, old, err) : -ENOMEM;
 
-    if (rc) {
-        free(old);
-        return rc;
-    }
-    free(f->temp);
-    f->temp = old;
-    return 0;
+    free(old);
+    return rc;
 }
 
 /* Exchange the new folder f->temp with the existing f->path, which has these files. The old folder,

@@ -53,7 +53,7 @@ static const struct run_file files[] = {
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "checkpoint-" NUMBER, "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
     { "checkpoint-" NUMBER ".new-*", "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
-    { "checkpoint-" NUMBER ".gone.new-*", "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
+    { "checkpoint-" NUMBER ".gone*.new-*", "an exported model", RUN_FILE_OTHER, FOLDER, NULL },
     // a reader's, to which the training answers (run/loop/live.h)
     { "asked.new-*", "a model that is read", RUN_FILE_OTHER, FOLDER, NULL },
     { "snapshots", "its snapshots", RUN_FILE_OTHER, FOLDER, NULL },

@@ -1,8 +1,9 @@
 /* best.c: writes RUN/best under another name (struct file_new) and exchanges it with the existing
  * folder. Files that somebody else put into RUN/best stay in it.
  *
- * On a file system that cannot exchange two folders, RUN/best is absent for a moment. The old
- * folder is then RUN/best.old.new-HEX, and gets its name back after a kill. */
+ * What was RUN/best is RUN/best.old.new-HEX from then on, until it is removed. On a file system
+ * that cannot exchange two folders, RUN/best is absent for a moment; after a kill, the old folder
+ * gets its name back. */
 #include "run/loop/best.h"
 
 #include "data/file/file.h"
@@ -202,22 +203,11 @@ static void restore(const struct session *s)
     file_walk_end(&w, 0, NULL);
 }
 
-/* What a killed process has left. Until training goes on, the record is that of the former
- * RUN/best. */
-static enum best_left left_what(const struct session *s, const char *path, const char *base)
-{
-    uint32_t sum, best;
-    int      was = base == old_name || (!sum_of(&sum, path, NULL) &&
-                                      settings_scan(s->log, "%" SCNx32, &best, "best.sum") &&
-                                      sum == best);
-
-    return was ? BEST_WAS_REPLACED : BEST_MAYBE_BEGUN;
-}
-
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
  * may still hold somebody's file; it is carried over first, and what cannot be carried stays, as
  * where RUN/best is away. */
-static int clear_left(const struct session *s, const char *base, struct err *err)
+static int clear_left(const struct session *s, const char *base, enum best_carry_from is,
+                      struct err *err)
 {
     char             best[BEST_PATH];
     struct file_walk w;
@@ -229,7 +219,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
         if (!file_new_is(w.name, base, 1))
             continue;
         file_new_clean(w.path, NULL);
-        if ((rc = best_carry_rest(w.path, best, left_what(s, w.path, base), err)) && err)
+        if ((rc = best_carry_rest(w.path, best, is, err)) && err)
             err_set(err, rc, "%s; %s was RUN/best until a better model came, and holds "
                     "files that somebody put there: move them elsewhere, and remove it", err->text,
                     w.path);
@@ -242,10 +232,10 @@ int best_clean(const struct session *s, struct err *err)
     char best[BEST_PATH];
 
     restore(s);
-    int rc = clear_left(s, base_name, err);
+    int rc = clear_left(s, base_name, CARRY_PERHAPS_UNFINISHED, err);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     if (!rc && !access(best, F_OK)) // otherwise the old folder is the only one
-        rc = clear_left(s, old_name, err);
+        rc = clear_left(s, old_name, CARRY_REPLACED_BEFORE_KILL, err);
     return rc;
 }
 
@@ -256,12 +246,22 @@ static int is_folder(const char *path, const struct stat *asked)
     return !lstat(path, &st) && file_same(&st, asked);
 }
 
+/* Call the new folder `base`.new-HEX. */
+static int call(struct file_new *f, const char *run, const char *base, struct err *err)
+{
+    char path[BEST_PATH];
+
+    snprintf(path, sizeof path, "%s/%s.new-%s", run, base, strrchr(f->temp, '-') + 1);
+    return file_new_rename(f, path, err);
+}
+
 /* Replace RUN/best by two renames, if the file system cannot exchange folders. Refuses if the old
- * folder is not the one that was checked. */
-static int exchange_by_two(const char *run, const char *next, const char *best,
-                           const struct stat *asked, struct err *err)
+ * folder is not the one that was checked. After a failure, the next training restores RUN/best. */
+static int exchange_by_two(struct file_new *f, const char *run, const struct stat *asked,
+                           struct err *err)
 {
     char            path[BEST_PATH];
+    const char     *best = f->path;
     struct file_new old;
 
     snprintf(path, sizeof path, "%s/%s", run, old_name);
@@ -269,18 +269,19 @@ static int exchange_by_two(const char *run, const char *next, const char *best,
 
     if (rc)
         return rc;
-    if (!is_folder(old.temp, asked)) {
+    if (!is_folder(old.temp, asked))
         rc = refuse(best, err);
+    else if (rename(f->temp, best))
+        rc = err_set(err, -errno, "rename %s to %s: %s", f->temp, best, strerror(errno));
+    if (rc) {
         file_rename_new(old.temp, best, NULL);
-    } else if (rename(next, best)) {
-        rc = err_set(err, -errno, "rename %s to %s: %s", next, best, strerror(errno));
-        file_rename_new(old.temp, best, NULL);
-    } else if (rename(old.temp, next)) // the place where an exchange would leave it
-        rc = err_set(err, -errno, "rename %s to %s: %s", old.temp, next, strerror(errno));
-    if (rc)
-        file_new_keep(&old); // the next training restores RUN/best
-    else
-        file_new_abort(&old);
+    } else { // as after an exchange
+        char *temp = f->temp;
+
+        f->temp = old.temp;
+        old.temp = temp;
+    }
+    file_new_keep(&old);
     return rc;
 }
 
@@ -292,19 +293,26 @@ static int in_layer(const char *best, struct err *err)
                    "go on with --resume", best, best, best, best, best);
 }
 
-static int exchange(const struct file_new *f, const char *run, const struct stat *asked,
-                    struct err *err)
+/* f->temp becomes the old folder, RUN/best.old.new-HEX. */
+static int exchange(struct file_new *f, const char *run, const struct stat *asked, struct err *err)
 {
-    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        return file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, asked, err)
-               : errno == EXDEV ? in_layer(f->path, err)
-                             : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
-                                       strerror(errno));
-    if (is_folder(f->temp, asked))
+    int rc = call(f, run, old_name, err);
+
+    if (rc)
+        return rc;
+    rc = renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE) ? -errno : 0;
+    if (!rc && is_folder(f->temp, asked))
         return 0;
-    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+    if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
         file_rename_new(f->temp, f->path, NULL); // somebody removed the new folder
-    return refuse(f->path, err);
+        return refuse(f->path, err);
+    }
+    call(f, run, base_name, NULL);
+    return !rc ? refuse(f->path, err)
+           : file_lacks_flags(-rc) ? exchange_by_two(f, run, asked, err)
+           : rc == -EXDEV ? in_layer(f->path, err)
+                          : err_set(err, rc, "rename %s to %s: %s", f->temp, f->path,
+                                    strerror(-rc));
 }
 
 /* Make the folder of f RUN/best, in place of the folder that was checked. */
@@ -321,7 +329,7 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     rc = best_carry_names(f->path, f->temp, err);
     rc = rc ? rc : exchange(f, run, asked, err);
     rc = rc ? rc : file_sync_dir(run, err);
-    rc = rc ? rc : best_carry_rest(f->temp, f->path, BEST_REPLACED, err);
+    rc = rc ? rc : best_carry_rest(f->temp, f->path, CARRY_REPLACED_NOW, err);
     file_new_keep(f); // f->temp is the old folder now, or best_carry_rest has removed it
     return rc;
 }

@@ -14,9 +14,11 @@
 struct carry {
     struct timespec exchanged; // when `from` became the old folder, or a little later
     int             top;       // not in a subfolder, where no name is the model's
-    enum best_left  left;
+    enum best_carry_from is;
     int             removes; // what is not kept, too: large files take a while, so after all moves
 };
+
+static const char is_folder[] = "is a folder with the name of a model's file: rename it";
 
 static int refuse(const char *path, const char *why, struct err *err)
 {
@@ -55,8 +57,7 @@ int best_carry_check(const char *best, struct err *err)
         if ((why = file_fixed(w.path)))
             rc = refuse(w.path, why, err);
         else if (output_is_model(w.name) && !lstat(w.path, &st) && S_ISDIR(st.st_mode))
-            rc = output_check_folder_name(w.path, "this is a folder within the best model's, which "
-                                          "training replaces", err);
+            rc = refuse(w.path, is_folder, err);
     free(mounted);
     return file_walk_end(&w, rc, err);
 }
@@ -86,8 +87,7 @@ static int carry_second(const char *path, const char *name, const char *second,
     if (lstat(path, &st))
         return 0;
     if (S_ISDIR(st.st_mode) && !lstat(second, &there) && !S_ISDIR(there.st_mode))
-        return refuse(path, "is a folder, and a file of the better model has its name: give it "
-                      "another name", err);
+        return refuse(path, is_folder, err);
     if (!S_ISDIR(st.st_mode) && (output_is_model(name) || is_settled(&st, next)) &&
         link(path, second))
         errno = 0; // the model's own, or it follows
@@ -146,7 +146,7 @@ static int carry_both(const char *a, const struct stat *sa, const char *b, const
     int same = file_same(sa, sb);
     int saved = is_later(&sb->st_ctim, &c->exchanged);
     // `b` is a second name of an earlier file; its times tell where the exchange's is not known
-    if (c->left != BEST_REPLACED || !is_later(&c->exchanged, &sb->st_ctim))
+    if (c->is != CARRY_REPLACED_NOW || !is_later(&c->exchanged, &sb->st_ctim))
         saved |= is_later(&sb->st_mtim, &sa->st_mtim);
     if ((same || saved) && !S_ISDIR(sa->st_mode))
         return drop(a, c);
@@ -181,7 +181,7 @@ static int carry_name(const char *a, const char *b, int may_be_model, const stru
     if (lstat(a, &sa))
         return 0;
     int is_model = may_be_model && !S_ISDIR(sa.st_mode), there = !lstat(b, &sb);
-    if (is_model && (there || c->left == BEST_MAYBE_BEGUN))
+    if (is_model && (there || c->is == CARRY_PERHAPS_UNFINISHED))
         return drop(a, c);
     return there ? carry_both(a, &sa, b, &sb, c, err) : carry_new(a, &sa, b, c, err);
 }
@@ -201,9 +201,10 @@ static int carry_folder(const char *from, const char *to, const struct carry *c,
     return file_walk_end(&w, rc, err);
 }
 
-int best_carry_rest(const char *old, const char *best, enum best_left left, struct err *err)
+int best_carry_rest(const char *old, const char *best, enum best_carry_from is,
+                    struct err *err)
 {
-    struct carry c = { .top = 1, .left = left };
+    struct carry c = { .top = 1, .is = is };
     struct stat  st;
 
     if (stat(old, &st))

@@ -20,10 +20,10 @@
 #define PREFIX "checkpoint-"
 #define KEY    "checkpoint."
 
-/* What a folder's name ends with while it is removed: the last change of the files that go. */
-#define ASIDE      ".gone-%16" SCNx64
-#define ASIDE_NAME ".gone-%016" PRIx64
-enum { ASIDE_BYTES = sizeof ".gone-0123456789abcdef" };
+/* A folder is checkpoint-STEP.gone-TIME.new-HEX while it is removed. TIME is file_names_newest of
+ * the files that go. */
+#define GONE ".gone"
+enum { GONE_BYTES = sizeof GONE "-0123456789abcdef" };
 
 static const char writing[] = " writing";
 
@@ -199,7 +199,7 @@ int checkpoints_missing(struct session *s, uint64_t done, int *missing, struct e
 }
 
 /* Removes what a killed process left of a folder that it removed: the model's files that were there
- * at `newest` (remove_folder). Somebody's file in it stays, and gives the folder its name again. */
+ * at `newest`. What was saved or changed since stays, and gives the folder its name again. */
 static void clear_gone(const struct session *s, const char *gone, const char *path, uint64_t newest)
 {
     struct file_walk w;
@@ -211,14 +211,19 @@ static void clear_gone(const struct session *s, const char *gone, const char *pa
             file_ns(&st.st_ctim) <= newest)
             unlink(w.path);
     file_walk_end(&w, 0, NULL);
-    if (rmdir(gone) && file_rename_new(gone, path, NULL))
-        events_notice(s->events, "%s was %s until training removed that, and holds files that "
-                      "somebody put there: move them elsewhere, and remove it", gone, path);
+    if (!rmdir(gone))
+        return;
+    if (file_rename_new(gone, path, NULL))
+        events_notice(s->events, "%s is what was left of %s, which training removed; it holds "
+                      "somebody's files: move them elsewhere, and remove the folder", gone, path);
+    else
+        events_notice(s->events, "%s stays: a kill came while training removed it, and it holds "
+                      "files that were saved or changed since", path);
 }
 
 void checkpoints_clean(const struct session *s)
 {
-    char             path[CHECKPOINTS_PATH], base[64];
+    char             path[CHECKPOINTS_PATH], base[NAME_MAX + 1];
     struct file_walk w;
 
     if (s->ranks.rank)
@@ -226,17 +231,20 @@ void checkpoints_clean(const struct session *s)
     file_walk_begin(&w, s->dir, NULL);
     while (file_walk_next(&w)) {
         const char *rest;
-        uint64_t    newest, step = step_in(w.name, &rest);
+        uint64_t    newest = 0, step = step_in(w.name, &rest);
+        size_t      n = strlen(w.name);
 
-        snprintf(base, sizeof base, PREFIX "%" PRIu64, step);
-        path_of(path, s, step);
-        if (step && *rest && file_new_is(w.name, base, 1))
-            file_new_clear_left(path, 1);
-        if (!step || sscanf(rest, ASIDE, &newest) != 1)
+        snprintf(base, sizeof base, "%.*s", n > FILE_NEW_TAIL ? (int)(n - FILE_NEW_TAIL) : 0,
+                 w.name);
+        if (!step || !file_new_is(w.name, base, 1))
             continue;
-        snprintf(base, sizeof base, PREFIX "%" PRIu64 ASIDE_NAME, step, newest);
-        if (file_new_is(w.name, base, 1))
+        path_of(path, s, step);
+        if (!strncmp(rest, GONE, strlen(GONE))) {
+            sscanf(rest, GONE "-%16" SCNx64, &newest); // older versions wrote no time
             clear_gone(s, w.path, path, newest);
+        } else if (rest == w.name + strlen(base)) {
+            file_new_clear_left(path, 1);
+        }
     }
     file_walk_end(&w, 0, NULL);
 }
@@ -283,10 +291,10 @@ static int put_back(struct file_new *away, const char *path, int rc, struct err 
 static int remove_folder(const struct session *s, const char *path, uint64_t step,
                          const struct file_names *files, struct err *err)
 {
-    char            base[CHECKPOINTS_PATH + ASIDE_BYTES];
+    char            base[CHECKPOINTS_PATH + GONE_BYTES];
     struct file_new away;
 
-    snprintf(base, sizeof base, "%s" ASIDE_NAME, path, file_names_newest(files));
+    snprintf(base, sizeof base, "%s" GONE "-%016" PRIx64, path, file_names_newest(files));
     int ours, rc = file_new_aside(&away, path, base, err);
     if (rc)
         return rc;

@@ -7,6 +7,7 @@
 #include "run/ranks/keeping.h"
 #include "run/snapshots/portions.h"
 #include "run/snapshots/snapshot_make.h"
+#include "run/snapshots/snapshot_places.h"
 #include "run/snapshots/snapshot_removal.h"
 
 /* Whether each rank's part lies with another rank. */
@@ -20,6 +21,8 @@ int snapshotting_check(struct session *s, struct err *err)
     size_t   ranks = s->ranks.comm ? s->ranks.comm->size : 1;
     int      rc = every ? snapshot_can(s, err) : 0;
 
+    if (!rc && every)
+        rc = snapshot_places_check(s, err);
     if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
         rc = portions_can(s->dir, err);
     if (!rc && every && s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES)

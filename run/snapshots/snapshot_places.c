@@ -10,6 +10,8 @@
 
 #include <fnmatch.h>
 
+enum { NAME_BYTES = 64 };
+
 static const char own_folder[] = "snapshots";
 
 /* The length of RUN's path: without the end of a rank's. */
@@ -60,7 +62,7 @@ void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struc
     id_of(id, s);
     while (at > 0 && s->dir[at - 1] != '/')
         at--;
-    n = size_min(n - at, 64);
+    n = size_min(n - at, NAME_BYTES);
     n -= utf8_unfinished(s->dir + at, n);
     snprintf(folder, SESSION_PATH, "%.*s-%s", (int)n, s->dir + at, id);
     at = (size_t)snprintf(name, 64, "step-%08" PRIu64, step);
@@ -68,26 +70,28 @@ void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struc
         snprintf(name + at, 64 - at, ".rank%zu", s->ranks.rank);
 }
 
-static int path_check(const struct session *s, const char *dir, struct err *err)
+int snapshot_places_fits(const struct session *s, const char *dir, struct err *err)
 {
     char folder[SESSION_PATH], name[64];
 
     snapshot_places_names(folder, name, s, s->o.steps);
-    size_t n = strlen(dir) + strlen(folder) + strlen(name) + FILE_NEW_TAIL + strlen("///" RUN_DB);
-    return n <= DB_PATH ? 0 : err_misuse(err, "%s: the path of a snapshot there would have %zu "
-                                         "bytes, %d are the most: name a --snapshot-dir, or give "
-                                         "--snapshot-every 0", dir, n, DB_PATH);
+    // DIR/NAME-ID/step-N.new-HEX/run.db
+    size_t n = strlen(dir) + 1 + strlen(folder) + 1 + strlen(name) + FILE_NEW_TAIL +
+               strlen("/" RUN_DB);
+    return n <= DB_PATH ? 0 : err_misuse(err, "%s: a snapshot there would have a path of %zu "
+                                         "bytes, %d are the most: name a --snapshot-dir with a "
+                                         "shorter path", dir, n, DB_PATH);
 }
 
 int snapshot_places_check(const struct session *s, struct err *err)
 {
     const struct opt_strings *dirs = &s->o.snapshot_dir;
     char                      own[SESSION_PATH];
-    int                       rc = 0;
+    int                       rc = 1;
 
     snapshot_places_own(own, s);
-    for (size_t i = 0; i < (dirs->n ? dirs->n : 1) && !rc; i++)
-        rc = path_check(s, dirs->n ? dirs->item[i] : own, err);
+    for (size_t i = 0; i < (dirs->n ? dirs->n : 1) && rc; i++)
+        rc = snapshot_places_fits(s, dirs->n ? dirs->item[i] : own, err);
     return rc;
 }
 

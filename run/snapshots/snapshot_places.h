@@ -13,10 +13,13 @@ void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s);
  * (session.h, kept_by) the folder that it has on its own host. */
 void snapshot_places_rank(char out[SESSION_PATH], const struct session *s);
 /* The name of this run's snapshot after `step` steps in a snapshot directory: the folder NAME-ID,
- * and the name in it. NAME is at most 64 bytes of RUN's: it only helps to find one's way. */
+ * and the name in it. NAME is the beginning of RUN's name, at most 64 bytes; only ID decides whose
+ * it is. */
 void snapshot_places_names(char folder[SESSION_PATH], char name[64], const struct session *s,
                            uint64_t step);
-/* 0, or misuse: in a snapshot directory the path of a snapshot's database would be too long. */
+/* 0, or misuse: the path of a snapshot's database would be too long in this snapshot directory, or
+ * in each one of the run's. */
+int snapshot_places_fits(const struct session *s, const char *dir, struct err *err);
 int snapshot_places_check(const struct session *s, struct err *err);
 
 /* True if path[0..n) ends with the name NAME-ID of such a folder, of a run or rank of this id.

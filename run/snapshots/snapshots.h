@@ -3,10 +3,11 @@
  *
  * A snapshot is a copy of the run at a commit, in the form of a run's folder, so everything that
  * reads a run reads it. It lies in DIR/NAME-ID/step-00000400: DIR is a --snapshot-dir, or
- * RUN/snapshots; NAME is the name of the folder RUN, and ID the run's id; 400 steps are done. Of
- * several ranks, each has a snapshot of its own portion: step-00000400, step-00000400.rank1, ...;
- * NAME, ID and RUN are rank 0's (RUN its own, where rank 0's folder is on another host).
- * snapshot_make.h says what is in it. Its run.db has these settings in addition to the run's:
+ * RUN/snapshots; NAME is the beginning of RUN's name, at most 64 bytes; only ID, the run's id,
+ * decides whose it is; 400 steps are done. Of several ranks, each has a snapshot of its own
+ * portion: step-00000400, step-00000400.rank1, ...; NAME, ID and RUN are rank 0's (RUN its own,
+ * where rank 0's folder is on another host). snapshot_make.h says what is in it. Its run.db has
+ * these settings in addition to the run's:
  *
  *     snapshot        the number of steps that are done. A run with this setting is a snapshot,
  *                     and is only read

@@ -603,7 +603,7 @@ for exchanges in yes no; do
         cp -a "$tmp/kept.from" "$tmp/kept"
         sleep 1.1 # what was saved just now gets no second name
         stands /kept/best $n pretrain --resume "$tmp/kept" --steps 3 --quiet || break
-        next=$(echo "$tmp"/kept/best.new-*)
+        next=$(echo "$tmp"/kept/best.old.new-*)
         if [ -e "$next/README.md" ]; then found=1; else go_on; n=$((n + 1)); fi
     done
     result "$([ -n "$found" ]; echo $?)" "a better model is about to take its place (exchange: $exchanges)"
@@ -692,8 +692,8 @@ shimmed SHIM_FAIL=readdir=EIO@/run.new- run pretrain --run "$tmp/at" $data $shap
 result "$([ $? = 1 ] && [ ! -e "$tmp/at/run.db" ] && grep -q "read the names in $tmp/at/run.new-.*: Input/output error" "$tmp/err"; echo $?)" "no run is made of a part of its files"
 # shellcheck disable=SC2086
 works "the same again makes it" pretrain --run "$tmp/at" $data $shape --steps 1
-shimmed SHIM_FAIL=readdir=EIO@/kept/best.new- run pretrain --resume "$tmp/kept" --steps 3 --quiet
-result "$([ $? = 1 ] && grep -q "read the names in $tmp/kept/best.new-.*: Input/output error" "$tmp/err"; echo $?)" "a better model whose old folder cannot be read says so"
+shimmed SHIM_FAIL=readdir=EIO@/kept/best.old.new- run pretrain --resume "$tmp/kept" --steps 3 --quiet
+result "$([ $? = 1 ] && grep -q "read the names in $tmp/kept/best.old.new-.*: Input/output error" "$tmp/err"; echo $?)" "a better model whose old folder cannot be read says so"
 works "the next opening carries the user's files" pretrain --resume "$tmp/kept" --steps 4 --quiet
 same mine "$(cat "$tmp/kept/best/README.md")" "into best"
 rm -rf "$tmp/at" && mkdir "$tmp/at"
@@ -743,7 +743,7 @@ for links in yes no; do # no: a file system without hard links
         echo mine >"$tmp/kept/best/spiece.model" # of a model, but not of this one
         old=$(stat -c %i "$tmp/kept/best")
         held fsync:/kept:$n pretrain --resume "$tmp/kept" --steps 3 --quiet || break
-        for part in "$tmp"/kept/best.new-*; do
+        for part in "$tmp"/kept/best.old.new-*; do
             [ "$(stat -c %i "$part" 2>/dev/null)" != "$old" ] || late=$part
         done
         [ -z "$late" ] || { echo mine >"$late/late.txt" && kill -9 "$pid"; }
@@ -751,6 +751,9 @@ for links in yes no; do # no: a file system without hard links
         wait "$pid" 2>/dev/null
     done
     result "$([ -n "$late" ] && [ ! -e "$tmp/kept/best/late.txt" ]; echo $?)" "killed when the folders are exchanged, while a file is in the old one (links: $links)"
+    rm -rf "$tmp/at" && cp -a "$tmp/kept" "$tmp/at" && rm -r "$tmp/at/best"
+    works "without the new one" pretrain --resume "$tmp/at" --steps 3 --quiet
+    same "mine mine mine" "$(echo $(cd "$tmp/at/best" && cat late.txt README.md spiece.model))" "the old one is put back, with the files"
     works "it goes on" pretrain --resume "$tmp/kept" --steps 2 --quiet
     same "mine mine mine" "$(echo $(cd "$tmp/kept/best" && cat late.txt README.md spiece.model))" "the files are in best"
     works "and best is whole" check "$tmp/kept/best"

@@ -370,7 +370,7 @@ wide=$tmp/w$(printf 'ж%.0s' $(seq 50))
 works "a run of a long name of other letters" pretrain --run "$wide" $data $shape --steps 1 --snapshot-every 1
 same "w$(printf 'ж%.0s' $(seq 31))" "$(cd "$wide/snapshots" && echo * | sed 's/-.*//')" "which is cut between two letters"
 deep=$long/$(printf 'r%.0s' $(seq 30))
-refuses 2 "the path of a snapshot there would have" pretrain --run "$deep" $data $shape --steps 1 --snapshot-every 1
+refuses 2 "a snapshot there would have a path of" pretrain --run "$deep" $data $shape --steps 1 --snapshot-every 1
 works "with a folder for them it goes on" pretrain --resume "$deep" --snapshot-dir "$tmp" --snapshot-every 1 --quiet
 rm -rf "$deep" "$tmp"/rrrr*-*
 rm -rf "$wide"

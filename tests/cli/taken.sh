@@ -127,7 +127,7 @@ fi
 # a folder with the name of a file of the model: refused before the first step
 rm -rf "$tmp/K" && cp -a "$tmp/best" "$tmp/K"
 rm "$tmp/K/best/config.json" && mkdir "$tmp/K/best/config.json" && echo mine >"$tmp/K/best/config.json/notes"
-refuses 2 "best/config.json: this is a folder within the best model's, which training replaces, and .json is the name of a file" \
+refuses 2 "best/config.json, in the folder of the best model, which training replaces, is a folder with the name of a model's file: rename it" \
     pretrain --resume "$tmp/K" --steps 3 --quiet
 same "mine 2" "$(cat "$tmp/K/best/config.json/notes") $(sqlite3 "$tmp/K/run.db" "SELECT count(*) FROM steps")" "it stays where it is"
 mv "$tmp/K/best/config.json" "$tmp/K/best/mine"
@@ -185,7 +185,7 @@ works "with the right ones it is whole" check "$tmp/best"
 if [ -f "$shim" ]; then # its name is taken, and the evaluation that it is the best of is not committed
     rm -rf "$tmp/K"
     cp -a "$tmp/best" "$tmp/K"
-    held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+    held "unlink:/K/best.old.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
     result $? "a better model has its name, and the old one is about to be removed"
     kill -KILL $pid
     wait $pid 2>"$tmp/null"
@@ -200,7 +200,7 @@ if [ -f "$shim" ]; then
     cp -a "$tmp/best" "$tmp/K"
     mkdir "$tmp/K/best/sub"
     for f in saved kept sub/saved; do echo old >"$tmp/K/best/$f"; done
-    held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+    held "unlink:/K/best.old.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
     kill -KILL $pid
     wait $pid 2>"$tmp/null"
     cp -a "$tmp/K" "$tmp/KC"
@@ -229,10 +229,10 @@ if [ -f "$shim" ]; then
         sleep 1.1 # so it gets a second name. What is saved just now is about to be renamed
         echo new >"$tmp/K/best/t"
         at=$(stat -c %Z "$tmp/K/best/t")
-        held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+        held "unlink:/K/best.old.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
         names=$(echo $(stat -c %h "$tmp/K/best/saved" "$tmp/K/best/t"))
         [ "$(stat -c %Z "$tmp/K/best/saved")" -gt $((at + 1)) ] || slow=
-        late=$(echo "$tmp"/K/best.new-*)/late
+        late=$(echo "$tmp"/K/best.old.new-*)/late
         echo late >"$late" # as from a process that works in the old folder
         rm "$tmp/held"
         wait $pid
