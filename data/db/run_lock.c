@@ -272,9 +272,9 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
 
-/* Tries to lock: 0, or errno is EWOULDBLOCK or another. A server of NFS has the locks of its clients
- * in the way of fcntl, which flock does not see; there, such a lock is taken, too. On a client both
- * would be one lock. */
+/* Tries to lock: 0, or errno is EWOULDBLOCK or another. A server of NFS has the locks of its
+ * clients in the way of fcntl, which flock does not see; there, such a lock is taken, too. On a
+ * client both would be one lock. */
 static int try_lock(int fd, int shared)
 {
     struct statfs fs;
@@ -431,8 +431,8 @@ static int far_check(const struct run_lock *l, int fd, struct err *err)
     if (!is_far(l, fd))
         return 1;
     holder_read(fd, who, sizeof who);
-    return err_set(err, -EBUSY, "%s: the run is in use by %s, on another machine or by another file "
-                   "system: read it there, or wait for that process to end", l->db_path,
+    return err_set(err, -EBUSY, "%s: the run is in use by %s, on another machine or by another "
+                   "file system: read it there, or wait for that process to end", l->db_path,
                    *who ? who : "another process");
 }
 
