@@ -96,6 +96,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     // a step is half done: finish it where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
         rc = reshard_run(r, err);
+    rc = lost_explain(s, rc, err);
     work_end(&say_events);
     rc = rc ? rc : reshard_clean(&r->to, 1, notice, sizeof notice, err);
     rc = rc ? rc : moved_settle(s->moved, &r->to, err);
@@ -146,7 +147,7 @@ static int run(struct opt_line *line, struct err *err)
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = output_check_name("--device", o->device.item[i], err);
-    rc = rc ? rc : lost_explain(&s, move_run(&s, o, err), err);
+    rc = rc ? rc : move_run(&s, o, err);
     session_close(&s);
     return rc;
 }

@@ -52,6 +52,9 @@ static void skeleton_pack(const struct matmul *mm, size_t shape, void *packed, c
         ((float *)packed)[i] = dtype_get(b, DT_BF16, i);
 }
 
+/* Not required, but both or none, and not here: begin and join run a product inside the caller's
+ * parallel region (matmul_joins in kernels/product/matmul.h). */
+
 /* Required. C = op(A) op(B) + bias, or C += op(A) op(B), with sums in fp32 that are rounded to c_dt
  * once. The same operands must give the same bits in every run and every process. */
 static void skeleton_run(const struct matmul *mm, size_t shape, void *c, const void *a,

@@ -34,7 +34,6 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     int32_t *begin; // NULL: rows are one text
     const struct dropout *drop; // NULL: none
     const struct attention_form *form; // NULL: what the CPU's is
-    _Atomic int ended; // threads that backward has no head for any more
 };
 
 static const struct attention_form *const forms[] = { &attention_f32, &attention_bf16,
@@ -122,11 +121,12 @@ static void run_release(struct run *r)
     free(r->dqkv64);
 }
 
-static void count_ended(const void *of)
-{
-    struct run *r = *(struct run *const *)of;
+static _Atomic int idle; // threads that backward has no head for any more
 
-    atomic_fetch_add(&r->ended, 1);
+static void count_idle(const void *ctx)
+{
+    (void)ctx;
+    atomic_fetch_add(&idle, 1);
 }
 
 static void run_kernels(struct run *r)
@@ -135,13 +135,13 @@ static void run_kernels(struct run *r)
                            .kind = r->s.kind, .window = r->s.window, .lengths = r->s.lengths,
                            .begin = r->begin, .dt = r->dt, .qkv = r->qkv, .out = r->out,
                            .lse = r->lse, .drop = r->drop, .scratch = r->forward,
-                           .form = r->form, .then = count_ended, .of = &r };
+                           .form = r->form, .idle = count_idle };
 
-    atomic_store(&r->ended, 0);
+    atomic_store(&idle, 0);
     attention_forward(&a);
     a.scratch = r->scratch;
     attention_backward(r->dqkv, r->dout, &a);
-    assert_int_equal(r->ended, omp_get_max_threads());
+    assert_int_equal(idle, omp_get_max_threads());
 }
 
 static void run_oracle(struct run *r)

@@ -70,7 +70,7 @@ static void matrices_free(struct matrices *x)
     guard_free(x->before);
 }
 
-/* In a parallel region: its first thread comes late, others when they have done other work. */
+/* Joins the product in a region whose first thread comes late, and others after other work. */
 static void run_joined(const struct product *p, void *c, const struct matrices *x, const void *b,
                        void *scratch)
 {

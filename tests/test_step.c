@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +91,8 @@ static void test_dropout(void **state)
 }
 
 /* Micro-batches of several chunks, the last one shorter: what leaves item by item comes back as it
- * was, whichever parts of a layer they are of. siTrain's own products take two chunks at once and
- * give the bits of one after the other. */
+ * was, whichever parts of a layer they are of. siTrain's own products take two chunks at once, and
+ * one runs beside attention, and give the bits of one after the other. */
 static void chunks_as_kept(const struct arch *arch, size_t ROWS, enum matmul_engine engine,
                            int varying)
 {
@@ -101,6 +102,7 @@ static void chunks_as_kept(const struct arch *arch, size_t ROWS, enum matmul_eng
         .n_positions = SEQ, .norm_eps = 1e-5f, .qk_norm = 1, .rope = { .theta = 10000 } });
     struct trainer_options o = rig_options(config, ROWS, SEQ, DT_BF16, engine);
     size_t   total = arch_total(&config), tokens = ACCUM * ROWS * SEQ;
+    int      before = omp_get_max_threads();
     float   *params = malloc(total * sizeof *params), *kept = malloc(total * sizeof *kept),
             *other = malloc(total * sizeof *other);
     int32_t *ids = malloc((tokens + 1) * sizeof *ids);
@@ -113,7 +115,12 @@ static void chunks_as_kept(const struct arch *arch, size_t ROWS, enum matmul_eng
         ids[i] = (int32_t)(i * i % 61);
     o.model.grad_accum = ACCUM;
     o.model.varying = varying;
+    omp_set_num_threads(3);
+    if (engine == MATMUL_SITRAIN)
+        o.model.threads = 1; // no product of one thread joins a region of three
     double loss = dropped_loss(&o, params, NULL, 0, 0, &data, kept);
+    if (engine == MATMUL_SITRAIN)
+        o.model.threads = 3;
     o.model.doubled = products_doubles(&o.model);
     assert_int_equal(o.model.doubled, engine == MATMUL_SITRAIN);
     for (size_t how = 0; how < 2 * LAYERS + 12; how += 1 + 3 * (size_t)o.model.doubled) {
@@ -121,6 +128,7 @@ static void chunks_as_kept(const struct arch *arch, size_t ROWS, enum matmul_eng
         assert_true(dropped_loss(&o, params, NULL, 0, 0, &data, other) == loss);
         assert_memory_equal(kept, other, total * sizeof *kept);
     }
+    omp_set_num_threads(before);
     free(params);
     free(kept);
     free(other);
@@ -135,6 +143,7 @@ static void test_chunks(void **state)
     chunks_as_kept(&gemma3_arch, 16, MATMUL_OPENBLAS, 0);
     chunks_as_kept(&gpt2_arch, 16, MATMUL_SITRAIN, 0);
     chunks_as_kept(&gpt2_arch, 25, MATMUL_SITRAIN, 1);
+    chunks_as_kept(&qwen3_arch, 16, MATMUL_SITRAIN, 0);
     chunks_as_kept(&gemma3_arch, 25, MATMUL_SITRAIN, 0);
 }
 

@@ -272,6 +272,26 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
 
+/* Tries to lock: 0, or errno is EWOULDBLOCK or another. A server of NFS has the locks of its
+ * clients in the way of fcntl, which flock does not see; there, such a lock is taken, too. On a
+ * client both would be one lock. */
+static int try_lock(int fd, int shared)
+{
+    struct statfs fs;
+    struct flock  whole = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
+
+    if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB))
+        return -1;
+    if (fstatfs(fd, &fs) || (fs.f_type != EXT4_SUPER_MAGIC && fs.f_type != XFS_SUPER_MAGIC &&
+                             fs.f_type != BTRFS_SUPER_MAGIC && fs.f_type != F2FS_SUPER_MAGIC))
+        return 0;
+    if (!fcntl(fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES))
+        return 0;
+    flock(fd, LOCK_UN);
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
 /* Tries to lock. 0: locked, and the name leads to it. 1: it was removed or replaced: try again. A
  * process that only checks the lock holds it for a moment, so this waits, `looks` times. */
 static int take_once(const struct run_lock *l, int looks, int *fd, struct err *err)
@@ -280,7 +300,7 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
 
     if (rc)
         return rc;
-    while (flock(*fd, LOCK_EX | LOCK_NB)) {
+    while (try_lock(*fd, 0)) {
         if (errno != EWOULDBLOCK || --looks <= 0) {
             rc = refuse(l, *fd, err);
             break;
@@ -358,7 +378,7 @@ static int open_shared(const struct run_lock *l, int *taken)
 
     if (file_open_read(l->path, &fd, &size, NULL))
         fd = -1;
-    *taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    *taken = fd >= 0 && try_lock(fd, 1) && errno == EWOULDBLOCK;
     return fd;
 }
 
@@ -378,9 +398,48 @@ int run_lock_read(struct run_lock *l, struct err *err)
     return rc;
 }
 
+static int is_born(const char *identity)
+{
+    const char *born = strchr(identity, ' ');
+
+    return born && strcmp(born, " 0.000000000");
+}
+
+/* Whether the holder is on another machine, or has the file by another file system: a server of NFS
+ * and its client. Then the log's index (run.db-shm) is not memory that both share. A reader would
+ * take it for damaged and make it anew, and so lose the holder's commits. */
+static int is_far(const struct run_lock *l, int fd)
+{
+    struct counting there = { 0 };
+    char            text[TEXT], file[FILE_IDENTITY] = "", here[FILE_IDENTITY], boot[RUN_LOCK_BOOT];
+
+    text_read(fd, text, sizeof text);
+    const char *line = strstr(text, "\nstart ");
+    if (!line || sscanf(line, "\nstart %*u file %47[^\n,], %*[a-z] in %" SCNu64 " %" SCNu64
+                        " %36[0-9a-f-]", file, &there.processes, &there.times, there.boot) < 3)
+        return 0; // an older siTrain wrote it
+    boot_read(boot);
+    file_identity(l->path, here);
+    return (strlen(there.boot) == RUN_LOCK_BOOT - 1 && *boot && strcmp(there.boot, boot)) ||
+           is_born(file) != is_born(here);
+}
+
+static int far_check(const struct run_lock *l, int fd, struct err *err)
+{
+    char who[128];
+
+    if (!is_far(l, fd))
+        return 1;
+    holder_read(fd, who, sizeof who);
+    return err_set(err, -EBUSY, "%s: the run is in use by %s, on another machine or by another "
+                   "file system: read it there, or wait for that process to end", l->db_path,
+                   *who ? who : "another process");
+}
+
 int run_lock_is_taken(struct run_lock *l, struct err *err)
 {
-    int taken, fd = open_shared(l, &taken), rc = taken ? 1 : hidden_check(l, fd, err);
+    int taken, fd = open_shared(l, &taken);
+    int rc = taken ? far_check(l, fd, err) : hidden_check(l, fd, err);
 
     numbers_read(l, fd);
     file_close(fd);

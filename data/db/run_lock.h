@@ -48,7 +48,8 @@ int run_lock_still(const struct run_lock *l, int *fd, struct err *err);
 /* From now on the lock is `fd`, which run_lock_still locked: stores the numbers in it. */
 int run_lock_renew(struct run_lock *l, int fd, struct err *err);
 /* Returns whether a process writes: 1 or 0. If none does, *l gets the numbers of the last writer.
- * -EBUSY: one does, but its lock is not seen by this path; reading would disturb it. */
+ * -EBUSY: one does, but its lock is not seen by this path, or it is on another machine; reading
+ * would disturb it. */
 int run_lock_is_taken(struct run_lock *l, struct err *err);
 
 /* Whether a process writes, and whether that process stands still (Ctrl-Z, SIGSTOP) as far as this

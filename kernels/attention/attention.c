@@ -530,7 +530,7 @@ static void backward_together(const struct backward *w, size_t n)
     for (size_t first = 0; first < end; first += n) {
         size_t now = size_min(n, end - first);
 
-        if (first > 0) { // the sums before are read no more
+        if (first > 0) { // other threads may still add up the heads before
             #pragma omp barrier
         }
         #pragma omp for schedule(dynamic)
@@ -568,8 +568,8 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
             for (size_t u = 0; u < units; u++)
                 backward_alone(&w, u / KV, u % KV);
         }
-        if (a->then)
-            a->then(a->of);
+        if (a->idle)
+            a->idle(a->ctx);
     }
 }
 

@@ -40,10 +40,10 @@ struct attention {
      * or p 0: none. */
     const struct dropout *drop;
     void       *scratch;    // attention_scratch() bytes
-    /* Backward only: what each thread calls, in the same parallel region, when no head is left for
-     * it. NULL: nothing. */
-    void      (*then)(const void *of);
-    const void *of;
+    /* Backward only; NULL: nothing. Each thread of the parallel region calls idle(ctx) once, when
+     * no head is left for it. Other threads may still write dqkv. idle may have barriers. */
+    void      (*idle)(const void *ctx);
+    const void *ctx;
     const struct attention_form *form; // NULL: the fastest form of this CPU
 };
 

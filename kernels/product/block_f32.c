@@ -16,21 +16,21 @@ __attribute__((target("avx512f"))) static void multiply_avx512(const struct bloc
     const float *a = (const float *)p->a, *b = (const float *)p->b;
     __m512       sum[ROWS_512][VECTORS_512];
 
-    for (int i = 0; i < ROWS_512; i++)
-        for (int v = 0; v < VECTORS_512; v++)
+    SIMD_UNROLL for (int i = 0; i < ROWS_512; i++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS_512; v++)
             sum[i][v] = p->fresh ? _mm512_setzero_ps()
                                  : _mm512_load_ps(p->sums + i * COLS_512 + 16 * v);
     for (size_t k = p->words; k > 0; k--, a += ROWS_512, b += COLS_512) {
         __m512 row[VECTORS_512];
 
-        for (int v = 0; v < VECTORS_512; v++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS_512; v++)
             row[v] = _mm512_load_ps(b + 16 * v);
-        for (int i = 0; i < ROWS_512; i++)
-            for (int v = 0; v < VECTORS_512; v++)
+        SIMD_UNROLL for (int i = 0; i < ROWS_512; i++)
+            SIMD_UNROLL for (int v = 0; v < VECTORS_512; v++)
                 sum[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[i]), row[v], sum[i][v]);
     }
-    for (int i = 0; i < ROWS_512; i++)
-        for (int v = 0; v < VECTORS_512; v++)
+    SIMD_UNROLL for (int i = 0; i < ROWS_512; i++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS_512; v++)
             _mm512_store_ps(p->sums + i * COLS_512 + 16 * v, sum[i][v]);
 }
 
@@ -39,21 +39,21 @@ __attribute__((target("avx2,fma"))) static void multiply_avx2(const struct block
     const float *a = (const float *)p->a, *b = (const float *)p->b;
     __m256       sum[ROWS_256][VECTORS_256];
 
-    for (int i = 0; i < ROWS_256; i++)
-        for (int v = 0; v < VECTORS_256; v++)
+    SIMD_UNROLL for (int i = 0; i < ROWS_256; i++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS_256; v++)
             sum[i][v] = p->fresh ? _mm256_setzero_ps()
                                  : _mm256_load_ps(p->sums + i * COLS_256 + 8 * v);
     for (size_t k = p->words; k > 0; k--, a += ROWS_256, b += COLS_256) {
         __m256 row[VECTORS_256];
 
-        for (int v = 0; v < VECTORS_256; v++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS_256; v++)
             row[v] = _mm256_load_ps(b + 8 * v);
-        for (int i = 0; i < ROWS_256; i++)
-            for (int v = 0; v < VECTORS_256; v++)
+        SIMD_UNROLL for (int i = 0; i < ROWS_256; i++)
+            SIMD_UNROLL for (int v = 0; v < VECTORS_256; v++)
                 sum[i][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + i), row[v], sum[i][v]);
     }
-    for (int i = 0; i < ROWS_256; i++)
-        for (int v = 0; v < VECTORS_256; v++)
+    SIMD_UNROLL for (int i = 0; i < ROWS_256; i++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS_256; v++)
             _mm256_store_ps(p->sums + i * COLS_256 + 8 * v, sum[i][v]);
 }
 
@@ -64,7 +64,7 @@ static void multiply_plain(const struct block *p)
     for (int i = 0; i < ROWS_256 * COLS_256 && p->fresh; i++)
         p->sums[i] = 0.0f;
     for (size_t k = p->words; k > 0; k--, a += ROWS_256, b += COLS_256)
-        for (int i = 0; i < ROWS_256; i++)
+        SIMD_UNROLL for (int i = 0; i < ROWS_256; i++)
             for (int j = 0; j < COLS_256; j++)
                 p->sums[i * COLS_256 + j] = fmaf(a[i], b[j], p->sums[i * COLS_256 + j]);
 }

@@ -13,21 +13,21 @@ DOTS static void multiply(const struct block *p)
     const word *a = p->a, *b = p->b;
     __m512      sum[ROWS][VECTORS];
 
-    for (int i = 0; i < ROWS; i++)
-        for (int v = 0; v < VECTORS; v++)
+    SIMD_UNROLL for (int i = 0; i < ROWS; i++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS; v++)
             sum[i][v] = p->fresh ? _mm512_setzero_ps()
                                  : _mm512_load_ps(p->sums + i * COLS + 16 * v);
     for (size_t k = p->words; k > 0; k--, a += ROWS, b += COLS) {
         __m512i row[VECTORS];
 
-        for (int v = 0; v < VECTORS; v++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS; v++)
             row[v] = _mm512_load_si512(b + 16 * v);
-        for (int i = 0; i < ROWS; i++)
-            for (int v = 0; v < VECTORS; v++)
+        SIMD_UNROLL for (int i = 0; i < ROWS; i++)
+            SIMD_UNROLL for (int v = 0; v < VECTORS; v++)
                 sum[i][v] = dot_pairs(sum[i][v], _mm512_set1_epi32((int)a[i]), row[v]);
     }
-    for (int i = 0; i < ROWS; i++)
-        for (int v = 0; v < VECTORS; v++)
+    SIMD_UNROLL for (int i = 0; i < ROWS; i++)
+        SIMD_UNROLL for (int v = 0; v < VECTORS; v++)
             _mm512_store_ps(p->sums + i * COLS + 16 * v, sum[i][v]);
 }
 

@@ -68,7 +68,7 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     int            before = omp_get_max_threads();
     struct matmul *mm;
 
-    assert(ops->open && ops->run && !ops->packed == !ops->pack);
+    assert(ops->open && ops->run && !ops->packed == !ops->pack && !ops->begin == !ops->join);
     *out = NULL;
     for (size_t i = 0; i < n_shapes; i++)
         if (!shape_ok(&shapes[i]))
@@ -226,6 +226,11 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
     omp_set_num_threads(before);
 }
 
+void matmul_call_run(const struct matmul_call *call)
+{
+    matmul_run(call->mm, call->id, call->c, call->a, call->b, call->bias, call->scratch);
+}
+
 int matmul_joins(const struct matmul *mm)
 {
     return mm->ops->join && omp_get_max_threads() <= mm->threads;
@@ -237,10 +242,8 @@ void matmul_begin(const struct matmul_call *call)
     call->mm->ops->begin(call->mm, call->mm->unique[call->id], call->scratch);
 }
 
-void matmul_join(const void *of)
+void matmul_join(const struct matmul_call *call)
 {
-    const struct matmul_call *call = of;
-
     call->mm->ops->join(call->mm, call->mm->unique[call->id], call->c, call->a, call->b,
                         call->bias, call->scratch);
 }

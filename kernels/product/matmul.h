@@ -2,7 +2,8 @@
  * siTrain itself. It is the one kernel with an object. The object is opened with a list of all
  * shapes, so that running allocates nothing and an engine may prepare each shape. Matrices are
  * row-major and without gaps between rows. Sums are fp32. Only one thread runs a product at a
- * time; inside, the product uses the OpenMP pool of the process. */
+ * time; inside, the product uses the OpenMP pool of the process. The exception is matmul_join,
+ * which all threads of a parallel region call. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -76,7 +77,7 @@ int matmul_tiled(const struct matmul *mm, size_t id);
 void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
 
-/* A product with its operands, as matmul_run takes them. mm NULL: none. */
+/* A product with the arguments of matmul_run. */
 struct matmul_call {
     const struct matmul *mm;
     size_t id;
@@ -85,12 +86,15 @@ struct matmul_call {
     void       *scratch;
 };
 
-/* True if the threads of somebody's parallel region can compute products of mm, each when it has
- * time: matmul_begin runs before the region, and all of its threads call matmul_join with the call.
- * The product is complete at the region's end. It has the same bits as by matmul_run. */
+void matmul_call_run(const struct matmul_call *call);
+
+/* matmul_joins: true if the engine can compute a product inside the caller's parallel region. The
+ * caller runs matmul_begin before the region. Then each thread of the region calls matmul_join
+ * once; some may come late. C is complete at the region's end. Until then nobody writes A, B or
+ * scratch. The bits are those of matmul_run. */
 int  matmul_joins(const struct matmul *mm);
 void matmul_begin(const struct matmul_call *call);
-void matmul_join(const void *call);
+void matmul_join(const struct matmul_call *call);
 
 /* OpenBLAS chooses its kernels by the processor's name when it is loaded. If the processor is
  * newer than the library, it takes kernels without AVX2, which are several times slower

@@ -9,7 +9,7 @@ struct matmul_ops {
     int (*open)(struct matmul *mm, struct err *err);
     void (*run)(const struct matmul *mm, size_t shape, void *c, const void *a, const void *b,
                 const void *bias, void *scratch);
-    /* A run in parts, in somebody's parallel region (product.h). NULL: the engine has none. */
+    /* matmul_begin and matmul_join. Both NULL: matmul_joins is false. */
     void (*begin)(const struct matmul *mm, size_t shape, void *scratch);
     void (*join)(const struct matmul *mm, size_t shape, void *c, const void *a, const void *b,
                  const void *bias, void *scratch);

@@ -39,9 +39,7 @@ void   product_pack(const struct product *p, void *packed, const void *b);
 void product_run(const struct product *p, void *c, const void *a, const void *b, const void *bias,
                  void *scratch);
 
-/* The same in somebody's parallel region: product_begin runs before the region, and all of the
- * region's threads call product_join, each when it has time. The result is whole at the region's
- * end. */
+/* The same inside the caller's parallel region, as matmul_begin and matmul_join. */
 void product_begin(const struct product *p, void *scratch);
 void product_join(const struct product *p, void *c, const void *a, const void *b,
                   const void *bias, void *scratch);

@@ -209,8 +209,9 @@ struct arch {
     void (*mid)(const struct layer *l);
     void (*out)(const struct layer *l);
     /* The three steps of a layer's backward. mlp_backward: takes dx back through the MLP.
-     * mid_backward: computes dattn from dx, and leaves ln and dfc as they are. qkv_backward: adds
-     * to dx the gradient from dqkv, which attention's backward computed from dattn. */
+     * mid_backward: computes dattn from dx, and does not write the workspace's ln and dfc, which
+     * a gradient may still read (layer.h). qkv_backward: adds to dx the gradient from dqkv, which
+     * attention's backward computed from dattn. */
     void (*mlp_backward)(const struct layer *l);
     void (*mid_backward)(const struct layer *l);
     void (*qkv_backward)(const struct layer *l);

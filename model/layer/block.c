@@ -345,6 +345,8 @@ static int chunk_backward(const struct visit *t, struct layer *l, struct err *er
     return 0;
 }
 
+static void join(const void *later) { matmul_join(later); }
+
 int block_backward(struct model *m, size_t layer, size_t micro, const struct block_wires *wires,
                    const struct block_grads *grads, struct err *err)
 {
@@ -358,7 +360,7 @@ int block_backward(struct model *m, size_t layer, size_t micro, const struct blo
     rc = attn_again(&t, err);
     for (size_t i = 0; i < t.N && !rc; i += l.n) {
         l = chunk_at(&t, i);
-        l.later = i + l.n == t.N ? &later : NULL;
+        l.later = i + l.n == t.N ? &later : NULL; // the next chunk would overwrite its operands
         rc = chunk_backward(&t, &l, err);
     }
     rc = rc ? rc : items_copy(&t, ITEM_QKV, records_pop_rows, err);
@@ -366,8 +368,8 @@ int block_backward(struct model *m, size_t layer, size_t micro, const struct blo
         return rc;
     if (later.mm) {
         matmul_begin(&later);
-        attention.then = matmul_join;
-        attention.of = &later;
+        attention.idle = join;
+        attention.ctx = &later;
     }
     attention_backward(t.all.dqkv, t.all.dattn, &attention);
     for (size_t i = 0; i < t.N; i += l.n) {

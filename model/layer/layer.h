@@ -12,8 +12,9 @@ struct layer {
     const void   *wire;    // the layer's parameters
     float        *grad;    // backward only: their gradient; NULL: frozen
     int           fresh;   // the gradient's matrices are written, not added to
-    /* Backward of a micro-batch's last rows: gets the MLP's first gradient product, which the
-     * threads that attention has no head for compute. Its operands ln and dfc stay until then. */
+    /* Backward of a micro-batch's last chunk: the gradient product of arch->fc is put here, where
+     * the engine can join it. block.c runs it in attention's backward, on threads that have no
+     * head. Its operands are the workspace's ln and dfc. NULL: it runs at once. */
     struct matmul_call *later;
     struct adapter adapter; // the layer's; wire NULL: none
     size_t        n;       // rows

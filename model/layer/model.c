@@ -151,14 +151,12 @@ void model_gradient(const struct model *m, size_t matrix, size_t rows, float *gr
 
     if (!c)
         return;
-    if (later)
-        *later = products_later(m->products, which, rows, !fresh, c, a, b, m->scratch.base);
-    if (later && later->mm)
-        return;
-    if (fresh)
-        products_run(m->products, which, rows, c, a, b, NULL, m->scratch.base);
+    struct matmul_call call = products_gradient(m->products, which, rows, !fresh, c, a, b,
+                                                m->scratch.base);
+    if (later && matmul_joins(call.mm))
+        *later = call;
     else
-        products_add(m->products, which, rows, c, a, b, m->scratch.base);
+        matmul_call_run(&call);
 }
 
 struct layernorm model_norm(const struct model *m, size_t weight, const void *wire,

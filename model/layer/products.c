@@ -395,17 +395,17 @@ void products_run(struct products *p, size_t which, size_t rows, void *c, const 
                    bias ? dtype_at(bias, s->ab_dt, split) : NULL, scratch);
 }
 
+struct matmul_call products_gradient(const struct products *p, size_t which, size_t rows, int adds,
+                                     float *c, const void *a, const void *b, void *scratch)
+{
+    return (struct matmul_call){ .mm = p->matmul, .id = id_of(p, which, rows, adds), .c = c,
+                                 .a = a, .b = b, .scratch = scratch };
+}
+
 void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch)
 {
-    matmul_run(p->matmul, id_of(p, which, rows, 1), c, a, b, NULL, scratch);
-}
+    struct matmul_call call = products_gradient(p, which, rows, 1, c, a, b, scratch);
 
-struct matmul_call products_later(const struct products *p, size_t which, size_t rows, int adds,
-                                  float *c, const void *a, const void *b, void *scratch)
-{
-    if (!matmul_joins(p->matmul))
-        return (struct matmul_call){ .mm = NULL };
-    return (struct matmul_call){ .mm = p->matmul, .id = id_of(p, which, rows, adds), .c = c,
-                                 .a = a, .b = b, .scratch = scratch };
+    matmul_call_run(&call);
 }

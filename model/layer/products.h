@@ -187,7 +187,6 @@ void products_run(struct products *p, size_t which, size_t rows, void *c, const 
 void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);
 
-/* Returns a gradient product of a layer's matrix, for matmul_join, instead of running it. mm NULL:
- * it must be run. */
-struct matmul_call products_later(const struct products *p, size_t which, size_t rows, int adds,
-                                  float *c, const void *a, const void *b, void *scratch);
+/* A gradient product that adds to c, or writes it, for whoever runs it. */
+struct matmul_call products_gradient(const struct products *p, size_t which, size_t rows, int adds,
+                                     float *c, const void *a, const void *b, void *scratch);

@@ -41,17 +41,18 @@ size_t session_first_length(const char *dir, size_t rank)
     return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
 }
 
-/* The folder of rank 0, quoted for a shell. Of a snapshot: of the run that it was taken of. */
+/* The folder of rank 0, quoted for a shell. Of a snapshot: of its run, or RUN if that is gone. */
 static void run_word(char *out, size_t size, const struct session *s)
 {
-    char       *of = settings_get(s->log, "snapshot.of"), run[SESSION_PATH];
-    const char *at = of ? strchr(of, '/') : s->dir, *dir = at ? at : "RUN";
+    const char *dir = *s->data_dir                       ? s->data_dir
+                      : settings_has(s->log, "snapshot") ? "RUN"
+                                                         : s->dir;
+    char        run[SESSION_PATH];
     size_t      rank = 0;
 
     settings_scan(s->log, "%zu", &rank, "rank");
     snprintf(run, sizeof run, "%.*s", (int)session_first_length(dir, rank), dir);
     machine_word(out, size, run);
-    free(of);
 }
 
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
@@ -103,11 +104,27 @@ int session_is_run(const char *dir)
 
 int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
 
+/* The run that a snapshot was taken of, which has the data: the folder that it names or, if RUN was
+ * moved, the one that it lies in. */
+static void find_data(struct session *s)
+{
+    char *up = file_path(NULL, "%s/../../..", s->dir), *of = settings_get(s->log, "snapshot.of");
+    char *named = of ? strchr(of, '/') : NULL;
+
+    if (named && session_is_run(named))
+        snprintf(s->data_dir, sizeof s->data_dir, "%s", named);
+    else if (!up || !session_is_run(up) || !realpath(up, s->data_dir))
+        *s->data_dir = '\0';
+    free(up);
+    free(of);
+}
+
 /* A snapshot is only read: the run that it was taken of goes back to it. */
-static int refuse_snapshot(const struct session *s, struct err *err)
+static int refuse_snapshot(struct session *s, struct err *err)
 {
     char *step = settings_get(s->log, "snapshot"), line[SESSION_LINE];
 
+    find_data(s);
     err_misuse(err, "%s is a snapshot, and is only read; %s --from %s goes back to it", s->dir,
                session_resume_line(line, s), step ? step : "STEP");
     free(step);
@@ -158,21 +175,6 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
     int rc = runlog_get(s->log, key, out, size, err);
 
     return rc == -ENOENT ? 0 : rc;
-}
-
-/* The run that a snapshot was taken of, which has the data: the folder that it names or, if RUN was
- * moved, the one that it lies in. */
-static void find_data(struct session *s)
-{
-    char *up = file_path(NULL, "%s/../../..", s->dir), *of = settings_get(s->log, "snapshot.of");
-    char *named = of ? strchr(of, '/') : NULL;
-
-    if (named && session_is_run(named))
-        snprintf(s->data_dir, sizeof s->data_dir, "%s", named);
-    else if (!up || !session_is_run(up) || !realpath(up, s->data_dir))
-        *s->data_dir = '\0';
-    free(up);
-    free(of);
 }
 
 /* Keeps a snapshot that is read from being removed. Without locks nobody removes it either. */

@@ -218,23 +218,20 @@ int back_choose(struct part_seen *out, struct parts_seen *seen, struct session *
 static int choose_step(struct part_seen *out, const struct choice *c, const uint64_t *step,
                        struct err *err)
 {
-    size_t            n = c->comm->size;
-    struct parts_seen whole = { c->seen->at, 0 };
-    struct err        unsaid;
-    char              line[SESSION_LINE];
+    struct parts_seen *seen = c->seen;
+    struct err         unsaid;
+    char               line[SESSION_LINE];
+    size_t             n = c->comm->size, left = 0;
+    int by_parity = !rank_parts_choose(out, seen, n, step, c->dir, &unsaid);
 
-    for (struct part_seen *at = c->seen->at; at < c->seen->at + c->seen->n; at++)
-        if (at->whole) {
-            struct part_seen next = whole.at[whole.n];
-
-            whole.at[whole.n++] = *at;
-            *at = next;
-        }
-    int rc = rank_parts_choose(out, &whole, n, step, c->dir, err);
-    if (rc && !rank_parts_choose(out, c->seen, n, step, c->dir, &unsaid))
+    for (size_t i = 0; i < seen->n; i++)
+        if (seen->at[i].whole)
+            seen->at[left++] = seen->at[i];
+    seen->n = left;
+    int rc = rank_parts_choose(out, seen, n, step, c->dir, err);
+    if (rc && by_parity)
         err_misuse(err, "the snapshot after step %" PRIu64 " lacks files on devices, which its "
                    "parity has: first %s", *step, session_ranks_line(line, c->s, "restore"));
-    c->seen->n = whole.n;
     return rc;
 }
 

@@ -90,14 +90,12 @@ int lost_explain(struct session *s, int rc, struct err *err)
     if (!rc || err_goes_on(rc, err) || lost_count(s, &gone, &unsaid) || !gone ||
         snapshots_list(&list, s, &unsaid))
         return rc;
-    if (snapshots_newest(&list) || snapshots_any_by_parity(&list) ||
-        s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS)
-        err_set(err, rc, "%s; if it is lost, %s makes it again and goes back to the newest "
-                "snapshot, from which --resume goes on", err->text,
-                session_ranks_line(line, s, "restore"));
-    else
-        err_set(err, rc, "%s; if it is lost, %s names what is still whole, since no snapshot is",
-                err->text, session_ranks_line(line, s, "restore"));
+    int any = snapshots_newest(&list) || snapshots_any_by_parity(&list) ||
+              s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS;
+    err_set(err, rc, any ? "%s; if it is lost, %s makes it again and goes back to the newest "
+                           "snapshot, from which --resume goes on"
+                         : "%s; if it is lost, go on with: %s",
+            err->text, session_ranks_line(line, s, "restore"));
     snapshots_free(&list);
     return rc;
 }

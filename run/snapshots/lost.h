@@ -28,6 +28,6 @@ int lost_is(const struct session *s, const char *text);
  * RUN/frozen comes from the snapshot. *untouched: it failed, and all is as it was. */
 int lost_make(struct session *s, const struct session *snapshot, int *untouched, struct err *err);
 
-/* If rc is the failure of a run of which a device is gone, append to the sentence how `siTrain
- * restore` makes it again, or that it names what is still whole. Returns rc. */
+/* If rc is a failure, and a device of the run is gone, name `siTrain restore` in the sentence.
+ * Returns rc. */
 int lost_explain(struct session *s, int rc, struct err *err);

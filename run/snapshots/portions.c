@@ -346,9 +346,7 @@ uint64_t portions_held(const struct portions *p)
 
 int portions_certain(const struct session *s, const char *of)
 {
-    const char *was = moved_path(of);
-
-    return file_is(s->dir, of) && ((was && !strcmp(was, s->dir)) || file_has_births(s->dir, of));
+    return moved_folder(s->dir, of) != MOVED_WHOLE;
 }
 
 int portions_remove_file(const char *path)

@@ -15,24 +15,23 @@ int snapshot_can(const struct session *s, struct err *err);
 /* Take a snapshot of the run, of which `step` steps are done. s is open for writing, by a process
  * that keeps its states as they are meanwhile, and no step is half done (stream_drain,
  * session_recover). The snapshot directories take turns; one that fails is a notice, and the next
- * is tried, at last RUN/snapshots: whoever needs a snapshot gets one, also where the name is that
- * of another run's. A snapshot of this step that is there is exchanged for the new one. *out: the
- * new one.
+ * is tried. If all fail, RUN/snapshots is tried, even with --snapshot-dir: going back cannot do
+ * without. A snapshot of this step that is there is exchanged for the new one. *out: the new one.
  * 0 or -errno; then there is no new snapshot in any of them, and `err` has the last sentence. */
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);
 
 /* Take a snapshot while a training goes on. snapshot_begin copies what the next step changes, and a
  * thread copies the rest, flushes it and reads it back, at the pace of --snapshot-bw. beside: the
  * run's drained stream, which outlives what was begun; NULL: nothing trains, and snapshot_begin
- * does all. tried: so many directories have failed for this snapshot; the next ones are tried. own:
- * RUN/snapshots is tried last.
+ * does all. tried: so many directories have failed for this snapshot; the next ones are tried.
+ * in_run: at last, RUN/snapshots is.
  *
  * The thread that begins makes all these calls. Only snapshot_finish, like snapshot_begin, uses
  * run.db: the stream is drained. snapshot_finish and snapshot_drop end what was begun; if it was
  * not whole, nothing of it is left. */
 struct snapshot_making;
 int    snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step, size_t tried,
-                      int own, struct stream *beside, struct err *err);
+                      int in_run, struct stream *beside, struct err *err);
 /* True if the copier has ended. Its result is snapshot_finish's. */
 int    snapshot_over(struct snapshot_making *m);
 /* Copy at full speed, and wait until the copier has ended. Its result, or -EINTR: the end was asked

@@ -55,9 +55,10 @@ static int is_a_copys(const struct session *s, const char *path, const char *was
 
 enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 
-/* of: the setting snapshot.of, in the snapshot's log. A copy of RUN has another inode; a backup
- * that took RUN's place has its path. A copy has its own snapshots in it, and may be read from
- * those of its original, which it never removes. Nor does the original remove a copy's. */
+/* of: the setting snapshot.of, in the snapshot's log. A copy of RUN has another inode; an image of
+ * its file system, mounted elsewhere, has the same; a backup that took RUN's place has its path. A
+ * copy has its own snapshots in it, and may be read from those of its original, which it never
+ * removes. Nor does the original remove a copy's. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of,
                            struct runlog *log)
 {
@@ -65,12 +66,12 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     char        dir[SESSION_PATH];
 
     snapshot_places_rank(dir, s);
-    int same_path = was && !strcmp(was, dir);
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
-    if (!s->kept_by && file_is(s->dir, of) && (same_path || file_has_births(s->dir, of)))
+    if (!s->kept_by && moved_folder(s->dir, of) != MOVED_WHOLE)
         return is_a_copys(s, path, was, log) ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
-    return same_path ? LOOKS_LIKE_OURS : NOT_OURS;
+    int image = !s->kept_by && file_is(s->dir, of) && file_has_births(s->dir, of);
+    return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;
 }
 
 /* ---- one snapshot ---- */

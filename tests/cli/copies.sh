@@ -137,10 +137,26 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
         refused "a clone mounted above the original's place: ${command%% *}" "was copied or moved since it was last used"
     done
     umount "$tmp/m2"
+    mount -o loop "$tmp/image1" "$tmp/m1"
+    mkdir "$tmp/kept"
+    train "$tmp/m1/in" --steps 2 --snapshot-every 1
+    train "$tmp/m1/out" --steps 2 --snapshot-every 1 --snapshot-dir "$tmp/kept"
+    sync -f "$tmp/m1"
+    cp "$tmp/image1" "$tmp/image2"
+    mount -o loop "$tmp/image2" "$tmp/m2"
+    picture "$tmp/m1/in" "$tmp/kept" >"$tmp/before"
+    for run in in out; do
+        works "a clone whose devices are in it, mounted elsewhere: $run" pretrain --resume "$tmp/m2/$run" --steps 6 --snapshots 1 --quiet
+    done
+    picture "$tmp/m1/in" "$tmp/kept" | grep -v step-0000000[3-6] >"$tmp/after"
+    cmp -s "$tmp/before" "$tmp/after"
+    result $? "has removed no snapshot of its original"
+    works "the original goes on" pretrain --resume "$tmp/m1/out" --steps 3 --quiet
+    umount -l "$tmp/m1" "$tmp/m2"
 else
     skip "a snapshot" "nothing may be mounted here"
 fi
-rm -rf "$tmp/drive"/*
+rm -rf "$tmp/drive"/* "$tmp/kept"
 
 # a renamed run whose paths lead to its copy's files now
 renamed() { # WHAT FROM TO RUN-BELOW: after mv FROM TO and cp -a TO FROM, TO's run leaves alone what is below FROM

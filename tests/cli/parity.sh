@@ -118,7 +118,10 @@ same "$whole" "$(exported "$tmp/run") $(steps_of "$tmp/run")" "to the same bits"
 run snapshots "$tmp/run" --check
 same "0 2" "$got $(grep -c ' whole  ' "$tmp/out")" "with all snapshots"
 rm -r "$tmp/d0" "$tmp/d2"
-refuses 1 "if it is lost, siTrain restore $tmp/run names what is still whole, since no snapshot is" pretrain --resume "$tmp/run" --quiet
+mkdir "$tmp/d0" "$tmp/d2"
+refuses 1 "if it is lost, go on with: siTrain restore $tmp/run" pretrain --resume "$tmp/run" --quiet
+run restore "$tmp/run" --device "0=$tmp/d0" --device "1=$tmp/d2"
+result "$([ "$got" = 1 ] && grep -q "has no snapshot that is whole, .*; the last exported state that is whole is that after step 9" "$tmp/err"; echo $?)" "which names the last export"
 
 # a new place, and a kill at any moment of a restore
 begin 3 1

@@ -378,4 +378,49 @@ result "$([ -z "$(ls "$long")" ]; echo $?)" "and nothing is left"
 # an output is made under a longer name: this is said before the work, not after it
 refuses 2 "the name is too long: at most 234 bytes" report "$tmp/run" --html "$tmp/$(printf 'h%.0s' $(seq 235))"
 
+# ---- another machine, by a network file system
+
+# A server of NFS has its clients' locks as those of fcntl. Each end of one is told from the other by it.
+locked() { # COMMAND...: while another process has such a lock of the run
+    python3 -c 'import fcntl, subprocess, sys
+f = open(sys.argv[1], "r+")
+fcntl.lockf(f, fcntl.LOCK_EX)
+sys.exit(subprocess.call(sys.argv[2:]))' "$tmp/run/run.lock" "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+case $(stat -f -c %T "$tmp") in
+ext2/ext3 | xfs | btrfs | f2fs)
+    for command in "pretrain --resume $tmp/run --steps 9" "check $tmp/run" "reshard $tmp/run --devices 2"; do
+        locked $command
+        [ "$got" = 1 ] && grep -q "the run is in use by" "$tmp/err"
+        result $? "where a client of NFS has the run: ${command%% *} is refused"
+    done
+    ;;
+*) skip "a client of NFS" "the file system here is not one that Linux serves" ;;
+esac
+"$bin" pretrain --resume "$tmp/run" --steps 1000000 --quiet >"$tmp/null" 2>&1 </dev/null &
+live=$!
+trap 'kill -KILL $live 2>/dev/null; rm -rf "$tmp"' EXIT
+until grep -q "^process $live on" "$tmp/run/run.lock"; do sleep 0.05; done
+case $(stat -f -c %T "$tmp") in
+ext2/ext3 | xfs | btrfs | f2fs)
+    python3 -c 'import fcntl, sys; fcntl.lockf(open(sys.argv[1], "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)' "$tmp/run/run.lock" 2>"$tmp/null"
+    result "$([ $? != 0 ]; echo $?)" "a training's lock is seen by a client of NFS"
+    ;;
+esac
+if [ "$root" ] && echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot" && unshare -m mount --bind "$tmp/boot" /proc/sys/kernel/random/boot_id 2>"$tmp/null"; then
+    for command in "report $tmp/run" "check $tmp/run --scrub" "export $tmp/run $tmp/far" "pretrain --resume $tmp/run"; do
+        unshare -m sh -c 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"' sh "$tmp/boot" "$bin" $command >"$tmp/out" 2>"$tmp/err" </dev/null
+        got=$?
+        [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "on another machine" "$tmp/err"
+        result $? "while another machine trains the run: ${command%% *} is refused"
+    done
+else
+    skip "another machine" "only root may seem to be one"
+fi
+works "this machine reads it" report "$tmp/run"
+kill -INT $live
+wait $live
+works "and it is whole" check "$tmp/run"
+
 done_testing
