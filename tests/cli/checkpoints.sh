@@ -139,7 +139,7 @@ if [ -n "$shim" ]; then
     mkdir "$tmp/at/checkpoint-1.gone-0000000000000001.new-12345678b2131df3" "$tmp/at/checkpoint-1"
     echo mine >"$tmp/at/checkpoint-1.gone-0000000000000001.new-12345678b2131df3/config.json"
     works "what is left of a removed folder whose name is taken" pretrain --resume "$tmp/at" --steps 4 --quiet
-    result "$(grep -q 'checkpoint-1.gone.*holds files that somebody put there: move them elsewhere' "$tmp/err"; echo $?)" "is named"
+    result "$(grep -q "checkpoint-1.gone.*it holds somebody's files: move them elsewhere" "$tmp/err"; echo $?)" "is named"
     same mine "$(cat "$tmp/at"/checkpoint-1.gone*/config.json)" "and stays"
 else
     skip "a file that comes to a folder that is removed" "no shim here"

@@ -138,6 +138,7 @@ class Sequence:
     def __init__(self, at, mine, seed):
         self.at, self.r, self.log, self.finds, self.commands = at, random.Random(seed), [], [], 0
         self.mine, self.made, self.changed, self.mounts = set(mine), dict(FIRST), set(), []
+        self.run = None  # that of the last command
 
     def tree(self):
         out = {}
@@ -179,6 +180,14 @@ class Sequence:
         """Those outputs that siTrain made for the same purpose."""
         return [p for p in map(self.real, paths) if p not in self.mine and self.made.get(p) == purpose(args)]
 
+    def kept(self, path, was):
+        """Where it is within a tokenizer's old folder, or what is left of a removed snapshot, as a sentence has said."""
+        for n, c in enumerate(path):
+            for of in glob.glob(glob.escape(f"{self.at}/{path[:n]}") + ".*") if c == "/" else []:
+                if re.search(r"\.(old-|gone.*\.new-)[0-9a-f]{16}$", of) and state(of + path[n:]) == was:
+                    return (of + path[n:])[len(self.at) + 1:]
+        return None
+
     def compare(self, what, before, may):
         after = self.tree()
         for path, was in before.items():
@@ -186,11 +195,11 @@ class Sequence:
             if now == was:
                 continue
             if path in self.mine:
-                folder, name = os.path.split(path)
-                if any(state(k) == was for k in glob.glob(f"{glob.escape(self.at + '/' + folder)}.old-*/{glob.escape(name)}")):
-                    continue  # a tokenizer's old folder
-                self.find(what, f"the user's {path} was {was}, is {now}")
                 self.mine.discard(path)
+                if self.kept(path, was):
+                    self.mine.add(self.kept(path, was))
+                else:
+                    self.find(what, f"the user's {path} was {was}, is {now}")
             elif not (any(path == m or path.startswith(m + "/") or (path.startswith(m) and UNDER_WAY.match(path[len(m):])) for m in may) or
                       path.endswith(("/run.lock", "/run.db-shm", "/run.db-wal")) or (UNDER_WAY.search(path) and now is None)):
                 self.find(what, f"{path} was {was}, is {now}")
@@ -268,6 +277,7 @@ class Sequence:
         else:
             args = ["export", at + r.choice(["hf", "ad", "A/best", "lib"]), to]
         more = [args[args.index("--eval-out") + 1][len(at):]] if "--eval-out" in args else []
+        self.run = run
         return args, self.parts(run) + self.outputs(args, out, *more), out
 
     def start(self, args, blocks=None, **env):
@@ -308,9 +318,9 @@ class Sequence:
         self.compare("killed: " + " ".join(args), before, may)
         self.note(before, args)
         if self.r.random() < .7:
-            before = self.tree()
+            before, may = self.tree(), may + self.parts(self.run) + [p for p in self.made if p.startswith(self.real(out))]
             self.end(self.start(args), args)
-            self.compare("again: " + " ".join(args), before, may + [p for p in self.made if p.startswith(self.real(out))])
+            self.compare("again: " + " ".join(args), before, may)
             self.note(before, args)
 
     def two(self):
