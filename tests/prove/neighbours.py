@@ -379,6 +379,7 @@ class Sequence:
             write(path + "~", f"mine {self.r.randrange(10 ** 9)}")
             os.rename(path + "~", path)
             self.own(out)
+            self.changed |= {d for d in self.runs() if out.startswith(d + "/")}
         except OSError as e:
             self.log.append(f"  ({e})")
 
