@@ -128,7 +128,8 @@ def build(at):
     os.link("text.txt", "h_text")
     mine += ["A/photo.jpg", "h_text", "text.txt", "rows.csv", *("lib/" + n for n in os.listdir("lib"))]
     os.chdir("/")
-    subprocess.run(["umount", at], check=True)
+    while not quietly("umount", at):  # the kernel closes the files of a ring a moment after its process has ended
+        time.sleep(.1)
     return {"models": models, "mine": mine}
 
 
@@ -379,6 +380,7 @@ class Sequence:
             write(path + "~", f"mine {self.r.randrange(10 ** 9)}")
             os.rename(path + "~", path)
             self.own(out)
+            self.changed |= {d for d in self.runs() if out.startswith(d + "/")}
         except OSError as e:
             self.log.append(f"  ({e})")
 
