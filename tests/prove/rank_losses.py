@@ -104,13 +104,20 @@ class Story(Job):
             raise RuntimeError(f"snapshots: exit {p.returncode}: {p.stderr}")
         return [at["step"] for at in json.loads(p.stdout) if at["whole"]]
 
+    def lose_folder(self):
+        """All at once, as a host goes: a process that has not ended yet makes nothing in it meanwhile."""
+        gone = tempfile.mkdtemp(dir=self.tmp)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.lost, f"{gone}/folder")
+        shutil.rmtree(gone, ignore_errors=True)
+
     def lose(self):
         """A host's folder, a drive of all ranks, or a device of one. Of a rank's own states a killed process may still write some."""
         kind = self.r.choice(["folder", "folder", "device", "nothing"])
         self.lost = ""
         if kind == "folder":
             self.lost = self.r.choice(folders(self.run))
-            shutil.rmtree(self.lost, ignore_errors=True)
+            self.lose_folder()
         elif kind == "device":
             self.lost = self.r.choice(self.drives or [f"{d}/dev{i}" for d in folders(self.run) for i in range(2)])
             how = self.r.choice(["removed", "zeroed", "cut", "flipped"])
@@ -121,7 +128,7 @@ class Story(Job):
     def lose_again(self):
         if self.lost in folders(self.run) and self.r.random() < 0.3:
             count("lost again in a restore")
-            shutil.rmtree(self.lost, ignore_errors=True)
+            self.lose_folder()
 
     def train(self):
         """Until it is killed, and something is lost at that moment."""
