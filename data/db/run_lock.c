@@ -432,8 +432,8 @@ static int far_check(const struct run_lock *l, int fd, struct err *err)
         return 1;
     holder_read(fd, who, sizeof who);
     return err_set(err, -EBUSY, "%s: the run is in use by %s, on another machine or by another "
-                   "file system: read it there, or wait for that process to end", l->db_path,
-                   *who ? who : "another process");
+                   "file system: read it there, or wait for that process to end; if that machine "
+                   "is gone, remove %s", l->db_path, *who ? who : "another process", l->path);
 }
 
 int run_lock_is_taken(struct run_lock *l, struct err *err)

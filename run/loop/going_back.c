@@ -391,7 +391,7 @@ static int find_and_go(struct back *b, const uint64_t *step, const struct opt_li
     struct made_whole_sum sum = { 0 };
     int                   rc = find(b, step, err);
 
-    if (rc && rc != -EINTR && b->restores)
+    if (rc == -ENOENT && b->restores)
         exports_say(b->s->log, b->s->dir, b->s->events, err);
     rc = rc ? rc : go_to(b, line, err);
     if (!rc && b->restores) // the run has its states: now the others

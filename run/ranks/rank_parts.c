@@ -241,8 +241,8 @@ int rank_parts_choose(struct part_seen *out, const struct parts_seen *seen, size
                           lacking(seen, partly, ranks));
     return step ? err_misuse(err, "%s has no snapshot after step %" PRIu64 " (siTrain snapshots "
                              "%s lists them)", dir, *step, dir)
-                : err_misuse(err, "%s has no complete snapshot (--snapshot-every takes them), and "
-                             "what was lost is nowhere else", dir);
+                : err_set(err, -ENOENT, "%s has no complete snapshot (--snapshot-every takes "
+                          "them), and what was lost is nowhere else", dir);
 }
 
 int rank_parts_find(struct snapshot *out, const struct session *s, const struct part_seen *part,

@@ -35,7 +35,8 @@ int  rank_parts_same(const struct part_seen *a, const struct part_seen *b);
 
 /* Choose the snapshot of which all ranks have a part: after *step steps; or, with step NULL, the
  * latest of what the run has done, or else the newest. *out: a part of it. `dir` is the run, for
- * the sentence if there is none: misuse. All ranks choose the same one. */
+ * the sentence if there is none: misuse, or -ENOENT with step NULL. All ranks choose the same
+ * one. */
 int  rank_parts_choose(struct part_seen *out, const struct parts_seen *seen, size_t ranks,
                        const uint64_t *step, const char *dir, struct err *err);
 

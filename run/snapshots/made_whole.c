@@ -127,7 +127,8 @@ static int whose_files(const struct mending *m, struct err *err)
     if (!rc && !(of && (portions_certain(m->s, of) || (was && !strcmp(was, m->s->dir)))))
         rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because its "
                      "files on the devices are those of the run %s, of which %s is a copy: restore "
-                     "that run first", m->at->path, was ? was : "elsewhere", m->s->dir);
+                     "that run first; if it was moved instead, make a link of its old name to it, "
+                     "and begin again", m->at->path, was ? was : "elsewhere", m->s->dir);
     free(of);
     return rc;
 }

@@ -83,9 +83,9 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     return rc;
 }
 
-/* The lists of the snapshot at this path. files NULL: it has none. portions: its files on the
- * devices' drives, if they are certainly this run's: run.db of a copied snapshot names the
- * original's. */
+/* The lists of the snapshot at this path. files NULL: it has none, or must stay. portions: its
+ * files on the devices' drives, if they are certainly this run's: run.db of a copied snapshot names
+ * the original's. If they may be either's, the snapshot stays: only its run.db names them. */
 static struct own own_of(const struct session *s, const char *path)
 {
     char          *of = NULL;
@@ -97,8 +97,10 @@ static struct own own_of(const struct session *s, const char *path)
         own.times = settings_get(log, "snapshot.times");
         of = settings_get(log, "snapshot.of");
     }
-    if (of && portions_certain(s, of) && portions_load(&own.portions, log, NULL)) {
-        free(own.files); // with them it would lose the list of the others
+    int certain = of && portions_certain(s, of);
+    if (certain ? portions_load(&own.portions, log, NULL) != 0
+                : of && file_is(s->dir, of) && settings_has(log, "snapshot.portions")) {
+        free(own.files);
         own.files = NULL;
     }
     free(of);
