@@ -168,7 +168,7 @@ class Sequence:
         """The run's folder, and what it has elsewhere."""
         out = [self.real(run)]
         try:
-            db = sqlite3.connect(f"file:{self.at}/{run}/run.db?mode=ro", uri=True, timeout=1)
+            db = sqlite3.connect(f"file:{self.at}/{run}/run.db?immutable=1", uri=True)  # its -shm may lie on a full disk: SIGBUS
             of = db.execute("SELECT value FROM runs WHERE key = 'id'").fetchone()[0]
             db.close()
             out += [p for p in self.folders() if p.endswith("-" + of)] + [p for p in self.tree() if "sitrain-" + of in p]
