@@ -57,6 +57,31 @@ enum moved moved_folder(const char *dir, const char *place)
     return is_near(was, dir) && file_has_births(dir, place) ? MOVED_RENAMED : MOVED_WHOLE;
 }
 
+int moved_inherit(struct runlog *log, const char *of, struct err *err)
+{
+    char *lost;
+    int   rc = settings_find(&lost, log, err, "place.lost");
+    char *all = rc ? NULL : file_path(err, "%s%s%s", lost ? lost : "", lost ? "\n" : "", of);
+
+    rc = rc ? rc : all ? runlog_set(log, "place.lost", all, err) : -ENOMEM;
+    free(lost);
+    free(all);
+    return rc;
+}
+
+int moved_is_heir(struct runlog *log, const char *dir, const char *of)
+{
+    const char *was = moved_path(of);
+    char       *lost = was && !strcmp(was, dir) ? settings_get(log, "place.lost") : NULL;
+    char       *rest = lost, *line;
+    int         is = 0;
+
+    while (!is && (line = strsep(&rest, "\n")))
+        is = !strcmp(line, of);
+    free(lost);
+    return is;
+}
+
 int moved_was_in(struct runlog *log, const char *path)
 {
     char       *place = settings_get(log, "place");

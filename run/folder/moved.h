@@ -54,6 +54,12 @@ const char *moved_path(const char *place);
 /* Store `place` for the folder dir, a path without links. */
 int moved_store(struct runlog *log, const char *dir, struct err *err);
 
+/* A folder that was made again where a lost one was (run/ranks/rank_again.h) owns what that owned.
+ * moved_inherit: add `of`, the lost folder as in `place`, to `place.lost`, which has one a line.
+ * moved_is_heir: true if it is there, and dir has its path. */
+int moved_inherit(struct runlog *log, const char *of, struct err *err);
+int moved_is_heir(struct runlog *log, const char *dir, const char *of);
+
 /* Give the open devices, which their user has named, a new word. It is first written to run.db
  * (`owner.next`), then to all superblocks, then to run.db again (`owner`). After a kill in between,
  * either word fits. owner, next: both words as in run.db; they are brought up to date. settle: what

@@ -151,9 +151,13 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
                                         "snapshot.files", "snapshot.portions", "snapshot.parity",
                                         "snapshot.times", "device.place", "best.step",
                                         "best.folder", "owner", "layout" };
-    char     to[64];
+    char     to[64], *of;
     uint64_t n = 0;
-    int      rc = moved_store(log, a->place.dir, err);
+    int      rc = settings_find(&of, log, err, "snapshot.of");
+
+    rc = rc || !of ? rc : moved_inherit(log, of, err);
+    free(of);
+    rc = rc ? rc : moved_store(log, a->place.dir, err);
 
     settings_scan(log, "%" SCNu64, &n, "snapshot.n");
     snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64, a->at.step, n);

@@ -346,7 +346,7 @@ uint64_t portions_held(const struct portions *p)
 
 int portions_certain(const struct session *s, const char *of)
 {
-    return moved_folder(s->dir, of) != MOVED_WHOLE;
+    return moved_folder(s->dir, of) != MOVED_WHOLE || moved_is_heir(s->log, s->dir, of);
 }
 
 int portions_remove_file(const char *path)

@@ -61,8 +61,9 @@ uint64_t portions_held(const struct portions *p);
 /* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id.
  * No other file is written or removed, whatever run.db says. */
 int portions_named(const char *path, size_t k, const char *id);
-/* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN. A copy of RUN has
- * copies of its snapshots, whose portions are the original's. */
+/* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN, or of a lost one
+ * whose place RUN has (moved.h). A copy of RUN has copies of its snapshots, whose portions are the
+ * original's. */
 int portions_certain(const struct session *s, const char *of);
 /* Remove the files, and folders that are empty then, for good: nothing names them afterwards, so a
  * power cut must not bring them back. -errno: one is there still. */

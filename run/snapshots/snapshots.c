@@ -68,7 +68,7 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     snapshot_places_rank(dir, s);
     if (is_in_run(s, path))
         return CERTAINLY_OURS;
-    if (!s->kept_by && moved_folder(s->dir, of) != MOVED_WHOLE)
+    if (!s->kept_by && portions_certain(s, of))
         return is_a_copys(s, path, was, log) ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
     int image = !s->kept_by && file_is(s->dir, of) && file_has_births(s->dir, of);
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;

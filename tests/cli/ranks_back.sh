@@ -44,7 +44,7 @@ job 3 "$bin" pretrain --resume "$tmp/run" --from 4 --quiet
 result "$([ "$got" != 0 ] && grep -q "rank 2: .*damaged" "$tmp/err"; echo $?)" "and is not gone to"
 same "$before" "$(state)" "before any rank has changed"
 
-# ---- a lost rank's folder was made again: the part that the lost one took of the present step is not certainly its own, and it stays
+# ---- a lost rank's folder was made again: it owns the parts that the lost one took, and replaces that of the present step
 clear_all
 rm -rf "$tmp/dir"
 mkdir "$tmp/dir"
@@ -54,8 +54,8 @@ works_by 2 "a lost folder is made again" restore "$tmp/run"
 works_by 2 "and a branch goes as far" pretrain --resume "$tmp/run" --from 2 --lr 1e-3 --steps 4 --snapshot-every 0 --quiet
 branch=$(state)
 works_by 2 "it goes back, too" pretrain --resume "$tmp/run" --from 0 --steps 1 --quiet
-same "1 1" "$(ask "$tmp/run.rank1" "SELECT count(*) FROM notices WHERE text LIKE '%step-00000004.rank1 is not certainly a snapshot of this run %: RUN/snapshots is tried'") $(find "$tmp/run/snapshots" -name step-00000004.rank1 | wc -l)" \
-    "with its part of the present state in RUN/snapshots"
+same "0 1" "$(ask "$tmp/run.rank1" "SELECT count(*) FROM notices WHERE text LIKE '%not certainly a snapshot of this run%'") $(find "$tmp/dir" -name step-00000004.rank1 | wc -l)" \
+    "with its part of the present state in the place of the lost one's"
 works_by 2 "and that is undone" pretrain --resume "$tmp/run" --from 4 --quiet
 same "$branch" "$(state)" "to the bits of the branch"
 run snapshots "$tmp/run" --check --quiet
