@@ -147,6 +147,8 @@ class Story(Job):
     def restore(self, had):
         count("restores")
         self.finish("restore", ["restore", self.run], 3.0, self.lose_again)
+        if self.lost in folders(self.run) and not os.path.exists(self.lost):  # lost again when the restore had ended
+            self.finish("restore", ["restore", self.run], 3.0)
         if "check --repair" in self.said():
             must("check", "--repair", self.run)
         at, now = len(trained_steps(self.run)), self.steps()
