@@ -89,21 +89,34 @@ static struct counting counting_here(void)
     return c;
 }
 
+/* Reads what a holder wrote from its line "start". 0: an older siTrain wrote it. */
+static int counting_read(struct counting *there, const char *line)
+{
+    *there = (struct counting){ 0 };
+    return sscanf(line, "\nstart %*u file %*[^\n,], %*[a-z] in %" SCNu64 " %" SCNu64
+                  " %36[0-9a-f-]", &there->processes, &there->times, there->boot) >= 2;
+}
+
+static int other_boot(const struct counting *there, const struct counting *here)
+{
+    return strlen(there->boot) == RUN_LOCK_BOOT - 1 && *here->boot &&
+           strcmp(there->boot, here->boot);
+}
+
 /* Does process `pid` of the text live? 1, 0, or UNKNOWN of another container's processes, and of
  * those that /proc does not show. */
 enum { UNKNOWN = -1 };
 
 static int lives(const char *line, long pid, uint64_t start, const char *host)
 {
-    struct counting there = { 0 }, here = counting_here();
+    struct counting there, here = counting_here();
     char            name[64];
 
-    if (sscanf(line, "\nstart %*u file %*[^\n,], %*[a-z] in %" SCNu64 " %" SCNu64
-               " %36[0-9a-f-]", &there.processes, &there.times, there.boot) < 2) {
+    if (!counting_read(&there, line)) {
         machine_host(name, sizeof name); // an older siTrain wrote it
         return pid != (long)getpid() && !strcmp(host, name) && machine_begun(pid) == start;
     }
-    if (strlen(there.boot) == RUN_LOCK_BOOT - 1 && *here.boot && strcmp(there.boot, here.boot))
+    if (other_boot(&there, &here))
         return 0; // it ended with the machine, or is another machine's
     if (!there.processes || there.processes != here.processes)
         return UNKNOWN;
@@ -410,18 +423,16 @@ static int is_born(const char *identity)
  * take it for damaged and make it anew, and so lose the holder's commits. */
 static int is_far(const struct run_lock *l, int fd)
 {
-    struct counting there = { 0 };
-    char            text[TEXT], file[FILE_IDENTITY] = "", here[FILE_IDENTITY], boot[RUN_LOCK_BOOT];
+    struct counting there, here = counting_here();
+    char            text[TEXT], file[FILE_IDENTITY] = "", by_path[FILE_IDENTITY];
 
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
-    if (!line || sscanf(line, "\nstart %*u file %47[^\n,], %*[a-z] in %" SCNu64 " %" SCNu64
-                        " %36[0-9a-f-]", file, &there.processes, &there.times, there.boot) < 3)
-        return 0; // an older siTrain wrote it
-    boot_read(boot);
-    file_identity(l->path, here);
-    return (strlen(there.boot) == RUN_LOCK_BOOT - 1 && *boot && strcmp(there.boot, boot)) ||
-           is_born(file) != is_born(here);
+    if (!line || !counting_read(&there, line) ||
+        sscanf(line, "\nstart %*u file %47[^\n,]", file) != 1)
+        return 0;
+    file_identity(l->path, by_path);
+    return other_boot(&there, &here) || is_born(file) != is_born(by_path);
 }
 
 static int far_check(const struct run_lock *l, int fd, struct err *err)
