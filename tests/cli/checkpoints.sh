@@ -96,43 +96,37 @@ refuses 2 "devices that store nothing have none" pretrain --run "$tmp/none" $sha
 if [ -n "$shim" ]; then
     rm -rf "$tmp/whole"
     run pretrain --run "$tmp/whole" $shape --mode su+o --steps 2 --export-every 2 --export-limit 1
-    n=1 bad=
-    while [ $n -lt 400 ]; do
-        rm -rf "$tmp/at"
-        cp -a "$tmp/whole" "$tmp/at"
-        exec 9<"$tmp/at/checkpoint-2"
-        held "any:/checkpoint-2:$n" pretrain --resume "$tmp/at" --steps 4 --quiet || break
-        echo mine >"/proc/self/fd/9/notes" 2>"$tmp/null" && put=1 || put=0
+    comes() { # WHAT FILE ENDS: somebody saves FILE into a folder that is being removed, at each of its calls; then ENDS
+        n=1 bad=
+        while [ $n -lt 400 ]; do
+            rm -rf "$tmp/at"
+            cp -a "$tmp/whole" "$tmp/at"
+            exec 9<"$tmp/at/checkpoint-2"
+            held "any:/checkpoint-2:$n" pretrain --resume "$tmp/at" --steps 4 --quiet || break
+            sleep 0.02 # a tick of the clock that files have
+            echo mine >"/proc/self/fd/9/$2" 2>"$tmp/null" && put=1 || put=0
+            $3
+            run pretrain --resume "$tmp/at" --steps 6 --quiet
+            [ $put = 0 ] || [ "$(cat "$tmp/at/checkpoint-2/$2" 2>&1)" = mine ] || bad="$bad $n"
+            [ -z "$(find "$tmp/at" -name '*.new-*')" ] || bad="$bad $n:left"
+            n=$((n + 1 + n % 3))
+        done
+        wait $pid
+        exec 9<&-
+        result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "$1, at calls up to $n$bad"
+    }
+    goes_on() {
         rm "$tmp/held"
         wait $pid
         got=$?
         [ $put$got = 12 ] || [ $got = 0 ] || bad="$bad $n:$got"
-        run pretrain --resume "$tmp/at" --steps 6 --quiet
-        [ $put = 0 ] || [ "$(cat "$tmp/at/checkpoint-2/notes" 2>&1)" = mine ] || bad="$bad $n"
-        [ -z "$(find "$tmp/at" -name '*.new-*')" ] || bad="$bad $n:left"
-        n=$((n + 1 + n % 3))
-    done
-    wait $pid
-    exec 9<&-
-    result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "what comes to a folder that is removed, at calls up to $n$bad"
-    n=1 bad= # of a name of the model's, and then a kill
-    while [ $n -lt 400 ]; do
-        rm -rf "$tmp/at"
-        cp -a "$tmp/whole" "$tmp/at"
-        exec 9<"$tmp/at/checkpoint-2"
-        held "any:/checkpoint-2:$n" pretrain --resume "$tmp/at" --steps 4 --quiet || break
-        sleep 0.02 # a tick of the clock that files have
-        echo mine >"/proc/self/fd/9/config.json" 2>"$tmp/null" && put=1 || put=0
+    }
+    is_killed() {
         kill -9 $pid
         wait $pid
-        run pretrain --resume "$tmp/at" --steps 6 --quiet
-        [ $put = 0 ] || [ "$(cat "$tmp/at/checkpoint-2/config.json" 2>&1)" = mine ] || bad="$bad $n"
-        [ -z "$(find "$tmp/at" -name '*.new-*')" ] || bad="$bad $n:left"
-        n=$((n + 1 + n % 3))
-    done
-    wait $pid
-    exec 9<&-
-    result "$([ -z "$bad" ] && [ $n -gt 20 ]; echo $?)" "and where the process is then killed, at calls up to $n$bad"
+    }
+    comes "what comes to a folder that is removed" notes goes_on
+    comes "and of a name of the model's, where the process is then killed" config.json is_killed
     # a folder of this name has come since: the removed one cannot get its name back
     rm -rf "$tmp/at"
     cp -a "$tmp/whole" "$tmp/at"
