@@ -61,8 +61,8 @@ void model_logits(const struct model *m, size_t matrix, size_t rows, float *out,
 void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
                   const void *wire, float *scratch);
 /* The gradient of a matrix, into its place in `grad`, unless it is frozen. fresh: written;
- * otherwise added. later: NULL: the product runs at once. Otherwise *later gets
- * it where the engine can join it (matmul.h), and the caller runs it. */
+ * otherwise added. later: NULL: the product runs at once. Otherwise *later gets it where the engine
+ * can join it (matmul.h), and the caller runs it. */
 void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,
                     const void *dout, int fresh, struct matmul_call *later);
 

@@ -47,10 +47,6 @@ int moved_note(const struct run_config *run, struct err *err);
  * run's own. Works inside the caller's transaction or alone. */
 int moved_settle(enum moved was, const struct run_config *run, struct err *err);
 
-/* The path in a value of `place`, or of snapshot.of, which has this form, too; NULL: it has
- * none. */
-const char *moved_path(const char *place);
-
 /* Store `place` for the folder dir, a path without links. */
 int moved_store(struct runlog *log, const char *dir, struct err *err);
 

@@ -438,10 +438,10 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
     m->beside.rate = s->o.snapshot_bw;
     rc = number(m, err);
     while (!rc) {
-        int    last = in_run && m->tried == dirs->n;
-        size_t turn = m->n - 1 + m->tried++;
+        const char *dir = m->tried < dirs->n ? dirs->item[(m->n - 1 + m->tried) % dirs->n] : NULL;
 
-        rc = begin_in(m, last || !dirs->n ? NULL : dirs->item[turn % dirs->n], err);
+        m->tried++;
+        rc = begin_in(m, dir, err);
         rc = rc ? rc : beside ? copier_start(m, beside, err) : copy_rest(m, err);
         if (!rc) {
             snapshots_free(&m->known);
@@ -449,7 +449,7 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
         }
         clear(m);
         snapshots_clean(s);
-        if (rc == -EINTR || m->tried >= dirs->n + (size_t)(in_run && dirs->n))
+        if (rc == -EINTR || m->tried >= dirs->n + (in_run || !dirs->n))
             break;
         err_set(&said, 0, "%s: %s is tried", err->text,
                 m->tried < dirs->n ? "the next --snapshot-dir" : "RUN/snapshots");
