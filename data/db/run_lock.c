@@ -33,6 +33,13 @@ static void text_read(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = '\0';
 }
 
+/* The line of the holder: "" for nobody. */
+static void holder_line(int fd, char *text, size_t size)
+{
+    text_read(fd, text, size);
+    text[strcspn(text, "\n")] = '\0';
+}
+
 static void boot_read(char boot[RUN_LOCK_BOOT])
 {
     int now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -181,8 +188,7 @@ static int hidden_check(const struct run_lock *l, int fd, struct err *err)
             usleep(LOOK_US);
             continue;
         }
-        text_read(fd, who, sizeof who);
-        who[strcspn(who, "\n")] = '\0';
+        holder_line(fd, who, sizeof who);
         return err_set(err, -EBUSY, "%s: the run is in use by %s, whose lock is not seen by this "
                        "path, since a FUSE file system or an overlay keeps locks to itself: wait "
                        "for that process to end or stop it; if it has ended (it may be another "
@@ -220,8 +226,7 @@ static void holder_read(int fd, char *text, size_t size)
     char host[64] = "", here[64];
     long pid;
 
-    text_read(fd, text, size);
-    text[strcspn(text, "\n")] = '\0';
+    holder_line(fd, text, size);
     machine_host(here, sizeof here);
     if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
         kill((pid_t)pid, 0) && errno == ESRCH)
