@@ -463,7 +463,10 @@ static int log_keep(struct runlog *log, int alone, struct err *err)
     struct stat st;
     int         rc = wal && kept ? 0 : -ENOMEM;
 
-    if (!rc && !lstat(wal, &st) && st.st_size) // otherwise a kill came after it was cut
+    int there = !rc && !lstat(wal, &st);
+    if (!rc && !there && errno != ENOENT)
+        rc = err_set(err, -errno, "%s: %s", wal, strerror(errno));
+    if (there && st.st_size) // otherwise a kill came after it was cut
         rc = file_copy(wal, kept, UINT64_MAX, err);
     if (!rc && alone && unlink(wal) && errno != ENOENT)
         rc = err_set(err, -errno, "remove %s: %s", wal, strerror(errno));

@@ -65,7 +65,7 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
     if (lstat(path, st)) {
         *st = (struct stat){ 0 };
-        return 0;
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
     }
     char *made = settings_get(s->log, "best.folder");
     int   folder = S_ISDIR(st->st_mode), rc = 0;
