@@ -138,8 +138,8 @@ static inline int file_is_unknown(int rc)
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
  * contents. */
 static inline int file_is_unread(int rc) { return rc == -EIO || file_is_unknown(rc); }
-/* Returns whether this errno of a look at a path means that nothing is there. Any other (EIO, ESTALE,
- * EACCES) says only that nobody could look. */
+/* Returns whether this errno of a look at a path means that nothing is there. Any other (EIO,
+ * ESTALE, EACCES) says only that nobody could look. */
 static inline int file_is_absent(int e)
 {
     return e == ENOENT || e == ENOTDIR || e == ENAMETOOLONG;
