@@ -432,7 +432,7 @@ static int is_born(const char *identity)
 /* Whether the holder is on another machine, or has the file by another file system: a server of NFS
  * and its client. Then the log's index (run.db-shm) is not memory that both share. A reader would
  * take it for damaged and make it anew, and so lose the holder's commits. On the server a lock that
- * flock shows is of this machine, whatever start its container has (systemd-nspawn makes one up). */
+ * flock shows is of this machine, whatever start its container has (systemd-nspawn draws one). */
 static int is_far(const struct run_lock *l, int fd)
 {
     struct counting there, here = counting_here();
