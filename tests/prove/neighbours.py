@@ -504,7 +504,7 @@ class Sequence:
                 self.find(f"check {run}", says)
             return
         shutil.rmtree(f"{self.at}/last", ignore_errors=True)
-        adapted, _ = ask("export", run, "last", "--adapter")
+        adapted, _ = ask("export", run, "last", "--adapter", "--last")
         code, says = (0, "") if adapted == 0 else ask("export", run, "last", "--last")
         if code:
             if "has other names too" not in says and "base" not in says:
