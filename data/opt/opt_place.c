@@ -1,4 +1,4 @@
-// opt_place.c: the paths that a run keeps for other processes: --device, --act-device, --snapshot-dir
+// opt_place.c: the paths of drives and folders that a run keeps for other processes
 #include "data/opt/opt_row.h"
 
 #include "data/file/file.h"
