@@ -279,7 +279,7 @@ static int log_count(struct runlog *log, struct err *err)
     if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
         taken = 0;
     log->taken = (uint64_t)(log->left ? taken : n);
-    if (!l->known || l->flushed > (uint64_t)n)
+    if (l->flushed > (uint64_t)n) // never more: this run.db may be another one, and go again
         l->flushed = (uint64_t)n;
     if (!l->known || l->begun > (uint64_t)n)
         l->begun = (uint64_t)n;
@@ -531,7 +531,7 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     runlog_rollback(log);
-    if (log->counts && log->db.sql && !log->left)
+    if (log->counts && log->db.sql && log->log_pages) // it has committed
         runlog_checkpoint(log);
     db_close(&log->db);
     run_lock_release(&log->lock);

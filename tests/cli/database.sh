@@ -255,6 +255,19 @@ for other in old other; do
     cp "$tmp/$other/run.db" "$tmp/apart/run.db"
     apart "the run.db of another run ($other) beside a log" "are of two runs; nothing was changed"
 done
+for how in pretrain check export; do # without a log: what another run's run.db has is not noted as this one's
+    rm -rf "$tmp/apart" "$tmp/none"
+    cp -a "$tmp/old" "$tmp/apart"
+    cp "$tmp/other/run.db" "$tmp/apart/run.db"
+    case $how in
+    pretrain) run pretrain --resume "$tmp/apart" --steps 9 ;;
+    check) run check "$tmp/apart" --repair ;;
+    export) run export "$tmp/apart" "$tmp/none" ;;
+    esac
+    result "$([ "$got" = 1 ]; echo $?)" "another run's run.db: $how is refused"
+    cp "$tmp/old/run.db" "$tmp/apart/run.db"
+    works "with its own again it goes on" pretrain --resume "$tmp/apart" --steps 2
+done
 
 back=0
 for mode in su+o mem; do
