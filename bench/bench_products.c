@@ -15,7 +15,6 @@
 #include "run/sources/masking.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <omp.h>
 

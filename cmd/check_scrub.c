@@ -4,7 +4,6 @@
 #include "cmd/check_scrub.h"
 
 #include "cmd/terminal/line.h"
-#include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "data/file/file.h"
 #include "offload/devices/devices.h"

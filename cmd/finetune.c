@@ -26,13 +26,7 @@
 
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
-    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
-    { "resume", OPT_STRING, AT(resume), .arg = "RUN",
-      .help = "Run to continue from its last commit" },
-    { "from", OPT_UINT, AT(from), .arg = "STEP",
-      .help = "With --resume: the snapshot to go back to, by the number of steps that were done. "
-              "Options such as --lr, --batch and --seed may change then. What was done beyond it "
-              "stays as a branch in reports, and a snapshot of the present state is kept." },
+    TRAIN_RUN_ROWS(AT(run), AT(resume), AT(from)),
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
       .help = "Hugging Face folder or run to start from, or folder of an adapter to go on with. "
               "The head is kept if its number of classes fits.", .kept = OPT_SOURCE },

@@ -4,7 +4,6 @@
  * the gaps of the others, and the legend says so. So are curves that share a colour. */
 #include "report/charts.h"
 
-#include "report/format.h"
 #include "report/svg.h"
 #include "report/table.h"
 

@@ -18,7 +18,6 @@
 #include "run/loop/training.h"
 #include "run/newrun_check.h"
 #include "run/ranks/job_run.h"
-#include "run/recipe.h"
 #include "run/sources/source.h"
 
 #include <time.h>

@@ -14,7 +14,6 @@
 #include "data/file/file.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <unistd.h>
 #include <xclbin.h>
 

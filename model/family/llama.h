@@ -2,7 +2,6 @@
  * table. They are in the order of the blocks. */
 #pragma once
 
-#include "model/arch/arch.h"
 
 enum llama_tensor {
     LLAMA_EMBED,

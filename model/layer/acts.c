@@ -9,12 +9,9 @@
 #include "kernels/elementwise.h"
 #include "kernels/product/matvec.h"
 #include "kernels/tiled.h"
-#include "model/layer/products.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <omp.h>
-#include <stdlib.h>
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 

@@ -17,7 +17,6 @@
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
-#include "run/loop/ending.h"
 #include "run/loop/live.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/resume_opts.h"
@@ -26,6 +25,7 @@
 #include "run/ranks/job_run.h"
 #include "run/snapshots/damaged.h"
 #include "run/snapshots/lost.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -530,7 +530,7 @@ static int tell_begin(const struct training *t, struct err *err)
     told.sources = sources;
     if (!rc && s->events && s->events->training)
         s->events->training(s->events->ctx, &told);
-    source_told_free(sources, told.n_sources);
+    corpus_sources_free(sources, told.n_sources);
     return rc;
 }
 

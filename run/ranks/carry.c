@@ -10,11 +10,7 @@
 #include "run/snapshots/snapshot_files.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

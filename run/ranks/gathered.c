@@ -5,7 +5,6 @@
 #include "data/base/round.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { SPAN = 1 << 16 };
 

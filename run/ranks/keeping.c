@@ -2,7 +2,6 @@
 #include "run/ranks/keeping.h"
 
 #include "data/file/file.h"
-#include "run/folder/settings.h"
 #include "run/ranks/carry.h"
 #include "run/snapshots/snapshot_make.h"
 #include "run/snapshots/snapshot_removal.h"
