@@ -24,7 +24,6 @@ static double time_calls(struct bench_item *item, size_t n)
     return (double)(clock_ns() - start_ns) * 1e-9 / (double)n;
 }
 
-/* Finds the number of calls in a turn. */
 static void calls_find(struct bench_item *item, double seconds)
 {
     double once = time_calls(item, 1);

@@ -43,7 +43,6 @@ void chat_rows_progress(const struct chat_rows *r, uint64_t *done, uint64_t *tot
 
 /* ---- the form */
 
-/* Lists the keys of the row. */
 static void keys_list(const struct chat_rows *r, char *out, size_t size)
 {
     const char *key;

@@ -176,7 +176,6 @@ static int scrub_snapshots(struct check *c, struct err *err)
     return rc;
 }
 
-/* Reads one folder, which is open in c->s. */
 static int scrub_folder(struct check *c, struct err *err)
 {
     int still = settings_has(c->s.log, "snapshot");

@@ -100,7 +100,6 @@ static int add_file(struct material *m, const char *name, const struct text_list
     return task_file_check(e, o->data, file, err);
 }
 
-/* The user's own files. */
 static int add_own(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
@@ -360,7 +359,6 @@ static int check_line(const struct opt_line *line, struct err *err)
                 : 0;
 }
 
-/* Applies the line's options to those of the run. */
 static int overlay(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
@@ -383,15 +381,6 @@ static int overlay(struct session *s, struct opt_line *line, struct err *err)
     return rc ? rc : train_opts_check(&s->o, err);
 }
 
-static int resume_options(struct session *s, struct opt_line *line, struct err *err)
-{
-    int rc = overlay(s, line, err);
-
-    if (!rc && !(rc = session_config(s, err)))
-        schedule_end_tell(s);
-    return rc;
-}
-
 static int open_run(struct session *s, const char *dir, struct opt_line *line, struct comm *comm,
                     struct err *err)
 {
@@ -403,7 +392,11 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
                         o->resume);
     rc = rc ? rc : train_go_back(s, dir, o->from, line, overlay, comm, err);
-    return rc || !o->resume ? rc : resume_options(s, line, err);
+    if (rc || !o->resume)
+        return rc;
+    if (!(rc = overlay(s, line, err)) && !(rc = session_config(s, err)))
+        schedule_end_tell(s);
+    return rc;
 }
 
 /* ---- both ---- */

@@ -109,7 +109,6 @@ static int latency_parse(uint64_t *out, const char *text, struct err *err)
     return 0;
 }
 
-/* Adds the node of a line, which has the words word[0..n). */
 static int line_add(struct topology *t, char **word, size_t n, struct err *err)
 {
     enum kind          kind = KIND_LINK;

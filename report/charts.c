@@ -369,7 +369,6 @@ int chart_along(FILE *out, const json_t *report, const struct along *a)
     return drawn;
 }
 
-/* Draws a picture for each measure, up to eight. */
 int chart_evals(FILE *out, const json_t *report)
 {
     enum { MOST = 8 };

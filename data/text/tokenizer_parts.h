@@ -76,7 +76,6 @@ struct tokenizer_settings {
                                   // found in a text
 };
 
-/* A kind of model. */
 struct tokenizer;
 struct model_ops {
     const char *type;     // its name in tokenizer.json

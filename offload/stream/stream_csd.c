@@ -139,7 +139,6 @@ static int csd_pop(struct stream *s, void **item, struct err *err)
 
 static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
 
-/* The phase of a wait for the last commit. */
 static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
 {
     if (drains)
@@ -318,12 +317,12 @@ static void csd_close(struct stream *stream)
 
     slots_reader_close(&s->masters);
     scheduler_stop(&s->sched);
-    int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
+    int over = frames_give_up(&s->frames) & exchange_give_up(&s->gradients.exchange) &
                commits_give_up(&s->commits);
     over &= !frames_close(&s->frames);
     if (!over) // other ranks, or reads of a base, may use this memory until the process ends
         s->sched.dev.silent = 1;
-    gradients_close(&s->gradients);
+    exchange_close(&s->gradients.exchange);
     commits_close(&s->commits);
     devices_close(&s->sched.dev); // waits for tasks under way, which are in the parts' tables
     act_stack_close(&s->acts);

@@ -30,7 +30,6 @@ static int write_check(int fd, const char *path, struct err *err)
                                         "and give the copy this name", path);
 }
 
-/* Makes a file that is not there. */
 static int file_make(const char *path, struct err *err)
 {
     int made, rc = file_open_own(path, O_CREAT | O_EXCL, &made, err);
@@ -43,7 +42,6 @@ static int file_make(const char *path, struct err *err)
     return rc ? rc : file_sync_parent(path, err);
 }
 
-/* Opens an empty file as *fd. */
 static int empty_open(int *fd, const char *path, struct err *err)
 {
     int own, rc = file_open_own(path, 0, &own, err);

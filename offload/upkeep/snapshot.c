@@ -168,16 +168,6 @@ static int sub_copy(struct copying *c, struct pair *p, const struct store *st,
                       store_residual_bytes(u->n_pad), err);
 }
 
-/* Writes the superblock of the snapshot's device i into the buffer, then to the file. */
-static int super_put(struct copying *c, const struct pair *p, const struct run_config *to, size_t i,
-                     uint64_t bytes, struct err *err)
-{
-    struct superblock s = devices_super(to, bytes, i);
-
-    superblock_pack(c->buffer, &s);
-    return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, p->to_path, err);
-}
-
 /* Opens a device of the run, and makes the snapshot's, with its superblock. The caller closes the
  * pair and frees both paths, also after a failure. */
 static int device_begin(struct snapshot_take *t, struct copying *c, struct pair *p,
@@ -194,7 +184,11 @@ static int device_begin(struct snapshot_take *t, struct copying *c, struct pair 
     rc = rc ? rc : pair_make(p, from, to, 1, err);
     if (!rc && ftruncate(p->to, (off_t)st->device_bytes[device]))
         rc = err_set(err, -errno, "set the length of %s: %s", to, strerror(errno));
-    return rc ? rc : super_put(c, p, t->to, device, st->device_bytes[device], err);
+    if (rc)
+        return rc;
+    struct superblock s = devices_super(t->to, st->device_bytes[device], device);
+    superblock_pack(c->buffer, &s);
+    return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, to, err);
 }
 
 /* Copies all subgroups, in the order of the layout, or as the training asks for them. */

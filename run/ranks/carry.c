@@ -16,7 +16,6 @@
 
 enum { PIECE = 4 << 20, TABLE_MOST = 64 << 20 };
 
-/* One end of a stream. */
 struct end {
     const struct carried *c;
     int      sends, rc;

@@ -63,7 +63,6 @@ struct moving {
     char           *files;
 };
 
-/* Begin this rank's end of a sending. */
 static int end_begin(struct moving *m, struct carried *c, struct session *s, struct err *err)
 {
     int rc = 0;

@@ -479,14 +479,6 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
     return rc;
 }
 
-static int find_ends(struct encoder *e, struct err *err)
-{
-    struct chat_encoding how = encoding_of(e, e->tok[0]);
-
-    how.loss = CHAT_LOSS_ANSWERS;
-    return chat_ends_find(&e->ends, e->s, &how, err);
-}
-
 static void encoder_close(struct encoder *e)
 {
     if (!e)
@@ -516,7 +508,12 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
     if (!rc && f->pairs)
         rc = runlog_new_pairs(s->log, err);
     rc = rc ? rc : encoder_open(&e, s, f, tok, dir, err);
-    rc = rc ? rc : find_ends(e, err);
+    if (!rc) {
+        struct chat_encoding how = encoding_of(e, e->tok[0]);
+
+        how.loss = CHAT_LOSS_ANSWERS;
+        rc = chat_ends_find(&e->ends, e->s, &how, err);
+    }
     rc = rc ? rc : add_set(e, RUN_TRAIN, f->split > 0 ? run_dev[0] : NULL, &f->train, f->most_train,
                            err);
     rc = rc ? rc : add_set(e, run_dev[0], NULL, &f->eval, f->most_eval, err);
