@@ -8,7 +8,6 @@
 #include "data/base/grow.h"
 #include "data/base/number.h"
 
-
 enum { MOST_BYTES = 1 << 18, NAME_BYTES = 32, MOST_WORDS = 6, LEAST_WORDS = 5 };
 
 #define BLANKS    " \t\r"

@@ -229,7 +229,6 @@ void added_tokens_free(struct added_tokens *a);
 /* Returns the added token with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
 
-
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
  * refuse by its name what is not computed here. */
 int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,

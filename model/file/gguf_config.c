@@ -6,7 +6,6 @@
  * factors must be those that Llama 3.1's usual numbers give. */
 #include "model/file/gguf_config.h"
 
-
 #include <math.h>
 
 #define OWN_FAMILY "sitrain.family"

@@ -548,22 +548,12 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
     return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
 }
 
-/* *missing: what a kill has kept the last step from. */
-static int find_missing(struct session *s, uint64_t next, int *missing, struct err *err)
-{
-    int export = 0, rc = past_eval_missing(s, next, missing, err);
-
-    rc = rc ? rc : checkpoints_missing(s, next, &export, err);
-    *missing = (*missing ? MISSES_EVAL : 0) | (export ? MISSES_EXPORT : 0);
-    return rc;
-}
-
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1, .snapshots.s = s };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
-    int             missing, rc = job_run_keeps(s, err); // before options are stored
+    int             missing, export = 0, rc = job_run_keeps(s, err); // before options are stored
 
     rc = rc ? rc : base_folder_open(s, 1, err);
     rc = rc ? rc : recovery_run(&s->run, err);
@@ -571,7 +561,9 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (rc)
         return rc;
     keep_engine(s);
-    rc = find_missing(s, next, &missing, err);
+    rc = past_eval_missing(s, next, &missing, err); // what a kill has kept the last step from
+    rc = rc ? rc : checkpoints_missing(s, next, &export, err);
+    missing = (missing ? MISSES_EVAL : 0) | (export ? MISSES_EXPORT : 0);
     if (s->o.steps < next) // completed steps stay, and --steps covers them
         s->o.steps = next;
     if (rc || (rc = job_run_begin(s, next, &missing, err)))
