@@ -79,7 +79,7 @@ comma     := ,
 MPI_WORDS  = $(filter -I% -L% -l% -Wl$(comma)-rpath%,$(shell $(MPICC) -showme:$(1) 2>/dev/null || \
     $(MPICC) -show 2>/dev/null))
 LIBS      += $(if $(HAS_ONEDNN),-ldnnl) $(if $(HAS_MPI),$(call MPI_WORDS,link))
-XRT_SRC   := csd/engine/engine_xrt.c csd/engine/xrt.c
+XRT_SRC   := csd/engine/engine_xrt.c
 $(BUILD)/kernels/%.o: EXTRA := $(KERNEL_CFLAGS)
 $(XRT_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tests/test_smartssd.o: EXTRA := $(if $(HAS_XRT),-isystem $(XRT_INC))
 $(BUILD)/comm/comm_mpi.o $(BUILD)/tests/test_comm_mpi.o: \
@@ -91,7 +91,7 @@ ROOMS    ?= data/base data/file data/json data/opt data/db data/text data/tensor
             offload offload/* model model/* chat/jinja chat run/folder run/snapshots run/texts run/sources run/ranks plan run/loop run
 LIB      ?= $(BUILD)/libsitrain.a
 ABSENT   := $(if $(HAS_ONEDNN),,kernels/product/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \
-            $(if $(HAS_OPENCL),,csd/engine/engine_opencl.c csd/engine/opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)
+            $(if $(HAS_OPENCL),,csd/engine/engine_opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)
 LIB_SRC  := $(filter-out $(ABSENT),$(wildcard $(ROOMS:%=%/*.c)))
 CMD_SRC  := $(wildcard report/*.c bench/*.c cmd/*.c cmd/*/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)

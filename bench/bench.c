@@ -7,12 +7,10 @@
 
 #include "cmd/terminal/command.h"
 #include "comm/comm.h"
-#include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
 #include "offload/devices/devices.h"
 #include "plan/memory.h"
-#include "run/model_opts.h"
 #include "run/sources/masking.h"
 
 #include <signal.h>

@@ -19,7 +19,6 @@
 #include "model/layer/products.h"
 
 #include <omp.h>
-#include <string.h>
 
 enum { STEP_PIECE = 16384, FLOPS_EXP = 20 }; // parameters that mem updates at once; cost of an exp
 

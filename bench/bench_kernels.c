@@ -159,18 +159,14 @@ static void kernel_call(void *ctx, size_t call)
     r->kernel->call(r->sizes, p, r->kernel->how);
 }
 
-/* The most bytes that a kernel moves in its turns: more memory need not be filled. */
-static size_t moved_at_most(const struct bench *b, const struct sizes *s)
-{
-    return (size_t)(THREAD_BYTES * s->threads * b->seconds / 2 * (double)(b->o->rounds + 1));
-}
-
 static int kernel_measure(struct bench *b, const struct kernel *k, const struct sizes *s,
                           const struct arena *memory, json_t *rows, struct err *err)
 {
     struct kernel_run run = run_of(k, s);
     struct bench_item item = {.run = kernel_call, .ctx = &run};
-    size_t filled = size_min(memory->bytes, size_max(2 * run.taken, moved_at_most(b, s)));
+    // more memory than the kernel moves in its turns need not be filled
+    double moves = THREAD_BYTES * s->threads * b->seconds / 2 * (double)(b->o->rounds + 1);
+    size_t filled = size_min(memory->bytes, size_max(2 * run.taken, (size_t)moves));
     const char *at = k->rows, *across = k->columns;
     size_t      n = size_parse(s, &at), columns = across ? size_parse(s, &across) : 0;
     int    one = k->flags & ONE_THREAD, threads = one ? 1 : s->threads;

@@ -15,7 +15,6 @@
 #include "run/sources/masking.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <omp.h>
 
@@ -253,7 +252,6 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
     return e->n;
 }
 
-/* Adds an engine's row, and its column in the table of shapes. */
 static void engine_report(const struct bench *b, const struct engine *e,
                           const struct product_run *runs, const struct bench_item *items,
                           json_t *shapes, json_t *engines)

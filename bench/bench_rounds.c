@@ -3,19 +3,13 @@
 #include "bench/bench.h"
 
 #include "data/base/clock.h"
+#include "data/base/number.h"
 
 #include <omp.h>
 
-static int order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 double bench_median(double *v, size_t n)
 {
-    qsort(v, n, sizeof *v, order);
+    qsort(v, n, sizeof *v, number_order);
     return n == 0 ? 0 : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
@@ -30,7 +24,6 @@ static double time_calls(struct bench_item *item, size_t n)
     return (double)(clock_ns() - start_ns) * 1e-9 / (double)n;
 }
 
-/* Finds the number of calls in a turn. */
 static void calls_find(struct bench_item *item, double seconds)
 {
     double once = time_calls(item, 1);
@@ -38,13 +31,6 @@ static void calls_find(struct bench_item *item, double seconds)
     if (once < seconds)
         once = time_calls(item, 1); // without the page faults of the first
     item->calls = once < seconds ? (size_t)(seconds / (once > 1e-8 ? once : 1e-8)) + 1 : 1;
-}
-
-static int take_turn(struct bench_item *item, size_t round, struct err *err)
-{
-    if (item->run)
-        item->figure[round] = time_calls(item, item->calls);
-    return item->run ? 0 : item->measure(item->ctx, &item->figure[round], err);
 }
 
 int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double seconds,
@@ -57,8 +43,11 @@ int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double sec
         if (items[i].run)
             calls_find(&items[i], seconds);
     for (size_t r = 0; r < rounds && !rc; r++)
-        for (size_t i = 0; i < n && !rc; i++)
-            rc = take_turn(&items[i], r, err);
+        for (struct bench_item *it = items; it < items + n && !rc; it++)
+            if (it->run)
+                it->figure[r] = time_calls(it, it->calls);
+            else
+                rc = it->measure(it->ctx, &it->figure[r], err);
     for (size_t i = 0; i < n && !rc; i++)
         items[i].median = bench_median(items[i].figure, rounds);
     return rc;

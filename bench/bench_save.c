@@ -139,7 +139,6 @@ static int has_kind(const struct bench *b, enum machine_kind kind)
     return !b->o->probe || kind == machine_kind_of(b->config.arch);
 }
 
-/* Adds a size to a list, once. */
 static void size_add(size_t *list, size_t *n, size_t x)
 {
     for (size_t i = 0; i < *n; i++)

@@ -6,8 +6,6 @@
 #include "data/base/grow.h"
 #include "data/base/table.h"
 
-#include <string.h>
-
 TABLE_WORDS(chat_loss_name, [CHAT_LOSS_ANSWERS] = "answers", [CHAT_LOSS_LAST] = "last",
             [CHAT_LOSS_ALL] = "all")
 
@@ -27,13 +25,6 @@ static void spelled_take(struct chat_ids *x, const struct token_spans *s)
 {
     x->spelled = s->spelled;
     x->spelled_id = s->spelled_id;
-}
-
-static void counts_sum(struct chat_ids *x)
-{
-    x->counted = 0;
-    for (size_t i = 0; i < x->ids.n; i++)
-        x->counted += x->counts[i];
 }
 
 /* ---- rows without turns ---- */
@@ -279,8 +270,8 @@ static int encode_one(const struct chat_encoding *e, const struct chat_row *row,
         rc = encode_turns(e, row, second ? &row->other_turns : &row->turns, out, err);
     else
         rc = encode_texts(e, row->prompt, second ? row->other : row->completion, out, err);
-    if (!rc)
-        counts_sum(out);
+    for (size_t i = 0; i < out->ids.n && !rc; i++)
+        out->counted += out->counts[i];
     return rc;
 }
 

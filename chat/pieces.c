@@ -4,7 +4,6 @@
 
 #include "data/base/grow.h"
 
-#include <string.h>
 #include <strings.h>
 
 // owners of text that are no messages: the template; tools, and other variables of the row

@@ -3,9 +3,6 @@
 
 #include "chat/pieces.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct token_buf *out,
                 struct err *err)
 {

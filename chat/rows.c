@@ -43,7 +43,6 @@ void chat_rows_progress(const struct chat_rows *r, uint64_t *done, uint64_t *tot
 
 /* ---- the form */
 
-/* Lists the keys of the row. */
 static void keys_list(const struct chat_rows *r, char *out, size_t size)
 {
     const char *key;
@@ -120,14 +119,6 @@ static void sharegpt_key(struct chat_rows *r)
         *key = "conversation";
 }
 
-/* Whether the turns, under a key that the user named, are {from, value}. */
-static int has_from(const struct chat_rows *r)
-{
-    const json_t *list = json_object_get(r->object, r->key[KEY_MESSAGES]);
-
-    return json_object_get(json_array_get(list, 0), "from") != NULL;
-}
-
 static int form_find(struct chat_rows *r, struct err *err)
 {
     enum chat_form fits[FORMS];
@@ -142,7 +133,10 @@ static int form_find(struct chat_rows *r, struct err *err)
             fits[n++] = f;
     if (n == 2 && fits[0] == CHAT_FORM_MESSAGES && fits[1] == CHAT_FORM_SHAREGPT &&
         r->key[KEY_MESSAGES] == r->key[KEY_CONVERSATIONS]) {
-        fits[0] = has_from(r) ? CHAT_FORM_SHAREGPT : CHAT_FORM_MESSAGES;
+        const json_t *list = json_object_get(r->object, r->key[KEY_MESSAGES]);
+
+        fits[0] = json_object_get(json_array_get(list, 0), "from") ? CHAT_FORM_SHAREGPT
+                                                                   : CHAT_FORM_MESSAGES;
         n = 1;
     }
     if (n == 1)

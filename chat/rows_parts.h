@@ -4,7 +4,6 @@
 #pragma once
 
 #include "chat/rows.h"
-#include "data/file/unpack.h"
 #include "data/task/row_file.h"
 
 /* The keys of all forms, which the user may have named otherwise. */

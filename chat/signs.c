@@ -1,9 +1,6 @@
 /* signs.c: looks for the texts of messages in what a template has written. */
 #include "chat/signs.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define WHITE " \n\t\r"
 
 static int has(const struct jinja_output *text, const char *what, size_t n)

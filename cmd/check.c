@@ -373,20 +373,11 @@ static int check_run(struct check *c, struct err *err)
     return rc;
 }
 
-/* The tokenizer of a folder, which may have none. */
-static int check_folder_tokenizer(struct check *c, struct err *err)
-{
-    struct tokenizer *t = NULL;
-    int rc = tokenizer_is_there(c->o->what) ? check_words(&t, c, c->o->what, err) : 0;
-
-    tokenizer_close(t);
-    return rc;
-}
-
 static int check_folder(struct check *c, struct err *err)
 {
     struct hf          *hf = NULL;
     struct safetensors *st = NULL;
+    struct tokenizer   *tok = NULL;
     int                 adapter = peft_is_folder(c->o->what); // its base may be elsewhere
     struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
     struct hf_files     files = { 0 };
@@ -414,7 +405,10 @@ static int check_folder(struct check *c, struct err *err)
     safetensors_close(st);
     hf_close(hf);
     rc = part_over(c, rc, err);
-    return rc ? rc : part_over(c, check_folder_tokenizer(c, err), err);
+    if (!rc && tokenizer_is_there(c->o->what)) // a folder may have none
+        rc = part_over(c, check_words(&tok, c, c->o->what, err), err);
+    tokenizer_close(tok);
+    return rc;
 }
 
 /* Compares a rank's folder with the first: are both of the same run? */

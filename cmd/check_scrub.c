@@ -4,7 +4,6 @@
 #include "cmd/check_scrub.h"
 
 #include "cmd/terminal/line.h"
-#include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "data/file/file.h"
 #include "offload/devices/devices.h"
@@ -177,7 +176,6 @@ static int scrub_snapshots(struct check *c, struct err *err)
     return rc;
 }
 
-/* Reads one folder, which is open in c->s. */
 static int scrub_folder(struct check *c, struct err *err)
 {
     int still = settings_has(c->s.log, "snapshot");

@@ -45,7 +45,6 @@ struct chatting {
 
 static int is_pairs(const struct chatting *c) { return c->rows.kind == SESSION_PAIRS; }
 
-/* Takes an option that was not given from the run. */
 static int take_given(struct opt_line *line, const struct model_folder *r, const char *name,
                       struct err *err)
 {

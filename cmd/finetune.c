@@ -26,13 +26,7 @@
 
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
-    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
-    { "resume", OPT_STRING, AT(resume), .arg = "RUN",
-      .help = "Run to continue from its last commit" },
-    { "from", OPT_UINT, AT(from), .arg = "STEP",
-      .help = "With --resume: the snapshot to go back to, by the number of steps that were done. "
-              "Options such as --lr, --batch and --seed may change then. What was done beyond it "
-              "stays as a branch in reports, and a snapshot of the present state is kept." },
+    TRAIN_RUN_ROWS(AT(run), AT(resume), AT(from)),
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
       .help = "Hugging Face folder or run to start from, or folder of an adapter to go on with. "
               "The head is kept if its number of classes fits.", .kept = OPT_SOURCE },
@@ -106,7 +100,6 @@ static int add_file(struct material *m, const char *name, const struct text_list
     return task_file_check(e, o->data, file, err);
 }
 
-/* The user's own files. */
 static int add_own(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
@@ -366,7 +359,6 @@ static int check_line(const struct opt_line *line, struct err *err)
                 : 0;
 }
 
-/* Applies the line's options to those of the run. */
 static int overlay(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
@@ -389,15 +381,6 @@ static int overlay(struct session *s, struct opt_line *line, struct err *err)
     return rc ? rc : train_opts_check(&s->o, err);
 }
 
-static int resume_options(struct session *s, struct opt_line *line, struct err *err)
-{
-    int rc = overlay(s, line, err);
-
-    if (!rc && !(rc = session_config(s, err)))
-        schedule_end_tell(s);
-    return rc;
-}
-
 static int open_run(struct session *s, const char *dir, struct opt_line *line, struct comm *comm,
                     struct err *err)
 {
@@ -409,7 +392,11 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
                         o->resume);
     rc = rc ? rc : train_go_back(s, dir, o->from, line, overlay, comm, err);
-    return rc || !o->resume ? rc : resume_options(s, line, err);
+    if (rc || !o->resume)
+        return rc;
+    if (!(rc = overlay(s, line, err)) && !(rc = session_config(s, err)))
+        schedule_end_tell(s);
+    return rc;
 }
 
 /* ---- both ---- */

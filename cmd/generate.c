@@ -12,7 +12,6 @@
 #include "data/base/text_line.h"
 #include "data/file/unpack.h"
 #include "run/generation.h"
-#include "run/loop/generator.h"
 #include "run/texts/tokenise.h"
 
 #include <unistd.h>

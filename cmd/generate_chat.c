@@ -11,7 +11,6 @@
 #include "data/base/round.h"
 #include "run/texts/tokenise.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -217,12 +217,6 @@ static void loading_begins(void)
 __attribute__((section(".preinit_array"), used))
 static void (*const before_libraries)(void) = loading_begins;
 
-static void loading_is_over(void)
-{
-    setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL);
-    signal(SIGPROF, SIG_DFL);
-}
-
 /* Whether the stack is large enough (ulimit -s): the kernel kills a program that needs more. */
 static int has_stack(void)
 {
@@ -291,7 +285,8 @@ int main(int argc, char **argv)
                                                 .limit_ms = 600000,
                                                 .say = say_waiting };
 
-    loading_is_over();
+    setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL); // loading is over
+    signal(SIGPROF, SIG_DFL);
     take_closed_streams();
     db_wait_set(&waiting);
     // If a reader goes away, writing fails (command.c), and training stops (training.c). A file

@@ -384,16 +384,6 @@ static void print_memory(const struct budget *b)
     printf("\nMemory\n%s", table);
 }
 
-/* The adapters of the options, or those of the folder in --init. */
-static int plan_adapters(struct model_config *g, struct opt_line *line, struct err *err)
-{
-    struct plan_opts *o = line->options;
-    const char       *adapter = o->model.init && peft_is_folder(o->model.init) ? o->model.init
-                                                                                : NULL;
-
-    return lora_opts_begin(g, line, &o->train.lora, adapter, err);
-}
-
 /* Opens the folder of a base in place, whose number formats decide how many bytes a step reads. */
 static int plan_base(struct session *s, const struct plan_opts *o, struct err *err)
 {
@@ -431,7 +421,8 @@ static int run(struct opt_line *line, struct err *err)
                                  o->tokenizer ? o->tokenizer : o->model.init };
     rc = rc ? rc : data_check(o, s.config.vocab, err);
     rc = rc ? rc : plan_rows(&look, &s, &of_rows, line, &o->train, err);
-    rc = rc ? rc : plan_adapters(&s.config, line, err);
+    const char *adapter = o->model.init && peft_is_folder(o->model.init) ? o->model.init : NULL;
+    rc = rc ? rc : lora_opts_begin(&s.config, line, &o->train.lora, adapter, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;

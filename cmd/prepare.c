@@ -171,16 +171,6 @@ static int check_given(const struct opt_line *line, const struct prepare_opts *o
     return 0;
 }
 
-/* Rows are read more than once: so is standard input, from a copy. */
-static int spool_input(const struct prepare_opts *o, struct err *err)
-{
-    const struct tune_opts input = { .train_file = o->files };
-    int                    rc = row_sources_check(&input, err);
-
-    return rc ? rc : row_sources_spool(&input, o->out ? o->out : P_tmpdir "/sitrain-prepare", 1,
-                                       &say_events, err);
-}
-
 static int conversations(struct prepare_opts *o, struct err *err)
 {
     const char *init = o->chat.init;
@@ -193,7 +183,12 @@ static int conversations(struct prepare_opts *o, struct err *err)
         snprintf(tokenizer, sizeof tokenizer, "%.4095s/tokenizer", init);
         o->chat.init = tokenizer;
     }
-    int rc = spool_input(o, err);
+    // rows are read more than once: so is standard input, from a copy
+    const struct tune_opts input = { .train_file = o->files };
+    int                    rc = row_sources_check(&input, err);
+
+    rc = rc ? rc : row_sources_spool(&input, o->out ? o->out : P_tmpdir "/sitrain-prepare", 1,
+                                     &say_events, err);
 
     if (!rc)
         rc = o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);

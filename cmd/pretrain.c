@@ -25,13 +25,7 @@ struct pretrain_opts {
 
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
-    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
-    { "resume", OPT_STRING, AT(resume), .arg = "RUN",
-      .help = "Run to continue from its last commit" },
-    { "from", OPT_UINT, AT(from), .arg = "STEP",
-      .help = "With --resume: the snapshot to go back to, by the number of steps that were done. "
-              "Options such as --lr, --batch and --seed may change then. What was done beyond it "
-              "stays as a branch in reports, and a snapshot of the present state is kept." },
+    TRAIN_RUN_ROWS(AT(run), AT(resume), AT(from)),
     { "data", OPT_FILES, AT(corpus.data), .arg = "FILE|DIR", .max = CORPUS_MOST,
       .help = "Training data: token file (llm.c's or nanoGPT's), read in place; or text, rows with "
               "a text, a folder of these, or - (standard input), tokenised into RUN. Each --data "

@@ -123,7 +123,6 @@ static int print_json(const struct listed *l, const struct snapshots_opts *o, st
     return bad ? err_set(err, -ENOMEM, "out of memory for %zu snapshots", l->list.n) : 0;
 }
 
-/* Looks at the parts of all ranks. */
 static int look_at_ranks(struct listed *l, struct session *s, struct comm *comm,
                          const struct snapshots_opts *o, struct err *err)
 {

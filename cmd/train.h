@@ -5,6 +5,16 @@
 #include "data/opt/opt.h"
 #include "run/folder/session.h"
 
+/* The rows of options that say which run is trained. */
+#define TRAIN_RUN_ROWS(run, resume, from)                                                          \
+    { "run", OPT_STRING, run, .arg = "RUN", .help = "Folder of the new run" },                     \
+    { "resume", OPT_STRING, resume, .arg = "RUN",                                                  \
+      .help = "Run to continue from its last commit" },                                            \
+    { "from", OPT_UINT, from, .arg = "STEP",                                                       \
+      .help = "With --resume: the snapshot to go back to, by the number of steps that were done. " \
+              "Options such as --lr, --batch and --seed may change then. What was done beyond it " \
+              "stays as a branch in reports, and a snapshot of the present state is kept." }
+
 /* Opens the job (*comm NULL: this process is alone), and gives this rank's folder of the new run
  * or of the one to resume; of the two, one must be given. Other ranks than the first are quiet. */
 int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,

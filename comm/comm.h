@@ -16,8 +16,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 struct comm_ops;
 struct comm { // first member of every kind
     const struct comm_ops *ops; // NULL: alone, with nobody to exchange with

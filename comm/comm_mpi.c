@@ -26,7 +26,6 @@ struct mpi_comm {
     pthread_mutex_t mutex; // for all calls of MPI from here on
 };
 
-/* A message of a request. */
 struct message { MPI_Request request; size_t peer; int sends; };
 struct messages { size_t n, done; struct message m[]; };
 

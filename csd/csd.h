@@ -19,7 +19,6 @@
 #include "data/base/err.h"
 #include "kernels/update/bounds.h"
 #include "kernels/update/optim.h"
-#include "kernels/update/topk.h"
 
 /* Ranges of parameters on a device start and end at multiples of this: 4 KiB even in bf16. */
 enum { CSD_ALIGN_PARAMS = 2048 };

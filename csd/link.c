@@ -86,25 +86,15 @@ static uint64_t one_take(struct link *l, enum link_dir dir, uint64_t bytes, uint
     return over;
 }
 
-static uint64_t one_idle(struct link *l, enum link_dir dir)
-{
-    pthread_mutex_lock(&l->mutex);
-    uint64_t free_ns = l->free_ns[l->rates.shared ? 0 : dir];
-    pthread_mutex_unlock(&l->mutex);
-    return free_ns;
-}
-
-uint64_t link_idle_ns(struct link *from, struct link *to)
+uint64_t link_idle_ns(struct link *from)
 {
     uint64_t last = 0;
 
-    while (from != to) {
-        int          up = from && (!to || from->depth >= to->depth);
-        struct link *l = up ? from : to;
-        uint64_t     idle = one_idle(l, up ? LINK_READ : LINK_WRITE);
-
+    for (struct link *l = from; l; l = l->above) {
+        pthread_mutex_lock(&l->mutex);
+        uint64_t idle = l->free_ns[l->rates.shared ? 0 : LINK_READ];
+        pthread_mutex_unlock(&l->mutex);
         last = idle > last ? idle : last;
-        *(up ? &from : &to) = l->above;
     }
     return last;
 }

@@ -53,8 +53,8 @@ double       link_rate(const struct link *l, enum link_dir dir); // bytes a seco
  * which the last link is done, with latencies added. Does not wait. */
 uint64_t link_take(struct link *from, struct link *to, uint64_t bytes, uint64_t now_ns);
 
-/* The clock_ns time from which on every link between the ends has nothing to do. */
-uint64_t link_idle_ns(struct link *from, struct link *to);
+/* The clock_ns time from which on no link from this end up to the host has something to read. */
+uint64_t link_idle_ns(struct link *from);
 
 /* The ends between which one device's transfers go. engine: the device's own accelerator.
  * accelerator: those that compute forward and backward, if not the host; their data pass through

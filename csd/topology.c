@@ -8,7 +8,6 @@
 #include "data/base/grow.h"
 #include "data/base/number.h"
 
-
 enum { MOST_BYTES = 1 << 18, NAME_BYTES = 32, MOST_WORDS = 6, LEAST_WORDS = 5 };
 
 #define BLANKS    " \t\r"
@@ -109,7 +108,6 @@ static int latency_parse(uint64_t *out, const char *text, struct err *err)
     return 0;
 }
 
-/* Adds the node of a line, which has the words word[0..n). */
 static int line_add(struct topology *t, char **word, size_t n, struct err *err)
 {
     enum kind          kind = KIND_LINK;

@@ -5,8 +5,6 @@
  * 4x32-10 (rng.h) decides 8 elements of a row, 16 bits each. */
 #pragma once
 
-#include "data/base/dtype.h"
-
 #include <stddef.h>
 #include <stdint.h>
 

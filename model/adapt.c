@@ -3,10 +3,9 @@
 #include "model/adapt.h"
 
 #include "data/base/clock.h"
+#include "data/base/number.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WARM = 2, LOOK_FIRST = 64, LOOK_MOST = 1024 };
 
@@ -80,17 +79,10 @@ void adapt_end(struct adapt *a, uint64_t step, uint64_t start_ns, uint64_t befor
 
 static size_t window(const struct adapt *a) { return a->model->o.varying ? ADAPT_WINDOW : 3; }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The result of a window: its median if lengths vary, otherwise its minimum. */
 static double typical(struct adapt *a)
 {
-    qsort(a->each, a->n, sizeof *a->each, ascending);
+    qsort(a->each, a->n, sizeof *a->each, number_order);
     return a->each[a->model->o.varying ? a->n / 2 : 0];
 }
 

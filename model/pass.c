@@ -23,11 +23,6 @@ static size_t adapter_of(const struct trainer *t, size_t b)
     return b - t->n.layer + t->n.adapter;
 }
 
-static int has_adapter(const struct trainer *t, size_t b)
-{
-    return t->n.adapter && pass_layer(t, b);
-}
-
 int pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, size_t b,
                  struct block_wires *w, struct err *err)
 {
@@ -35,7 +30,7 @@ int pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, siz
     int      rc = stream_acquire(t->stream, b, &w->layer, err);
 
     w->adapter = NULL;
-    if (!rc && has_adapter(t, b))
+    if (!rc && t->n.adapter && pass_layer(t, b))
         rc = stream_acquire(t->stream, adapter_of(t, b), &w->adapter, err);
     if (rc)
         return rc;

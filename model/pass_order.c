@@ -3,7 +3,8 @@
 
 enum { EMBEDDINGS, READ_LAYERS, LAYERS, ADAPTERS, FINAL, HEAD }; // lanes; READ_LAYERS: frozen ones
 
-/* Appends a run to those of a pass. */
+/* Appends a run to those of a pass. Layers with adapters are frozen, each with its adapter, which
+ * alone is trained. */
 static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum route_way way,
                     unsigned uses)
 {
@@ -12,18 +13,7 @@ static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum ro
     while (r->uses)
         r++;
     *r = (struct route_run){ .lane = lane, .way = way, .uses = uses };
-}
-
-/* Appends a run of the layers, or of frozen layers each with its adapter, which alone is
- * trained. */
-static void layers_add(struct route *o, enum stream_pass pass, enum route_way way, unsigned uses)
-{
-    struct route_run *r = o->runs[pass];
-
-    while (r->uses)
-        r++;
-    *r = (struct route_run){ .lane = LAYERS, .way = way, .uses = uses };
-    if (o->lanes[ADAPTERS].n)
+    if (lane == LAYERS && o->lanes[ADAPTERS].n)
         *r = (struct route_run){ LAYERS, way, ROUTE_READ, ADAPTERS, uses };
 }
 
@@ -39,7 +29,7 @@ static void forward_add(struct route *o, enum stream_pass pass, const struct mod
     run_add(o, pass, EMBEDDINGS, ROUTE_UP, ROUTE_READ);
     if (o->lanes[READ_LAYERS].n)
         run_add(o, pass, READ_LAYERS, ROUTE_UP, ROUTE_READ);
-    layers_add(o, pass, ROUTE_UP, ROUTE_READ);
+    run_add(o, pass, LAYERS, ROUTE_UP, ROUTE_READ);
     run_add(o, pass, FINAL, ROUTE_UP, ROUTE_READ);
     if (!head)
         return;
@@ -61,7 +51,7 @@ static void backward_add(struct route *o, const struct model_config *g)
         run_add(o, STREAM_TRAIN, FINAL, ROUTE_UP, send);
     if (head && !tied && arch_trains(g, arch_head_block(g)))
         run_add(o, STREAM_TRAIN, HEAD, ROUTE_DOWN, send | (again ? ROUTE_READ : 0));
-    layers_add(o, STREAM_TRAIN, ROUTE_DOWN, send | ROUTE_READ);
+    run_add(o, STREAM_TRAIN, LAYERS, ROUTE_DOWN, send | ROUTE_READ);
     if (o->lanes[READ_LAYERS].n && embeds)
         run_add(o, STREAM_TRAIN, READ_LAYERS, ROUTE_DOWN, ROUTE_READ);
     if (embeds)

@@ -3,6 +3,8 @@
  * number. */
 #include "model/schedule.h"
 
+#include "data/base/table.h"
+
 #include <math.h>
 
 double schedule_lr(const struct schedule *s, uint64_t step)
@@ -28,12 +30,5 @@ double schedule_clip(double clip, double norm)
     return clip > 0 ? fmin(1.0, clip / (norm + 1e-6)) : 1.0;
 }
 
-const char *schedule_name(size_t kind)
-{
-    static const char *const names[] = {
-        [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
-        [SCHEDULE_CONSTANT] = "constant", [SCHEDULE_WSD] = "wsd", NULL,
-    };
-
-    return names[kind];
-}
+TABLE_WORDS(schedule_name, [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
+            [SCHEDULE_CONSTANT] = "constant", [SCHEDULE_WSD] = "wsd")

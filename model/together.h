@@ -6,8 +6,6 @@
 
 #include "comm/comm.h"
 
-#include <stdint.h>
-
 /* Replaces *a and *b by their sums over all ranks. b may be NULL. */
 int together_add(struct comm *comm, uint64_t *a, uint64_t *b, struct err *err);
 

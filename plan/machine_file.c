@@ -3,6 +3,7 @@
 #include "plan/machine_file.h"
 
 #include "data/base/number.h"
+#include "data/base/table.h"
 #include "data/base/visible.h"
 #include "data/opt/opt_file.h"
 
@@ -192,11 +193,10 @@ static int machine_take(void *ctx, const char *name, const char *value, struct e
         return err_misuse(err, "%s stands alone: %s = value is expected", name, name);
     if (!strcmp(name, "name"))
         return name_take(m, value, err);
-    for (size_t i = 0; i < LINES; i++)
-        if (!strcmp(name, lines[i].name))
-            return line_take(m, &lines[i], value, err);
-    return err_misuse(err, "%s is nothing that a machine has: siTrain bench --save writes what it "
-                      "can have", name);
+    const struct line *l = TABLE_FIND(lines, name);
+    return l ? line_take(m, l, value, err)
+             : err_misuse(err, "%s is nothing that a machine has: siTrain bench --save writes what "
+                          "it can have", name);
 }
 
 int machine_file_check(const struct machine_file *m, const char *what, struct err *err)

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 /* FLOP per token of attention, per column and key that it sees. */
 static const double attention_flop[] = { 4, 10, 4 };

@@ -4,7 +4,6 @@
  * scratch (products_scratch). */
 #include "plan/memory.h"
 
-
 #include "csd/disk/disk.h"
 #include "data/base/arena.h"
 #include "data/base/clock.h"

@@ -5,7 +5,6 @@
 #include "model/decode.h"
 #include "model/layer/model.h"
 #include "offload/estimate/budget.h"
-#include "run/folder/session.h"
 
 struct memory_request {
     uint64_t             host_mem;  // 0: no promise

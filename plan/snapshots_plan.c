@@ -5,16 +5,10 @@
 #include "offload/upkeep/snapshot.h"
 #include "offload/upkeep/snapshot_traffic.h"
 
-static int on_devices(const struct session *s)
-{
-    return s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
-}
-
 int snapshots_plan(struct snapshots_plan *out, const struct session *s, struct err *err)
 {
     uint64_t bytes;
-    size_t   parity = on_devices(s) ? (size_t)s->o.parity : 0;
-
+    size_t   parity = s->o.snapshot_on == TRAIN_SNAPSHOTS_DEVICES ? (size_t)s->o.parity : 0;
     int      kept = s->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS;
 
     *out = (struct snapshots_plan){ .every = s->o.snapshot_every };

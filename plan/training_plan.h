@@ -2,7 +2,6 @@
  * opened. */
 #pragma once
 
-#include "model/step.h"
 #include "plan/memory.h"
 #include "run/folder/session.h"
 

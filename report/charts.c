@@ -4,7 +4,6 @@
  * the gaps of the others, and the legend says so. So are curves that share a colour. */
 #include "report/charts.h"
 
-#include "report/format.h"
 #include "report/svg.h"
 #include "report/table.h"
 
@@ -370,7 +369,6 @@ int chart_along(FILE *out, const json_t *report, const struct along *a)
     return drawn;
 }
 
-/* Draws a picture for each measure, up to eight. */
 int chart_evals(FILE *out, const json_t *report)
 {
     enum { MOST = 8 };

@@ -2,6 +2,7 @@
  * and the machine. */
 #include "report/compare.h"
 
+#include "data/base/table.h"
 #include "report/format.h"
 #include "run/folder/train_opts.h"
 
@@ -135,10 +136,7 @@ json_t *compare_settings(const json_t *report)
 /* The number of threads is the machine's, unless it was given. */
 int compare_is_machine(const char *setting)
 {
-    for (size_t i = 0; i < MACHINES; i++)
-        if (!strcmp(machines[i].name, setting))
-            return 1;
-    return !strcmp(setting, "threads");
+    return TABLE_FIND(machines, setting) || !strcmp(setting, "threads");
 }
 
 /* Whether two runs differ in a setting. A run without drives, as in mode mem, differs in its mode,

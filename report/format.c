@@ -5,8 +5,6 @@
 #include "data/base/table.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Three digits of value / base^k, followed by the k-th unit. */
 static const char *scaled(char *buf, size_t size, double value, double base,

@@ -12,6 +12,7 @@
 #include "report/format.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <stdarg.h>
@@ -153,7 +154,7 @@ static int add_sources(json_t *report, struct session *s, struct err *err)
     if (n)
         json_object_set(report, "sources", rows);
     json_decref(rows);
-    source_told_free(all, n);
+    corpus_sources_free(all, n);
     return rc;
 }
 

@@ -194,7 +194,6 @@ static json_t *list_machine(const json_t *report)
 
 /* ---- rows, and their bars ---- */
 
-/* A bar of one part. */
 static void bar(json_t *row, const char *colour, double value)
 {
     table_part(row, "", colour, "#", value);

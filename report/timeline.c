@@ -10,7 +10,6 @@
 #include "report/svg.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { WIDTH = 1080, LEFT = 170, HIGH = 15, GAP = 4, SHOWN = 12, TIP = 256, FIGURE = 32 };
 

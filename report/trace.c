@@ -8,6 +8,7 @@
 #include "report/trace.h"
 
 #include "data/base/grow.h"
+#include "data/base/table.h"
 #include "data/base/version.h"
 #include "report/format.h"
 #include "report/report.h"
@@ -33,7 +34,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, TRAINING = 0, OTHER = KINDS - 1, DE
        TIDS_OF_PROCESS = 100000, TIDS_OF_KIND = 5000 };
 
 /* The phases that end a wait of the training thread. */
-static const struct { const char *wait, *phases; } enders[] = {
+static const struct ender { const char *wait, *phases; } enders[] = {
     { "wait_params", " param_read " },
     { "wait_update", " update_params update " },
     { "wait_gradient", " grad_write " },
@@ -152,7 +153,6 @@ static int write_names(struct trace_out *o, const struct lanes *all, struct runl
 
 /* ---- slices ---- */
 
-/* Writes a slice, named by phase and block. */
 static void write_slice(struct trace_out *o, const struct trace_span *s)
 {
     int     waits = s->device < 0 && !strncmp(s->phase, "wait_", 5);
@@ -172,11 +172,9 @@ static void write_slice(struct trace_out *o, const struct trace_span *s)
 
 static const char *ends_waits(const struct trace_span *s)
 {
-    if (s->device < 0)
-        for (size_t i = 0; i < sizeof enders / sizeof *enders; i++)
-            if (!strcmp(s->phase, enders[i].wait))
-                return enders[i].phases;
-    return NULL;
+    const struct ender *found = s->device < 0 ? TABLE_FIND(enders, s->phase) : NULL;
+
+    return found ? found->phases : NULL;
 }
 
 static int by_end(const void *a, const void *b)

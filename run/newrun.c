@@ -18,7 +18,6 @@
 #include "run/loop/training.h"
 #include "run/newrun_check.h"
 #include "run/ranks/job_run.h"
-#include "run/recipe.h"
 #include "run/sources/source.h"
 
 #include <time.h>
@@ -297,15 +296,6 @@ static int make_states(struct session *s, const struct newrun *n, struct err *er
 
 /* ---- its folder ---- */
 
-/* Send a notice if the drives had room for few spare slots only. */
-static int notice_spares(struct session *s, struct err *err)
-{
-    if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
-        return 0;
-    return session_notice(s, "the drives have little free space, so spare slots are few and steps "
-                          "commit more often (--spare-slots)", err);
-}
-
 /* Conversations: how many there are is known only now, and may be too much for the memory. */
 static int add_chat(struct session *s, const struct newrun *n, struct tokenizer *tok,
                     struct err *err)
@@ -371,7 +361,9 @@ static int fill_folder(struct creation *place, struct session *s, const struct n
         (rc = make_states(s, n, err)))
         return rc;
     place->devices = 1;
-    rc = notice_spares(s, err);
+    if (s->spares == RUN_SPARES_FEW && s->o.spare_slots == TRAIN_SPARES_AUTO)
+        rc = session_notice(s, "the drives have little free space, so spare slots are few and "
+                            "steps commit more often (--spare-slots)", err);
     return rc ? rc : job_run_alike(s, err);
 }
 

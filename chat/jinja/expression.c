@@ -293,18 +293,25 @@ static int operator_at(const struct parser *p, const struct operator *list)
 
 static int binary(struct parser *p, struct node **out, int level);
 
-static int concat(struct parser *p, struct node **out)
+static int product(struct parser *p, struct node **out) { return binary(p, out, PRODUCTS); }
+
+/* Parses operands with `sign` between them: one alone, or the items of a node of this kind. */
+static int listed(struct parser *p, struct node **out, const char *sign, enum node_kind kind,
+                  int (*one)(struct parser *p, struct node **out))
 {
     struct node *n, *item;
 
-    TRY(binary(p, out, PRODUCTS));
-    if (!parser_is(p, "~"))
+    TRY(one(p, out));
+    if (!parser_is(p, sign))
         return 0;
-    TRY(parser_node_new(p, &n, NODE_CONCAT));
+    TRY(parser_node_new(p, &n, kind));
     TRY(parser_item_add(p, n, *out));
-    while (parser_is(p, "~")) {
+    while (parser_is(p, sign)) {
         TRY(parser_advance(p));
-        TRY(binary(p, &item, PRODUCTS));
+        if (kind == NODE_TUPLE &&
+            (p->at.kind == TOKEN_BLOCK_END || p->at.kind == TOKEN_PRINT_END))
+            break;
+        TRY(one(p, &item));
         TRY(parser_item_add(p, n, item));
     }
     *out = n;
@@ -317,7 +324,7 @@ static int binary(struct parser *p, struct node **out, int level)
     int          op;
 
     if (level == CONCATS)
-        return concat(p, out);
+        return listed(p, out, "~", NODE_CONCAT, product);
     if (level == LEVELS)
         return unary(p, out, 1);
     TRY(binary(p, out, level + 1));
@@ -419,22 +426,7 @@ int expression(struct parser *p, struct node **out)
 }
 
 int expression_tuple(struct parser *p, struct node **out,
-                       int (*one)(struct parser *p, struct node **out))
+                     int (*one)(struct parser *p, struct node **out))
 {
-    struct node *n, *item;
-
-    TRY(one(p, out));
-    if (!parser_is(p, ","))
-        return 0;
-    TRY(parser_node_new(p, &n, NODE_TUPLE));
-    TRY(parser_item_add(p, n, *out));
-    while (parser_is(p, ",")) {
-        TRY(parser_advance(p));
-        if (p->at.kind == TOKEN_BLOCK_END || p->at.kind == TOKEN_PRINT_END)
-            break;
-        TRY(one(p, &item));
-        TRY(parser_item_add(p, n, item));
-    }
-    *out = n;
-    return 0;
+    return listed(p, out, ",", NODE_TUPLE, one);
 }

@@ -106,12 +106,8 @@ static int statement_set(struct parser *p, struct node *n)
     n->name = n->targets[0];
     if (parser_is(p, ".") && n->n_targets == 1) {
         TRY(parser_advance(p));
-        if (p->at.kind != TOKEN_NAME)
-            return parser_refuse(p, "a name is expected behind a point, not %.60s",
-                                 parser_found(p));
+        TRY(parser_name(p, &n->member, "a name is expected behind a point"));
         n->kind = NODE_SET_MEMBER;
-        n->member = p->at.text;
-        TRY(parser_advance(p));
     }
     TRY(parser_take(p, "=", &is));
     if (is) {
@@ -134,17 +130,11 @@ static int statement_macro(struct parser *p, struct node *n)
     int          loops = p->loops, is;
 
     n->kind = NODE_MACRO;
-    n->name = p->at.text;
-    if (p->at.kind != TOKEN_NAME)
-        return parser_refuse(p, "the name of a macro is expected, not %.60s", parser_found(p));
-    TRY(parser_advance(p));
+    TRY(parser_name(p, &n->name, "the name of a macro is expected"));
     TRY(parser_expect(p, "("));
     while (!parser_is(p, ")")) {
-        if (p->at.kind != TOKEN_NAME)
-            return parser_refuse(p, "a parameter is expected, not %.60s", parser_found(p));
         TRY(parser_node_new(p, &parameter, NODE_NAME));
-        parameter->name = p->at.text;
-        TRY(parser_advance(p));
+        TRY(parser_name(p, &parameter->name, "a parameter is expected"));
         TRY(parser_take(p, "=", &is));
         if (is)
             TRY(expression(p, &parameter->a));

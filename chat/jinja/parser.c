@@ -43,6 +43,14 @@ int parser_expect(struct parser *p, const char *op)
     return parser_advance(p);
 }
 
+int parser_name(struct parser *p, const char **name, const char *what)
+{
+    if (p->at.kind != TOKEN_NAME)
+        return parser_refuse(p, "%s, not %.60s", what, parser_found(p));
+    *name = p->at.text;
+    return parser_advance(p);
+}
+
 int parser_node_new(struct parser *p, struct node **out, enum node_kind kind)
 {
     if (!(*out = pool_take(&p->j->pool, sizeof **out)))

@@ -32,6 +32,8 @@ int parser_is(const struct parser *p, const char *text); // the next token is th
 int parser_take(struct parser *p, const char *text, int *was);
 const char *parser_found(const struct parser *p); // the next token, for a sentence
 int parser_expect(struct parser *p, const char *op); // passes this operator, or refuses
+/* Passes a name, or refuses: "a name is expected", which is `what`. */
+int parser_name(struct parser *p, const char **name, const char *what);
 
 int parser_node_new(struct parser *p, struct node **out, enum node_kind kind);
 int parser_node_around(struct parser *p, struct node **out, enum node_kind kind, struct node *a);

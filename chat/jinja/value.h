@@ -8,7 +8,6 @@
 #include "chat/jinja/pool.h"
 #include "data/json/json.h"
 
-#include <stdint.h>
 #include <time.h>
 
 enum value_kind {

@@ -5,8 +5,6 @@
  * their work, and exit with 130 (err_stopped). */
 #pragma once
 
-#include "data/base/err.h"
-
 /* From here on signals are asked for, not obeyed. */
 void stop_catch(void);
 /* From here on the end is also asked for if the reader of stdout has gone away. Nothing is said

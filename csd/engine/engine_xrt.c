@@ -10,13 +10,58 @@
  * the card may still write to is kept for ever. */
 #include "csd/engine/engine_thread.h"
 #include "csd/engine/hls_call.h"
-#include "csd/engine/xrt.h"
+#include "csd/engine/library.h"
 #include "data/file/file.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <unistd.h>
+#include <experimental/xrt_ini.h>
 #include <xclbin.h>
+#include <xrt/xrt_bo.h>
+#include <xrt/xrt_device.h>
+#include <xrt/xrt_kernel.h>
+
+/* ---- the library. Only one thread at a time may make these calls, except that each run (xrtRun..)
+ * may have a thread of its own. ---- */
+
+#define XRT_CALLS(CALL)                                                                            \
+    CALL(xrtIniStringSet) CALL(xrtDeviceOpenByBDF) CALL(xrtDeviceClose)                            \
+    CALL(xrtDeviceLoadXclbinFile) CALL(xrtDeviceGetXclbinUUID) CALL(xrtPLKernelOpenExclusive)      \
+    CALL(xrtKernelClose) CALL(xrtKernelArgGroupId) CALL(xrtBOAlloc) CALL(xrtBOFree)                \
+    CALL(xrtBOMap) CALL(xrtBOSync) CALL(xrtRunOpen) CALL(xrtRunClose) CALL(xrtRunSetArg)           \
+    CALL(xrtRunStart) CALL(xrtRunWait) CALL(xrtRunWaitFor)
+
+#define XRT_POINTER(name) __typeof__(&name) name;
+struct xrt { XRT_CALLS(XRT_POINTER) };
+#undef XRT_POINTER
+
+#define XRT_NAME(name) {#name, offsetof(struct xrt, name)},
+static const struct library_call calls[] = {XRT_CALLS(XRT_NAME)};
+#undef XRT_NAME
+
+/* The library, loaded once, when a card is first asked for. NULL and a sentence if it or one of
+ * these calls is missing. */
+static const struct xrt *xrt_load(struct err *err)
+{
+    static const struct library library = {
+        .file = "libxrt_coreutil.so.2", .name = "libxrt", .global = 1,
+        .get = "install it with the card's driver, or as Debian's libxrt2",
+        .lacking = "it is older or newer than 2.13, with which siTrain was built",
+    };
+    static struct xrt found;
+    static int        loaded;
+
+    if (loaded)
+        return &found;
+    if (library_load(&library, calls, sizeof calls / sizeof *calls, &found, err))
+        return NULL;
+    loaded = 1;
+    // otherwise, if its driver cannot be loaded, the library's own log would end the process
+    found.xrtIniStringSet("Runtime.runtime_log", "null");
+    return &found;
+}
+
+/* ---- a card ---- */
 
 enum { CONTROL = 4096, KERNELS = 2 }; // CONTROL: bytes of a command or result
 enum { XCLBIN_MOST = 1 << 30 };       // bytes; xclbins for the largest cards have about 100 MB

@@ -4,7 +4,6 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 void *arena_take(struct arena *a, size_t bytes)

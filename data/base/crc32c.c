@@ -21,18 +21,12 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 }
 
 /* Bit 31 - k of a word is the coefficient of x^k. */
-static uint32_t times_x(uint32_t a)
-{
-    const uint32_t polynomial = 0x82f63b78;
-
-    return a >> 1 ^ (a & 1 ? polynomial : 0);
-}
-
 static uint32_t times(uint32_t a, uint32_t b)
 {
-    uint32_t product = 0;
+    const uint32_t polynomial = 0x82f63b78;
+    uint32_t       product = 0;
 
-    for (; a; a <<= 1, b = times_x(b))
+    for (; a; a <<= 1, b = b >> 1 ^ (b & 1 ? polynomial : 0))
         if (a >> 31)
             product ^= b;
     return product;

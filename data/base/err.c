@@ -10,8 +10,6 @@
 
 enum { LONGEST = 3 * PATH_MAX }; // two paths and more
 
-enum kind { FAILED, MISUSED, STOPPED, IN_TIME };
-
 /* Copies shown[0..n). If it does not fit, its middle is left out, as of a long path: the reason and
  * the way on are at the end. */
 static void shorten(char *to, size_t size, const char *shown, size_t n)
@@ -28,7 +26,7 @@ static void shorten(char *to, size_t size, const char *shown, size_t n)
     snprintf(to, size, "%.*s%s%s", (int)first, shown, last ? gap : "", shown + n - last);
 }
 
-static void err_write(struct err *err, enum kind kind, const char *fmt, va_list ap)
+static void err_write(struct err *err, enum err_kind kind, const char *fmt, va_list ap)
 {
     char text[LONGEST], shown[LONGEST]; // the sentence may quote the one it replaces
 
@@ -36,31 +34,21 @@ static void err_write(struct err *err, enum kind kind, const char *fmt, va_list 
         return;
     int    whole = vsnprintf(text, sizeof text, fmt, ap) < (int)sizeof text;
     size_t n = strlen(text);
-    err->misuse = kind == MISUSED;
-    err->stopped = kind == STOPPED;
-    err->in_time = kind == IN_TIME;
+    err->misuse = kind == ERR_MISUSED;
+    err->stopped = kind == ERR_STOPPED;
+    err->in_time = kind == ERR_IN_TIME;
     n = visible_text(shown, sizeof shown, text, whole ? n : n - utf8_unfinished(text, n), "");
     shorten(err->text, sizeof err->text, shown, n);
 }
 
-int err_set(struct err *err, int rc, const char *fmt, ...)
+int err_say(struct err *err, enum err_kind kind, int rc, const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, FAILED, fmt, ap);
+    err_write(err, kind, fmt, ap);
     va_end(ap);
     return rc;
-}
-
-int err_misuse(struct err *err, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    err_write(err, MISUSED, fmt, ap);
-    va_end(ap);
-    return -EINVAL;
 }
 
 int err_name(struct err *err, int why, const char *fmt, ...)
@@ -70,27 +58,7 @@ int err_name(struct err *err, int why, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    err_write(err, wrong ? MISUSED : FAILED, fmt, ap);
+    err_write(err, wrong ? ERR_MISUSED : ERR_FAILED, fmt, ap);
     va_end(ap);
     return wrong ? -EINVAL : -why;
-}
-
-int err_stopped(struct err *err, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    err_write(err, STOPPED, fmt, ap);
-    va_end(ap);
-    return -EINTR;
-}
-
-int err_time(struct err *err, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    err_write(err, IN_TIME, fmt, ap);
-    va_end(ap);
-    return -ETIME;
 }

@@ -21,24 +21,24 @@ struct err {
     char text[1280]; // one sentence: what was found, what was expected, what would work
 };
 
-/* Writes the sentence and returns `rc` (negative), so that a caller can write `return
- * err_set(...)`. `err` may be NULL. */
-int err_set(struct err *err, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Writes the sentence of an end of this kind and returns `rc` (negative), so that a caller can
+ * write `return err_set(...)`. `err` may be NULL. */
+enum err_kind { ERR_FAILED, ERR_MISUSED, ERR_STOPPED, ERR_IN_TIME };
+int err_say(struct err *err, enum err_kind kind, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* Writes the sentence as err_set does and marks it as misuse (exit 2). Returns -EINVAL. */
-int err_misuse(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define err_set(err, rc, ...) err_say(err, ERR_FAILED, rc, __VA_ARGS__)
+#define err_misuse(err, ...)  err_say(err, ERR_MISUSED, -EINVAL, __VA_ARGS__)
+/* The work was asked to end. */
+#define err_stopped(err, ...) err_say(err, ERR_STOPPED, -EINTR, __VA_ARGS__)
+/* The time limit of the process is over, and another process goes on with the work. A drive may
+ * return -ETIME, too: `in_time` tells. */
+#define err_time(err, ...)    err_say(err, ERR_IN_TIME, -ETIME, __VA_ARGS__)
 
 /* Reports that a lookup by name failed with errno `why`. If the name is wrong, it is misuse and
  * returns -EINVAL. If the name may be right (EIO, ENOMEM, EACCES and others), it is an error and
  * returns -why. */
 int err_name(struct err *err, int why, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
-/* Reports that work ended because it was asked to (exit 130). Returns -EINTR. */
-int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* Reports that work ended because the time limit of the process is over, and that another process
- * goes on with it (exit 0). Returns -ETIME, as a drive may, too: `in_time` tells. */
-int err_time(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* True if work ended because it was asked to, or in time. What was done of it is kept. */
 static inline int err_goes_on(int rc, const struct err *err)

@@ -8,6 +8,13 @@
 #include <string.h>
 #include <strings.h>
 
+int number_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
 const char *number_decimal(const char *text, double *v)
 {
     char *end;

@@ -7,6 +7,9 @@
  * look unlike ("nan", "-nan"). */
 static inline double nan_plain(double v) { return isnan(v) ? (double)NAN : v; }
 
+/* Orders two doubles, for qsort: the smaller first. */
+int number_order(const void *a, const void *b);
+
 /* Reads the plain decimal at the beginning of text and returns its end. Returns NULL if the text
  * begins with anything else: a sign, a blank, a hexadecimal or an infinite number. */
 const char *number_decimal(const char *text, double *v);

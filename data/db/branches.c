@@ -187,18 +187,10 @@ int branches_leave(struct branch *b, struct runlog *log, struct runlog *from, st
 int branches_begin(struct runlog *log, const char *to, struct err *err)
 {
     int64_t format;
-    char    text[24];
-    int     rc = runlog_begin(log, err);
 
-    if (rc)
-        return rc;
     if (db_number(&log->db, "PRAGMA user_version", &format))
-        rc = db_fail(&log->db, "reading its header", err);
-    snprintf(text, sizeof text, "%lld", (long long)format);
-    rc = rc ? rc : runlog_set(log, "going_back", to, err);
-    rc = rc ? rc : runlog_set(log, "going_back.format", text, err);
-    rc = rc ? rc : schema_raise(&log->db, FORMAT_GOING_BACK, err);
-    return runlog_end(log, rc, err);
+        return db_fail(&log->db, "reading its header", err);
+    return branches_begin_as(log, to, (uint64_t)format, err);
 }
 
 int branches_format(struct runlog *log, uint64_t *format, struct err *err)

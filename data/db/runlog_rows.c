@@ -101,20 +101,15 @@ int runlog_notice(struct runlog *log, const char *text, struct err *err)
                         "writing a notice", err, "t", text);
 }
 
-/* A run of pairs has this table, which other runs lack (runlog_new_pairs). */
-static int rewards_row(struct runlog *log, const struct runlog_step *s, struct err *err)
-{
-    const struct runlog_rewards *r = &s->rewards;
-
-    return runlog_write(log, "INSERT OR REPLACE INTO rewards VALUES (?, ?, ?, ?, ?, ?)",
-                        "writing a step's rewards", err, "uudddu", s->step, r->pairs, r->chosen,
-                        r->rejected, r->accuracy, (uint64_t)runlog_rewards_sum(s->step, r));
-}
-
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err)
 {
-    int rc = s->rewards.pairs ? rewards_row(log, s, err) : 0;
+    const struct runlog_rewards *r = &s->rewards;
+    int                          rc = 0;
 
+    if (r->pairs) // a run of pairs has this table, which other runs lack (runlog_new_pairs)
+        rc = runlog_write(log, "INSERT OR REPLACE INTO rewards VALUES (?, ?, ?, ?, ?, ?)",
+                          "writing a step's rewards", err, "uudddu", s->step, r->pairs, r->chosen,
+                          r->rejected, r->accuracy, (uint64_t)runlog_rewards_sum(s->step, r));
     if (rc)
         return rc;
     return runlog_write(log, "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
 
 /* Parses a file of at most max_bytes. The caller calls json_decref on *out. Errors are -errno
  * with a sentence that names file and line. */

@@ -133,7 +133,6 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
                       "options", typed, cmd->name);
 }
 
-/* Finds the row or alias with the name name[0..n). */
 static int name_find(const struct opt_command *cmd, struct typed *t, const char *name, size_t n,
                      struct err *err)
 {

@@ -1,8 +1,6 @@
 /* own_kind.c: looks at the names and the first lines of files. */
 #include "data/task/own_kind.h"
 
-#include <string.h>
-
 /* ---- the kind ---- */
 
 int own_kind_named(const char *path)

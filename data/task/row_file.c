@@ -4,7 +4,6 @@
 #include "data/task/row_file.h"
 
 #include "data/file/file.h"
-#include "data/file/file_kind.h"
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
 

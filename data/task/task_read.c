@@ -202,10 +202,8 @@ void task_names_free(struct task_names *n)
     *n = (struct task_names){ 0 };
 }
 
-/* The names of a file's columns. */
 struct header { const char *path; const char *const *name; size_t n; };
 
-/* The index of a name, or -1. */
 static int header_find(const struct header *h, const char *name)
 {
     for (size_t i = 0; i < h->n; i++)

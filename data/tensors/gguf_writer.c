@@ -19,7 +19,7 @@ static void put(struct gguf_writer *w, const void *bytes, size_t n)
                           NULL) != 0;
 }
 
-static void put_text(struct gguf_writer *w, const char *text, size_t n)
+void gguf_add_text(struct gguf_writer *w, const char *text, size_t n)
 {
     put(w, &(uint64_t){ n }, sizeof(uint64_t));
     put(w, text, n);
@@ -29,7 +29,7 @@ static void put_key(struct gguf_writer *w, const char *key, enum gguf_kind kind)
 {
     assert(!w->n && !w->begun);
     w->n_keys++;
-    put_text(w, key, strlen(key));
+    gguf_add_text(w, key, strlen(key));
     put(w, &(uint32_t){ (uint32_t)kind }, sizeof(uint32_t));
 }
 
@@ -60,7 +60,7 @@ void gguf_put_bool(struct gguf_writer *w, const char *key, int v)
 void gguf_put_text(struct gguf_writer *w, const char *key, const char *text, size_t n)
 {
     put_key(w, key, GGUF_STRING);
-    put_text(w, text, n);
+    gguf_add_text(w, text, n);
 }
 
 void gguf_put_array(struct gguf_writer *w, const char *key, enum gguf_kind of, uint64_t n)
@@ -69,8 +69,6 @@ void gguf_put_array(struct gguf_writer *w, const char *key, enum gguf_kind of, u
     put(w, &(uint32_t){ (uint32_t)of }, sizeof(uint32_t));
     put(w, &n, sizeof n);
 }
-
-void gguf_add_text(struct gguf_writer *w, const char *text, size_t n) { put_text(w, text, n); }
 
 void gguf_add_f32(struct gguf_writer *w, float v) { put(w, &v, sizeof v); }
 

@@ -32,7 +32,11 @@ struct st_file {
 
 /* ---- tensors ---- */
 
-static const struct { const char *name; enum st_dtype dtype; unsigned size; } st_dtypes[] = {
+static const struct st_dtype_row {
+    const char   *name;
+    enum st_dtype dtype;
+    unsigned      size;
+} st_dtypes[] = {
     { "F32", ST_F32, 4 },    { "F16", ST_F16, 2 },       { "BF16", ST_BF16, 2 },
     { "F64", ST_OTHER, 8 },  { "I64", ST_OTHER, 8 },     { "U64", ST_OTHER, 8 },
     { "I32", ST_OTHER, 4 },  { "U32", ST_OTHER, 4 },     { "I16", ST_OTHER, 2 },
@@ -76,16 +80,13 @@ static int st_tensor_parse(struct st_tensor *t, const json_t *v, const struct st
                           " bytes of data", f->path, t->name, f->data_bytes);
     t->offset = f->data_off + (uint64_t)begin;
     t->bytes = (uint64_t)(end - begin);
-    t->dtype = ST_OTHER;
-    for (size_t i = 0; i < sizeof st_dtypes / sizeof *st_dtypes; i++) {
-        if (strcmp(dtype, st_dtypes[i].name))
-            continue;
-        t->dtype = st_dtypes[i].dtype;
-        if (__builtin_mul_overflow(t->count, st_dtypes[i].size, &bytes) || bytes != t->bytes)
-            return err_misuse(err, "%s: tensor %s has %" PRIu64 " bytes of data, but its shape and "
-                              "dtype %s take another number", f->path, t->name, t->bytes, dtype);
-    }
-    return 0;
+    const struct st_dtype_row *row = TABLE_FIND(st_dtypes, dtype);
+
+    t->dtype = row ? row->dtype : ST_OTHER;
+    return row && (__builtin_mul_overflow(t->count, row->size, &bytes) || bytes != t->bytes)
+               ? err_misuse(err, "%s: tensor %s has %" PRIu64 " bytes of data, but its shape and "
+                            "dtype %s take another number", f->path, t->name, t->bytes, dtype)
+               : 0;
 }
 
 /* Compares by place in the file. Empty tensors come first. */

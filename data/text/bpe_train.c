@@ -18,7 +18,6 @@
 #include <assert.h>
 #include <unistd.h>
 
-
 struct word_type {
     uint64_t  count;
     uint32_t *symbols; // while counting NULL: its bytes are in the arena

@@ -48,7 +48,6 @@ size_t mixture_divide(const double *weight, size_t n, uint64_t *part)
 
 /* ---- with weights ---- */
 
-/* The source at this place of a block. */
 static size_t block_source(const struct mixture *m, uint64_t block, uint64_t place)
 {
     uint64_t at = permute(m->seed, BLOCK_STREAM + block, place, MIXTURE_BLOCK);

@@ -10,8 +10,6 @@
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 
-#include <string.h>
-
 static struct token_span span_at(const struct origin *o, size_t i)
 {
     return o->span ? o->span[i] : (struct token_span){ i, i + 1 };

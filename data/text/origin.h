@@ -4,7 +4,6 @@
 
 #include "data/base/err.h"
 
-/* Bytes [from, to) of a text. */
 struct token_span { size_t from, to; };
 
 /* A text with the span of each of its bytes in another text. Spans are in order. */

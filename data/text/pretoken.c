@@ -292,7 +292,6 @@ static int is_word(const char *p, size_t n)
     return n && utf8_at(p, n, &cp) > 0 && unicode_flags(cp) & UNICODE_WORD;
 }
 
-/* Whether a word ends at text + at. */
 static int ends_word(const struct specials *t, const char *text, size_t at)
 {
     size_t back = at ? utf8_last(text, at) : 0;

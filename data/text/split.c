@@ -360,13 +360,6 @@ static int pattern_cut(struct split *s, const char *text, size_t n, int open,
 
 /* ---- runs that are taken out ---- */
 
-static int is_in(enum split_set set, uint32_t cp)
-{
-    if (set == SPLIT_NUMBERS)
-        return (unicode_flags(cp) & UNICODE_NUMBER) != 0;
-    return (cp >= 0x4E00 && cp <= 0x9FA5) || (cp >= 0x3040 && cp <= 0x30FF);
-}
-
 /* Whether a character of the set begins at p[0..n). *len: its bytes. -1: more text is needed. */
 static int set_at(enum split_set set, const char *p, size_t n, int open, size_t *len)
 {
@@ -376,7 +369,9 @@ static int set_at(enum split_set set, const char *p, size_t n, int open, size_t 
     *len = k > 0 ? (size_t)k : 1;
     if (k <= 0)
         return k == 0 && open ? -1 : 0;
-    return is_in(set, cp);
+    if (set == SPLIT_NUMBERS)
+        return (unicode_flags(cp) & UNICODE_NUMBER) != 0;
+    return (cp >= 0x4E00 && cp <= 0x9FA5) || (cp >= 0x3040 && cp <= 0x30FF);
 }
 
 /* Where the run, or the text outside of runs, at the beginning of text[0..n) ends. *closed: no

@@ -234,18 +234,12 @@ static int marks_read(struct tokenizer_settings *s, const json_t *model, const c
     return members_check(model, known, "model", path, err);
 }
 
-static int begins_with(const struct token_entry *e, const char *mark)
+/* Whether a token begins, or ends, with a mark. */
+static int has_mark(const struct token_entry *e, const char *mark, int at_end)
 {
     size_t n = strlen(mark);
 
-    return e->n >= n && !memcmp(e->bytes, mark, n);
-}
-
-static int ends_with(const struct token_entry *e, const char *mark)
-{
-    size_t n = strlen(mark);
-
-    return e->n >= n && !memcmp(e->bytes + e->n - n, mark, n);
+    return e->n >= n && !memcmp(e->bytes + (at_end ? e->n - n : 0), mark, n);
 }
 
 /* Whether a text's ids are those of its parts, if it is cut before each mark behind other text. */
@@ -255,7 +249,7 @@ static int parts_alone(const struct tokenizer *t, const char *mark)
     if (t->ignore_merges || words_find(t, mark, strlen(mark)) < 0)
         return 0;
     for (const struct merge *m = t->merges; m < t->merges + t->n_merges; m++)
-        if (begins_with(&t->entries[m->right], mark) && !ends_with(&t->entries[m->left], mark))
+        if (has_mark(&t->entries[m->right], mark, 0) && !has_mark(&t->entries[m->left], mark, 1))
             return 0;
     return 1;
 }

@@ -11,9 +11,6 @@
 
 #include "data/json/json.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- settings that must agree ---- */
 
 static int disagree(const json_t *config, const char *name, int otherwise, int is, const char *dir,

@@ -76,7 +76,6 @@ struct tokenizer_settings {
                                   // found in a text
 };
 
-/* A kind of model. */
 struct tokenizer;
 struct model_ops {
     const char *type;     // its name in tokenizer.json
@@ -229,7 +228,6 @@ int  added_tokens_read(struct added_tokens *a, const struct added_from *from, st
 void added_tokens_free(struct added_tokens *a);
 /* Returns the added token with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
-
 
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
  * refuse by its name what is not computed here. */

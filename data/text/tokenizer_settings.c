@@ -7,13 +7,13 @@
  * Face makes, not the ids of a text. */
 #include "data/text/tokenizer_parts.h"
 
+#include "data/base/table.h"
 #include "data/json/json.h"
 #include "data/base/utf8.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* The steps of one part. */
 struct part {
     const char   *path, *name; // of the file, and of the part in it
     const json_t *steps[MAX_STEPS];
@@ -159,7 +159,6 @@ static int normalizer_add(struct tokenizer_settings *s, const struct part *p, bo
     return 0;
 }
 
-/* Whether text is one character. */
 static int is_character(const char *text)
 {
     size_t n = strlen(text);
@@ -226,24 +225,21 @@ static int growth_check(const struct tokenizer_settings *s, const struct part *p
 
 static int normalizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
-    static const struct { const char *type; enum normalizer_kind kind; } plain[] = {
+    static const struct plain { const char *type; enum normalizer_kind kind; } plain[] = {
         { "NFC", NORMALIZER_NFC },
         { "NFD", NORMALIZER_NFD },
         { "Lowercase", NORMALIZER_LOWERCASE },
         { "Prepend", NORMALIZER_PREPEND },
     };
-    enum { PLAIN = sizeof plain / sizeof *plain };
     int rc = 0;
 
     for (size_t i = 0; i < p->n && !rc; i++) {
-        const json_t *step = p->steps[i];
-        size_t        k = 0;
+        const json_t       *step = p->steps[i];
+        const struct plain *found = TABLE_FIND(plain, json_str(step, "type"));
 
-        while (k < PLAIN && !is_step(step, plain[k].type))
-            k++;
-        if (k < PLAIN)
+        if (found)
             rc = normalizer_add(s, p, true,
-                                (struct normalizer_step){ plain[k].kind, NULL,
+                                (struct normalizer_step){ found->kind, NULL,
                                                           json_str(step, "prepend") }, err);
         else if (is_step(step, "Replace"))
             rc = replace_add(s, p, step, err);

@@ -144,7 +144,6 @@ static void pair_cut(size_t n[2], size_t most)
     n[1 - shorter] = more;
 }
 
-/* Adds `type` for each of n tokens. */
 static int types_add(struct token_buf *types, int32_t type, size_t n, struct err *err)
 {
     int rc = 0;

@@ -36,14 +36,6 @@ static const struct llmc_format *format_of(const struct llmc_header *h)
     return NULL;
 }
 
-/* Reads the place of llm.c's header. It is zeros if the file is too short. */
-static int header_read(int fd, uint64_t size, const char *path, struct llmc_header *h,
-                       struct err *err)
-{
-    *h = (struct llmc_header){ 0 };
-    return file_pread(fd, h, size_min(size, sizeof *h), 0, path, err);
-}
-
 int tokens_ours(const void *head, size_t n)
 {
     struct llmc_header h;
@@ -112,7 +104,7 @@ static int header_width(const char *path, enum tokens_format as, unsigned width,
                             "leave the option out", tokens_format_name(as), path, 8 * width);
 }
 
-static int ends_in_bin(const char *path)
+int tokens_named(const char *path)
 {
     const char *dot = strrchr(path, '.');
 
@@ -125,7 +117,7 @@ int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
     struct file_look look;
     int              rc = file_kind_look(&look, path, watch, err);
     int text = look.kind == FILE_TEXT || look.kind == FILE_JSON;
-    int ids = as == TOKENS_U16 || as == TOKENS_U32 || (as == TOKENS_AUTO && ends_in_bin(path));
+    int ids = as == TOKENS_U16 || as == TOKENS_U32 || (as == TOKENS_AUTO && tokens_named(path));
 
     *width = 0;
     if (rc)
@@ -184,7 +176,7 @@ static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h,
 int tokens_open(struct tokens **out, const char *path, unsigned width, struct err *err)
 {
     struct tokens     *t = calloc(1, sizeof *t);
-    struct llmc_header h = { 0 };
+    struct llmc_header h = { 0 }; // stays so where the file is too short for one
 
     *out = NULL;
     if (!t)
@@ -196,7 +188,7 @@ int tokens_open(struct tokens **out, const char *path, unsigned width, struct er
     int rc = t->path && t->mib ? file_open_read(path, &t->fd, &t->size, err)
                                : err_set(err, -ENOMEM, "no memory to open %s", path);
 
-    rc = rc ? rc : header_read(t->fd, t->size, path, &h, err);
+    rc = rc ? rc : file_pread(t->fd, &h, size_min(t->size, sizeof h), 0, path, err);
     const struct llmc_format *f = format_of(&h);
     if (!rc && f)
         rc = tokens_open_llmc(t, &h, f, err);

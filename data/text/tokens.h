@@ -15,6 +15,7 @@
  * the vocabulary has more than 65,536. With TOKENS_TEXT, what looks like JSON is a text. */
 enum tokens_format { TOKENS_AUTO, TOKENS_TEXT, TOKENS_U16, TOKENS_U32 };
 const char *tokens_format_name(size_t format); // auto, text, u16, u32; NULL past the last
+int         tokens_named(const char *path);    // whether the name ends in .bin
 
 /* Finds the kind of a data file. *width gets the bytes of an id, or 0 for a text, rows of JSON, or
  * a packed file, which tokenise_files looks into. The whole file is read, in pieces. Any other

@@ -6,7 +6,6 @@
 #include "data/text/llmc_file.h"
 
 #include <assert.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { PIECE_IDS = 4096 };

@@ -3,8 +3,6 @@
 
 #include "data/file/append.h"
 
-#include <stddef.h>
-
 /* Writes a llm.c file under a temporary name in the same folder, and renames it on commit. Ids
  * are uint16 for a vocabulary of at most 65,536, or uint32 for a larger one (at most INT32_MAX).
  * After tokens_writer_open, the caller calls append_close(&w->ids), which removes a file that

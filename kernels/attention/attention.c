@@ -257,11 +257,6 @@ static struct head head_of(const struct head *all, const struct attention *a, si
     return hd;
 }
 
-static void *thread_scratch(void *scratch, size_t stride)
-{
-    return (char *)scratch + (size_t)omp_get_thread_num() * stride;
-}
-
 void attention_forward(const struct attention *a)
 {
     struct forward_tiles t;
@@ -280,7 +275,7 @@ void attention_forward(const struct attention *a)
 
         if (first < hd.T)
             forward_group(out, lse, &hd, first, size_min(last, hd.T),
-                          thread_scratch(a->scratch, bytes));
+                          (char *)a->scratch + (size_t)omp_get_thread_num() * bytes);
         tile_zero(out, &hd, hd.C, size_max(first, hd.T), last);
         for (size_t i = size_max(first, hd.T); i < last; i++)
             lse[i] = 0.0f;
@@ -330,14 +325,6 @@ static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, si
     return c.used;
 }
 
-/* The head's keys j0.. as the left operand of tile_queries_add. */
-static struct operand key_columns(const struct backward_tiles *t, const struct head *hd, size_t j0)
-{
-    const word *columns = hd->form->fold ? t->k_cols : t->k;
-
-    return tile_columns_at(hd, columns + j0 * hd->words);
-}
-
 /* Turns a panel's scores into operands, as softmax_backward does. */
 static struct gradients backward_panel(const struct backward_tiles *t, const struct head *hd,
                                        const struct pair *p, const struct panel *at)
@@ -357,6 +344,8 @@ static struct gradients backward_panel(const struct backward_tiles *t, const str
 static void backward_pair(const struct backward_tiles *t, const struct head *hd, struct pair p)
 {
     const struct panel like = hd->form->backward;
+    const word        *columns = hd->form->fold ? t->k_cols : t->k;
+    struct operand     keys = tile_columns_at(hd, columns + p.j0 * hd->words);
     struct gradients   g = { 0 };
     size_t             to = p.j0 * hd->width;
     int                fresh = hd->causal ? p.diagonal : !hd->begin && p.i0 == 0;
@@ -368,8 +357,7 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
 
         for (size_t key = 0; (at = panel_of(hd, &p, like, first, key)).keys > 0; key += like.keys)
             g = backward_panel(t, hd, &p, &at);
-        tile_queries_add(t->dq, hd, key_columns(t, hd, p.j0), g.ds_folded, &at, p.diagonal,
-                         p.fresh);
+        tile_queries_add(t->dq, hd, keys, g.ds_folded, &at, p.diagonal, p.fresh);
     }
     tile_keys_add(t->dv + to, hd, g.p, t->dout, p.nq, p.diagonal, fresh);
     tile_keys_add(t->dk + to, hd, g.ds, t->q, p.nq, p.diagonal, fresh);

@@ -204,7 +204,6 @@ static void row_backward(struct to out, const struct row *r, const struct softma
     }
 }
 
-/* The scale of row i. */
 static float row_scale(float scale, const float *weights, size_t i)
 {
     return weights ? scale * weights[i] : scale;

@@ -1,8 +1,6 @@
 /* arch_list.c: lists the families, and finds them and their presets by name. */
 #include "model/arch/arch.h"
 
-#include <string.h>
-
 #define ROW(name) &name##_arch,
 static const struct arch *const families[] = { ARCH_FAMILIES(ROW) };
 #undef ROW

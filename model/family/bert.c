@@ -16,8 +16,6 @@
 #include "kernels/rows/gelu.h"
 #include "model/layer/layer.h"
 
-#include <string.h>
-
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
 #define OUTSIDE(text, cols, init) { text, ARCH_FINAL, DIM_ONE, cols, ARCH_INIT_##init, 0, 1 }
 #define MATRIX(text, kind, rows, cols) { text, kind, rows, cols, ARCH_INIT_NORMAL, 1, 0 }

@@ -2,8 +2,6 @@
  * table. They are in the order of the blocks. */
 #pragma once
 
-#include "model/arch/arch.h"
-
 enum llama_tensor {
     LLAMA_EMBED,
     LLAMA_NORM_1, LLAMA_Q_W, LLAMA_K_W, LLAMA_V_W, LLAMA_Q_B, LLAMA_K_B, LLAMA_V_B,

@@ -6,8 +6,6 @@
  * factors must be those that Llama 3.1's usual numbers give. */
 #include "model/file/gguf_config.h"
 
-#include "model/family/gpt2.h"
-
 #include <math.h>
 
 #define OWN_FAMILY "sitrain.family"

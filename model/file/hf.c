@@ -217,15 +217,6 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
                       hf_problem_type(g));
 }
 
-/* Refuses keys that no family may have. */
-static int config_refuse(const struct model_config *g, const struct hf_keys *k, const char *dir,
-                         struct err *err)
-{
-    int rc = hf_refuse_quantized(dir, k, err);
-
-    return rc || g->arch->encoder ? rc : hf_key_must(1, k, "is_causal", g->arch->title, err);
-}
-
 /* Reads dir/config.json, or the sizes of a GGUF file, into *out. The caller json_decref()s it. */
 static int config_parse(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
@@ -257,8 +248,10 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
 
     memset(g, 0, sizeof *g);
     rc = rc ? rc : config_family(&g->arch, *out, path, err);
-    rc = rc ? rc : config_refuse(g, &(struct hf_keys){ *out, path }, dir, err);
-    rc = rc ? rc : g->arch->config_read(g, &(struct hf_keys){ *out, path }, err);
+    const struct hf_keys keys = { *out, path };
+    rc = rc ? rc : hf_refuse_quantized(dir, &keys, err);
+    rc = rc || g->arch->encoder ? rc : hf_key_must(1, &keys, "is_causal", g->arch->title, err);
+    rc = rc ? rc : g->arch->config_read(g, &keys, err);
     if (!rc)
         *g = arch_config(g->arch, *g);
     if (!rc && is_classifier(g->arch, *out, dir))

@@ -197,11 +197,6 @@ struct shards {
     uint64_t       bytes;   // of all tensors
 };
 
-static size_t tensor_bytes(const struct hf_export *x, const struct placed *p)
-{
-    return p->n * (x->dtype == ST_F32 ? 4 : 2);
-}
-
 /* Closes the file that was being filled: its tensors get the next number. */
 static void shard_close(struct shards *s)
 {
@@ -230,7 +225,7 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
             continue;
         for (; t < end; t++) {
             struct placed p = { .block = b, .n = arch_size(g, t), .t = t };
-            size_t        bytes = tensor_bytes(x, &p);
+            size_t        bytes = p.n * (x->dtype == ST_F32 ? 4 : 2);
 
             if (!p.n)
                 continue;

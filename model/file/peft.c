@@ -8,7 +8,6 @@
 #include "model/lora/adapted.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <unistd.h>
 

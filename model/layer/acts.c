@@ -9,12 +9,9 @@
 #include "kernels/elementwise.h"
 #include "kernels/product/matvec.h"
 #include "kernels/tiled.h"
-#include "model/layer/products.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <omp.h>
-#include <stdlib.h>
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
@@ -443,16 +440,6 @@ double acts_stay(const struct acts_sizes *s, size_t buffers)
 
 /* ---- the arena ---- */
 
-/* Bytes of all kept activations. */
-static uint64_t kept_bytes(const struct acts_sizes *s, const struct placement *w)
-{
-    uint64_t bytes = 0;
-
-    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
-        bytes += w->of[p].kept * s->kept_per_layer[p];
-    return bytes;
-}
-
 /* Lays out the whole arena. */
 static void lay(struct acts *a, uint64_t pool)
 {
@@ -472,7 +459,10 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     assert(!o->training || w->of[ACTS_INPUT].kept + w->of[ACTS_INPUT].offloaded ==
                                o->config.n_layer);
     *a = (struct acts){ .o = settled(o), .sizes = acts_sizes(o) };
-    uint64_t need = kept_bytes(&a->sizes, &a->o.placement);
+    uint64_t need = 0; // bytes of all kept activations
+
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        need += a->o.placement.of[p].kept * a->sizes.kept_per_layer[p];
     a->o.pool = size_max(a->o.pool, need);
     uint64_t pool = a->o.pool + o->spare;
     lay(a, pool);

@@ -69,7 +69,6 @@ static void forward(const struct adapter_rows *r, const struct target *of,
             .dt = dtype_of(r), .a = x, .b = b, .scratch = r->w->matvec });
 }
 
-/* The product of backward of this kind, of all rows. */
 static void backward(const struct adapter_rows *r, const struct target *of,
                      enum adapter_product kind, float *c, const void *x)
 {

@@ -294,16 +294,6 @@ static int attn_again(const struct visit *t, struct err *err)
     return rc;
 }
 
-/* Recomputes the input of the norm at the layer's end, which the norm's backward needs. */
-static void end_again(const struct visit *t, const struct layer *l)
-{
-    struct layer end = *l;
-
-    end.x_out = NULL;
-    if (t->arch->ends_normed)
-        t->arch->out(&end);
-}
-
 /* Brings back what a chunk's backward needs, without queries, keys and values. Offloaded arrays of
  * the MLP are lent by the stream. */
 static int chunk_back(const struct visit *t, struct layer *l, struct err *err)
@@ -323,8 +313,12 @@ static int chunk_back(const struct visit *t, struct layer *l, struct err *err)
         t->arch->mid(l);
     if (!came)
         layer_fc(l);
-    if (!came || !m->o.whole)
-        end_again(t, l);
+    if (t->arch->ends_normed && (!came || !m->o.whole)) {
+        struct layer end = *l; // recomputes the input of the norm there, which its backward needs
+
+        end.x_out = NULL;
+        t->arch->out(&end);
+    }
     acts_hold(&m->acts, ACTS_MLP, came ? 0 : t->layer, t->micro, l->first);
     if (!came)
         count_again(t, ACTS_MLP, start_ns, l->n);

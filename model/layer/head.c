@@ -12,7 +12,6 @@
 #include "kernels/rows/softmax.h"
 #include "kernels/tiled.h"
 #include "model/layer/norm.h"
-#include "model/layer/pool.h"
 
 #include <assert.h>
 
@@ -25,8 +24,8 @@ struct rows {
     const int32_t   *target;  // (n)
     const float     *weight;  // (n): of the tokens' gradients; NULL: 1
     float           *x, *dx;  // (n, C); dx: backward only
-    struct norm norm; // of x; pool: for encoders
-    struct pool pool;
+    struct norm      norm;    // of x
+    size_t           micro;   // of a classifier's
 };
 
 static struct rows rows_of(const struct model *m, const struct head *h, size_t n, float *x,
@@ -38,7 +37,6 @@ static struct rows rows_of(const struct model *m, const struct head *h, size_t n
         .m = m, .h = h, .a = a, .n = n, .C = m->o.config.n_embd, .target = target, .x = x, .dx = dx,
         .V = arch_logits(&m->o.config),
         .norm = { m, h->wire, n, x, a->mean, a->rstd },
-        .pool = { m, h->wire, 0, n, x, a->narrow, a->pooled, a->dx },
     };
 }
 
@@ -206,6 +204,70 @@ static double masked_run(struct model *m, size_t micro, const struct head *h, ui
     return sum;
 }
 
+/* ---- an encoder's pooler, between the last layer and a classifier's head: tanh(x W' + b) of each
+ * row's first token. Dropout follows it, and in some families also precedes it (arch.h). A
+ * micro-batch has few such rows, so the plain kernel of a classifier is fast enough. ---- */
+
+static struct score pool_score(const struct rows *r)
+{
+    const struct model *m = r->m;
+
+    return (struct score){ .n = r->n, .L = r->C, .C = r->C, .dt = m->o.dtype, .x = r->a->narrow,
+                           .w = model_wire(m, r->h->wire, m->o.config.arch->pool) };
+}
+
+/* Dropout of the pooler. It takes the number of a layer that does not exist, so that its masks are
+ * its own. */
+static struct dropout pool_dropout(const struct rows *r, enum model_place place)
+{
+    struct dropout drop = model_dropout(r->m, r->micro, r->m->o.config.n_layer + 1, place);
+
+    if (place == PLACE_ATTN_PROJ && !r->m->o.config.arch->pool_drops)
+        drop.p = 0;
+    return drop;
+}
+
+static void pool_drop(const struct rows *r, float *out, const float *x, enum model_place place)
+{
+    struct dropout drop = pool_dropout(r, place);
+
+    if (drop.p > 0)
+        dropout_rows(out, x, r->n, r->C, 0, &drop);
+}
+
+static void pool_forward(const struct rows *r)
+{
+    const struct model *m = r->m;
+    size_t              n = r->n * r->C;
+    struct score        score = pool_score(r);
+    float              *pooled = r->a->pooled, *work = r->a->dx; // work: in passes with dropout
+
+    pool_drop(r, r->x, r->x, PLACE_ATTN_PROJ);
+    convert(r->a->narrow, m->o.dtype, r->x, DT_F32, n);
+    score_forward(pooled, &score);
+    score_bias(pooled, model_wire(m, r->h->wire, m->o.config.arch->pool + 1), m->o.dtype, r->n,
+               r->C);
+    tanh_forward(pooled, pooled, DT_F32, n);
+    pool_drop(r, work, pooled, PLACE_MLP_PROJ);
+    convert(r->a->ln, m->o.dtype, pool_dropout(r, PLACE_MLP_PROJ).p > 0 ? work : pooled, DT_F32, n);
+}
+
+/* Computes dx from dln, which it overwrites, and the gradients of the pooler's parameters. */
+static void pool_backward(const struct rows *r)
+{
+    const struct model *m = r->m;
+    size_t              weight = m->o.config.arch->pool;
+    float              *dout = r->a->dln, *grad = r->h->grad;
+    struct score        score = pool_score(r);
+
+    pool_drop(r, dout, dout, PLACE_MLP_PROJ);
+    tanh_backward(dout, dout, r->a->pooled, DT_F32, r->n * r->C);
+    colsum_add(model_grad(m, grad, weight + 1), NULL, dout, DT_F32, r->n, r->C,
+               m->acts.work.sums);
+    score_backward(r->dx, model_grad(m, grad, weight), dout, &score);
+    pool_drop(r, r->dx, r->dx, PLACE_ATTN_PROJ);
+}
+
 /* ---- a classifier's ---- */
 
 /* The token of each row that the head takes: the last one, or an encoder's first one. */
@@ -222,7 +284,7 @@ static void logits_forward(const struct rows *r, const struct score *score)
     const struct arch *arch = r->m->o.config.arch;
 
     if (arch->encoder)
-        pool_forward(r->a->ln, &r->pool);
+        pool_forward(r);
     else
         norm_forward(r->a->ln, &r->norm);
     score_forward(r->a->logits, score);
@@ -244,7 +306,7 @@ static void logits_backward(const struct rows *r, const struct score *score)
     }
     colsum_add(model_grad(r->m, grad, arch->score + 1), NULL, r->a->logits, DT_F32, r->n, r->V,
                r->m->acts.work.sums);
-    pool_backward(&r->pool, grad, r->dx, r->a->dln);
+    pool_backward(r);
 }
 
 /* Losses and, in training, their gradients, which overwrite the logits. */
@@ -273,7 +335,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
     struct score score = { .n = r.n, .L = r.V, .C = C, .dt = m->o.dtype, .x = r.a->ln,
                            .w = model_wire(m, h->wire, m->o.config.arch->score) };
 
-    r.pool.micro = micro;
+    r.micro = micro;
     for (size_t i = 0; i < r.n; i++)
         memcpy(r.x + i * C, x + row_token(m, micro, i, shape.seq) * C, bytes);
     logits_forward(&r, &score);

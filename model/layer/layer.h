@@ -3,7 +3,6 @@
  * tokens of many texts (decode.c). Both use the family's one forward. */
 #pragma once
 
-#include "kernels/rows/layernorm.h"
 #include "model/layer/adapter.h"
 #include "model/layer/model.h"
 

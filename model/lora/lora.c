@@ -148,7 +148,6 @@ static int refuse(const struct arch *arch, const char *word, size_t n, const cha
                       "are adapted in all layers", (int)n, word, why, arch->title, paths);
 }
 
-/* Adds the targets of one word. */
 static int word_add(const struct arch *arch, const char *word, size_t n, uint64_t *targets,
                     struct err *err)
 {

@@ -3,19 +3,15 @@
 #include "model/lora/packed.h"
 
 #include "data/base/round.h"
+#include "data/base/table.h"
 #include "kernels/elementwise.h"
 #include "kernels/quant/nf4.h"
 #include "model/lora/lora.h"
 
 #include <assert.h>
 
-const char *packed_name(size_t kind)
-{
-    static const char *const names[] = { [QUANT_NONE] = "same", [QUANT_BF16] = "bf16",
-                                         [QUANT_INT8] = "int8", [QUANT_NF4] = "nf4" };
-
-    return kind < sizeof names / sizeof *names ? names[kind] : NULL;
-}
+TABLE_WORDS(packed_name, [QUANT_NONE] = "same", [QUANT_BF16] = "bf16", [QUANT_INT8] = "int8",
+            [QUANT_NF4] = "nf4")
 
 /* ---- the layout ---- */
 

@@ -24,14 +24,6 @@ static struct csd_config updates_of(const struct run_config *cfg, const struct s
     };
 }
 
-/* Checks that the devices can run the updates of this run. */
-static int updates_check(const struct run_config *cfg, const struct store *st, struct err *err)
-{
-    struct csd_config c = updates_of(cfg, st, 1);
-
-    return csd_caps_check(cfg->csd, &c, cfg->optim, cfg->compress > 0, err);
-}
-
 size_t devices_act_part(const struct run_config *cfg, size_t bytes)
 {
     return cfg->n_devices ? round_up(div_up(bytes, devices_acts(cfg)), ARENA_IO) : 0;
@@ -472,8 +464,11 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     bell_init(&d->bell);
     int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
-    if (!rc && (how == DEVICES_CREATE || how == DEVICES_TRAIN))
-        rc = updates_check(cfg, &d->store, err);
+    if (!rc && (how == DEVICES_CREATE || how == DEVICES_TRAIN)) {
+        struct csd_config updates = updates_of(cfg, &d->store, 1);
+
+        rc = csd_caps_check(cfg->csd, &updates, cfg->optim, cfg->compress > 0, err);
+    }
     d->device = calloc(d->n + acts, sizeof *d->device);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))
         rc = -ENOMEM;

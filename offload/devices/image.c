@@ -38,7 +38,6 @@ size_t image_block_floats(const struct run_config *cfg, size_t block)
                                   : 0;
 }
 
-/* Whether an area has a block. */
 static int has(const struct run_config *cfg, unsigned area, size_t block)
 {
     return run_trains(cfg, block) == (area != IMAGE_FROZEN) && !run_in_place(cfg, block);
@@ -59,7 +58,6 @@ static enum dtype dtype_of(const struct run_config *cfg, unsigned area)
     return area == IMAGE_FROZEN ? cfg->wire_dt : DT_F32;
 }
 
-/* Bytes of a block that an area has. */
 static uint64_t block_bytes(const struct run_config *cfg, unsigned area, size_t block)
 {
     return area == IMAGE_FROZEN ? (uint64_t)cfg->block_params[block] * dtype_bytes(cfg->wire_dt)

@@ -7,6 +7,7 @@
  * stores. */
 #include "offload/devices/meter.h"
 
+#include "data/base/round.h"
 #include "data/base/arena.h"
 
 #include <assert.h>
@@ -111,25 +112,16 @@ static int phase_is_busy(enum runlog_phase phase)
            phase == PHASE_GATHER || phase == PHASE_EXCHANGE;
 }
 
-static int phase_is_wait(enum runlog_phase phase)
-{
-    return phase >= PHASE_WAIT_PARAMS && phase != PHASE_WAIT_EVAL;
-}
-
-static uint64_t shared(struct meter_time a, struct meter_time b)
-{
-    uint64_t from = a.from > b.from ? a.from : b.from, to = a.to < b.to ? a.to : b.to;
-
-    return to > from ? to - from : 0;
-}
-
 /* How many ns of `t` are in the set. */
 static uint64_t times_shared(const struct meter_times *s, struct meter_time t)
 {
     uint64_t ns = 0;
 
-    for (size_t i = s->n; i-- > 0 && s->t[i].to > t.from;)
-        ns += shared(s->t[i], t);
+    for (size_t i = s->n; i-- > 0 && s->t[i].to > t.from;) {
+        uint64_t from = size_max(s->t[i].from, t.from), to = size_min(s->t[i].to, t.to);
+
+        ns += to > from ? to - from : 0;
+    }
     return ns;
 }
 
@@ -166,7 +158,8 @@ static void times_add(struct meter_times *s, struct meter_time t)
 static void io_add(struct meter *m, const struct runlog_span *span)
 {
     int busy = span->device >= 0 && phase_is_busy(span->phase);
-    int waits = span->device == -1 && phase_is_wait(span->phase);
+    int waits = span->device == -1 && span->phase >= PHASE_WAIT_PARAMS &&
+                span->phase != PHASE_WAIT_EVAL;
     struct meter_times *own = busy ? &m->busy : &m->waits, *other = busy ? &m->waits : &m->busy;
     uint64_t            at = span->start_ns > own->past ? span->start_ns : own->past;
 

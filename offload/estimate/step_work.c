@@ -94,36 +94,28 @@ static double params_sent_last(const struct run_config *cfg)
 /* The part that x is of a whole, which may be nothing. */
 static double part(double x, double whole) { return whole > 0 ? x / whole : 0; }
 
-int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err)
+/* *padding: by what factor all devices together move more than the parameters. */
+static int shares(struct step_share *out, double *padding, const struct run_config *cfg,
+                  struct err *err)
 {
-    struct store st;
-    int          rc = store_init(&st, cfg, err);
-
-    if (rc)
-        return rc;
-    *out = (struct step_share){
-        .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
-        .block_0 = part(padded_of(&st, route_first(&cfg->route)).most,
-                        params_of(cfg, route_first(&cfg->route))),
-    };
-    store_release(&st);
-    return 0;
-}
-
-/* By what factor all devices together move more than the parameters; and the busiest one's part of
- * everything, as in struct step_share. */
-static int padding(double *out, double *share, const struct run_config *cfg, struct err *err)
-{
-    struct store st;
-    int          rc = store_init(&st, cfg, err);
+    struct route_span first = route_first(&cfg->route);
+    struct store      st;
+    int               rc = store_init(&st, cfg, err);
 
     if (rc)
         return rc;
     struct padded all = padded_of(&st, all_blocks(cfg));
-    *out = all.sum / parameters(cfg);
-    *share = all.most / parameters(cfg);
+    *padding = all.sum / parameters(cfg);
+    *out = (struct step_share){ .all = all.most / parameters(cfg),
+                                .block_0 = part(padded_of(&st, first).most,
+                                                params_of(cfg, first)) };
     store_release(&st);
     return 0;
+}
+
+int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err)
+{
+    return shares(out, &(double){ 0 }, cfg, err);
 }
 
 /* Parameters of the last layer, which is updated after nearly all others. Where layers are frozen:
@@ -154,7 +146,8 @@ struct machine {
     const struct topology   *t;
     const struct step_drive *drive; // (n) measured; NULL: none
     size_t                   first, n;
-    double                   padding, share;
+    double                   padding;
+    struct step_share        share; // the busiest one's
     double (*busy)[LINK_DIRS]; // (links): seconds of one move
 };
 
@@ -222,7 +215,7 @@ static int machine_open(struct machine *m, const struct run_config *cfg, const s
 {
     *m = (struct machine){ .t = t, .drive = rates->drive, .n = cfg->n_devices,
                            .busy = calloc(topology_links(t) + 1, sizeof *m->busy) };
-    int rc = m->busy ? padding(&m->padding, &m->share, cfg, err)
+    int rc = m->busy ? shares(&m->share, &m->padding, cfg, err)
                      : err_set(err, -ENOMEM, "out of memory");
 
     if (rc) {
@@ -325,7 +318,7 @@ static struct base_reads base_reads(const struct run_config *cfg, const struct l
 static double beside_bytes(const struct machine *m, const struct step_rates *r, double bytes)
 {
     return r->files_beside && r->files > 0 && m->drive
-               ? bytes * m->drive[0].read / r->files / m->share : 0;
+               ? bytes * m->drive[0].read / r->files / m->share.all : 0;
 }
 
 /* Adds the reads of files on a drive of their own. */
@@ -409,22 +402,20 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
 {
     const struct bytes      written = { 0, 1, 0, 1, 0 }, read = { 1, 0, 0, 1, 0 };
     struct run_config       bare = *cfg;
-    struct step_share       share;
     struct step_work        w = { 0 };
     struct machine          m;
     int                     rc;
 
     bare.acts = (struct run_acts){ 0 };
     rc = step_work_moves(&w, &bare, t, rates, err);
-    rc = rc ? rc : step_work_share(&share, &bare, err);
     if (rc || (rc = machine_open(&m, &bare, t, rates, err)))
         return rc;
     struct step_move before = step_move_sum(&w.update, &w.wire_forward),
                      after = step_move_sum(&w.wire_backward, &w.gradient), none = { 0 };
-    *out = (struct step_halves){ .forward = shared_move(before, share.all),
-                                 .backward = shared_move(after, share.all),
+    *out = (struct step_halves){ .forward = shared_move(before, m.share.all),
+                                 .backward = shared_move(after, m.share.all),
                                  .write = none, .read = none,
-                                 .before = step_time_first(&w, share) };
+                                 .before = step_time_first(&w, m.share) };
     if (cfg->n_act_devices) {
         acts_add(&out->write, &m, cfg, &written);
         acts_add(&out->read, &m, cfg, &read);

@@ -4,7 +4,6 @@
 #include "data/base/round.h"
 
 #include <assert.h>
-#include <string.h>
 
 size_t grouped_slots(const struct run_config *cfg, size_t block, int alone)
 {

@@ -3,7 +3,6 @@
 #include "offload/layout/act_rule.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 size_t act_rule_stay(size_t n) { return n > 2 ? n - (n > 4 ? n / 2 : 2) : 0; }
 

@@ -23,8 +23,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 /* The state of one buffer. */
 struct act_slot {
     size_t   entry; // the item in it, or on its way into it, as the number of its push; SIZE_MAX:

@@ -2,7 +2,6 @@
 #include "offload/layout/store.h"
 
 #include "csd/engine/grad_wire.h"
-#include "data/base/round.h"
 
 /* Finds device d's class of slots of n_pad parameters, or makes it. */
 static size_t class_find(struct store *s, size_t device, size_t n_pad, int trains)

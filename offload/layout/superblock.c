@@ -8,8 +8,6 @@
 
 #include "data/base/crc32c.h"
 
-#include <string.h>
-
 enum { SUPER_SECTOR = 512, SUPER_SUM = SUPERBLOCK_BYTES - 4 };
 
 static const char super_magic[] = "siTrain device 1\n";

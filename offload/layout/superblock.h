@@ -5,8 +5,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 enum { SUPERBLOCK_BYTES = 4096, SUPERBLOCK_WORD = 17 }; // of the page; of a word, with its NUL
 
 /* The superblock of a device says which run the device belongs to. layout: "" for the devices that

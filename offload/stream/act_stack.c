@@ -56,7 +56,6 @@ void act_stack_rest(struct act_stack *k)
     arena_give_back(k->memory.base, k->memory.bytes);
 }
 
-/* Bytes of an item in its part d. */
 static size_t part_payload(const struct act_stack *k, size_t bytes, size_t d)
 {
     size_t part = devices_act_part(&k->sched->cfg, bytes), first = d * part;

@@ -52,7 +52,6 @@ void   act_stack_close(struct act_stack *k);
 /* The model's thread, between passes: give the buffers' memory back until the next push. */
 void   act_stack_rest(struct act_stack *k);
 size_t act_stack_buffer(const struct run_config *cfg); // bytes of one buffer
-/* Items on the stack. */
 static inline size_t act_stack_depth(const struct act_stack *k)
 {
     return k->rule.pushed - k->popped;

@@ -59,14 +59,6 @@ static int committer_work(void *commits)
     return 1;
 }
 
-static void job_give(struct commits *c)
-{
-    thread_lock(&c->committer);
-    c->whose = JOB_GIVEN;
-    thread_changed(&c->committer);
-    thread_unlock(&c->committer);
-}
-
 /* Takes the job back. 0: it is not over. */
 static int job_take(struct commits *c)
 {
@@ -263,7 +255,10 @@ int commits_advance(struct commits *c, struct err *err)
         if (c->job.last) // spans are in this transaction, so they can contain only the flush
             span(c);
         c->state = COMMIT_WRITING;
-        job_give(c);
+        thread_lock(&c->committer);
+    c->whose = JOB_GIVEN;
+    thread_changed(&c->committer);
+    thread_unlock(&c->committer);
         return 1;
     default:
         if (!job_take(c))

@@ -410,10 +410,6 @@ int gradients_open(struct gradients *g, struct err *err)
     return exchange_open(&g->exchange, err);
 }
 
-int gradients_give_up(struct gradients *g) { return exchange_give_up(&g->exchange); }
-
-void gradients_close(struct gradients *g) { exchange_close(&g->exchange); }
-
 /* ---- the scheduler's side */
 
 static void part_written(struct gradients *g, struct gbuf *b)

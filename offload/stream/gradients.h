@@ -94,11 +94,9 @@ void   gradients_lay(struct gradients *g, const struct store *st, struct arena *
 struct gradient_bytes { size_t grad, pack, lists, residual; };
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
                                       struct route_span of);
-/* open starts the merger's thread, if there are several ranks. give_up ends exchanges under way; it
- * returns as comm_give_up. close accepts the zero state. */
+/* Starts the exchange's thread, if there are several ranks. The stream ends and closes the exchange
+ * (exchange.h). */
 int  gradients_open(struct gradients *g, struct err *err);
-int  gradients_give_up(struct gradients *g);
-void gradients_close(struct gradients *g);
 
 /* The model's thread: stream_grad, stream_send_grad, stream_norm_end. They take the lock, and wait.
  * gradients_send only notes the gradient: the scheduler's thread submits it to the devices (advance

@@ -14,7 +14,6 @@
 #include "offload/stream/act_stack.h"
 #include "offload/stream/commits.h"
 #include "offload/stream/frames.h"
-#include "offload/stream/holding.h"
 
 #include <assert.h>
 
@@ -27,7 +26,6 @@ struct stream_csd {
     struct updates       updates;
     struct act_stack     acts;
     struct commits       commits;
-    struct holding       holding;
     struct arena         tables;  // tables of the parts
     struct slots_reader  masters; // while they are lent, the scheduler's thread is stopped
     struct journal       newest;  // a commit's subs, from which masters are read
@@ -141,7 +139,6 @@ static int csd_pop(struct stream *s, void **item, struct err *err)
 
 static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
 
-/* The phase of a wait for the last commit. */
 static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
 {
     if (drains)
@@ -225,30 +222,77 @@ static int csd_masters_end(struct stream *s, struct err *err)
     return scheduler_start(&of(s)->sched, err);
 }
 
-static void csd_hold(struct stream *s)
+/* ---- what a snapshot's copier reads. It reads the files itself, next to the scheduler, so it
+ * takes its time of the modelled links itself. */
+
+static void csd_hold(struct stream *stream)
 {
-    assert(of(s)->updates.ask == ASK_NONE);
-    holding_begin(&of(s)->holding);
+    struct stream_csd *s = of(stream);
+
+    assert(s->updates.ask == ASK_NONE);
+    scheduler_lock(&s->sched);
+    subs_hold(&s->subs);
+    scheduler_unlock(&s->sched, 0, NULL);
 }
 
-static int csd_held_next(struct stream *s, size_t *unit)
+static int csd_held_next(struct stream *stream, size_t *sub)
 {
-    return holding_next(&of(s)->holding, unit);
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    int any = subs_held_next(&s->subs, s->sched.cfg.speculate, sub);
+    scheduler_unlock(&s->sched, 0, NULL);
+    return any;
 }
 
-static enum stream_held csd_held_look(struct stream *s, size_t unit)
+static struct link *drive_of(const struct stream_csd *s, size_t sub)
 {
-    return holding_look(&of(s)->holding, unit);
+    const struct devices   *d = &s->sched.dev;
+    const struct link_ends *e = topology_ends(d->links, d->store.subs[sub].device);
+
+    return e ? e->drive : NULL;
 }
 
-static uint64_t csd_held_move(struct stream *s, size_t unit, enum link_dir dir, uint64_t bytes)
+static enum stream_held csd_held_look(struct stream *stream, size_t sub)
 {
-    return holding_move(&of(s)->holding, unit, dir, bytes);
+    struct stream_csd *s = of(stream);
+    size_t             device = s->sched.dev.store.subs[sub].device;
+
+    scheduler_lock(&s->sched);
+    int wanted = s->subs.wanted, tasks = s->sched.dev.device[device].tasks > 0;
+    scheduler_unlock(&s->sched, 0, NULL);
+    return wanted ? STREAM_HELD_WANTED
+           : tasks || link_idle_ns(drive_of(s, sub)) > clock_ns() ? STREAM_HELD_BUSY
+                                                                  : STREAM_HELD_IDLE;
 }
 
-static void csd_let_go(struct stream *s, size_t unit) { holding_let_go(&of(s)->holding, unit); }
+static uint64_t csd_held_move(struct stream *s, size_t sub, enum link_dir dir, uint64_t bytes)
+{
+    struct link *drive = drive_of(of(s), sub), *from = dir == LINK_READ ? drive : NULL;
 
-static void csd_hold_end(struct stream *s) { holding_end(&of(s)->holding); }
+    return link_take(from, from ? NULL : drive, bytes, clock_ns());
+}
+
+static void csd_let_go(struct stream *stream, size_t sub)
+{
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    subs_let_go(&s->subs, sub);
+    scheduler_unlock(&s->sched, 1, NULL);
+}
+
+static void csd_hold_end(struct stream *stream)
+{
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    for (size_t i = 0; s->subs.held && i < s->subs.store->n_subs; i++)
+        subs_let_go(&s->subs, i);
+    scheduler_unlock(&s->sched, 1, NULL);
+}
+
+/* ---- of any thread: what is stored, and the end */
 
 static size_t csd_area(struct stream *stream, size_t i, struct area *out)
 {
@@ -273,12 +317,12 @@ static void csd_close(struct stream *stream)
 
     slots_reader_close(&s->masters);
     scheduler_stop(&s->sched);
-    int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
+    int over = frames_give_up(&s->frames) & exchange_give_up(&s->gradients.exchange) &
                commits_give_up(&s->commits);
     over &= !frames_close(&s->frames);
     if (!over) // other ranks, or reads of a base, may use this memory until the process ends
         s->sched.dev.silent = 1;
-    gradients_close(&s->gradients);
+    exchange_close(&s->gradients.exchange);
     commits_close(&s->commits);
     devices_close(&s->sched.dev); // waits for tasks under way, which are in the parts' tables
     act_stack_close(&s->acts);
@@ -350,7 +394,6 @@ static void parts_join(struct stream_csd *s, const struct run_config *cfg)
     s->frames.sched = s->gradients.sched = s->updates.sched = &s->sched;
     s->acts.sched = s->commits.sched = &s->sched;
     s->frames.subs = s->gradients.subs = s->updates.subs = s->commits.subs = &s->subs;
-    s->holding = (struct holding){ &s->sched, &s->subs };
     s->commits.gradients = &s->gradients;
     s->commits.updates = &s->updates;
 }

@@ -230,15 +230,6 @@ static int sync_rows(struct stream_mem *m, enum runlog_sync how, struct err *err
     return m->cfg.durable ? runlog_sync(m->cfg.log, how, err) : 0;
 }
 
-static int images_present(const struct stream_mem *m, struct err *err)
-{
-    int rc = 0;
-
-    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
-        rc = image_present(&m->cfg, a, m->image[a], err);
-    return rc;
-}
-
 /* Writes one transaction: the step's row and the rows of the image just written, as far as
  * given. */
 static int commit_rows(struct stream_mem *m, const struct stream_step *step,
@@ -246,8 +237,10 @@ static int commit_rows(struct stream_mem *m, const struct stream_step *step,
 {
     struct runlog *log = m->cfg.log;
     double         seconds = step ? stream_step_over(&m->stream, step) : 0;
-    int            rc = images_present(m, err);
+    int            rc = 0;
 
+    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
+        rc = image_present(&m->cfg, a, m->image[a], err);
     rc = rc ? rc : runlog_begin(log, err);
     if (!rc && step)
         rc = runlog_step(log, &step->row, err);

@@ -44,7 +44,6 @@ void updates_tables(struct updates *u, const struct store *st, struct arena *a)
         segments_fill(u, st, segments);
 }
 
-/* Counts to_update and to_commit of `version`. */
 static void count(struct updates *u)
 {
     u->to_update = u->to_commit = 0;

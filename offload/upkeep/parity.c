@@ -6,8 +6,6 @@
 #include "data/base/round.h"
 
 #include <isa-l/erasure_code.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CHUNKS_WANTED = 64, TABLE = 32 }; // TABLE: ISA-L's bytes for each factor
 

@@ -12,9 +12,6 @@
 
 #include "data/base/err.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { PARITY_MOST = 2, PARITY_DEVICES = 128, PARITY_SECTOR = 4096, PARITY_CHUNK = 256 << 10 };
 
 struct parity_shape {

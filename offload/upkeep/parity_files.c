@@ -54,7 +54,7 @@ static int ranges_find(struct parity_files *p, struct err *err)
     return rc;
 }
 
-static size_t sums_bytes(const struct parity_shape *s)
+size_t parity_sums_bytes(const struct parity_shape *s)
 {
     return round_up(s->stripes * s->devices * sizeof(uint32_t) + 1, PARITY_SECTOR);
 }
@@ -86,7 +86,7 @@ int parity_files_bytes(const struct run_config *run, size_t parity, uint64_t byt
         most = *at > most ? *at : most;
     }
     struct parity_shape s = parity_shape(run->n_devices, parity, most);
-    uint64_t sums = sums_bytes(&s);
+    uint64_t sums = parity_sums_bytes(&s);
     for (size_t d = 0; d < run->n_devices; d++)
         bytes[LINK_WRITE] += parity_bytes(&s, d) + PARITY_SECTOR + sums;
     bytes[LINK_READ] = bytes[LINK_WRITE] + sums; // those of one file are looked at first
@@ -115,11 +115,11 @@ int parity_begin(struct parity_files *p, struct err *err)
     if (rc)
         return rc;
     p->shape = parity_shape(n, p->parity, longest(p));
-    p->sums = aligned_alloc(PARITY_SECTOR, parity_sums_bytes(p));
+    p->sums = aligned_alloc(PARITY_SECTOR, parity_sums_bytes(&p->shape));
     p->buffer = aligned_alloc(PARITY_SECTOR, n * p->shape.chunk + PARITY_SECTOR);
     if (!p->sums || !p->buffer)
         return err_set(err, -ENOMEM, "out of memory for the parity of %zu devices", n);
-    memset(p->sums, 0, parity_sums_bytes(p));
+    memset(p->sums, 0, parity_sums_bytes(&p->shape));
     for (size_t i = 0; i < n; i++)
         p->chunk[i] = p->buffer + i * p->shape.chunk;
     p->page = p->buffer + n * p->shape.chunk;
@@ -205,11 +205,6 @@ uint32_t *parity_sum_at(const struct parity_files *p, uint64_t stripe, size_t d)
     return &p->sums[stripe * p->shape.devices + d];
 }
 
-size_t parity_sums_bytes(const struct parity_files *p)
-{
-    return sums_bytes(&p->shape);
-}
-
 uint64_t parity_sums_off(const struct parity_files *p, size_t d)
 {
     return PARITY_SECTOR + parity_bytes(&p->shape, d);
@@ -238,7 +233,7 @@ void parity_superblock(const struct parity_files *p, size_t d)
 
 int parity_tail_write(struct parity_files *p, size_t d, struct err *err)
 {
-    const struct part sums = { d, 1, p->sums, parity_sums_bytes(p), parity_sums_off(p, d) },
+    const struct part sums = { d, 1, p->sums, parity_sums_bytes(&p->shape), parity_sums_off(p, d) },
                       header = { d, 1, p->page, PARITY_SECTOR, 0 };
     int               rc = part_move(p, &sums, LINK_WRITE, err);
 
@@ -248,7 +243,7 @@ int parity_tail_write(struct parity_files *p, size_t d, struct err *err)
 
 int parity_sums_read(struct parity_files *p, struct err *err)
 {
-    size_t bytes = parity_sums_bytes(p);
+    size_t bytes = parity_sums_bytes(&p->shape);
 
     for (size_t d = 0; d < p->shape.devices; d++) {
         const struct part sums = { d, 1, p->sums, bytes, parity_sums_off(p, d) };
@@ -267,7 +262,7 @@ int parity_sums_read(struct parity_files *p, struct err *err)
 /* Transfers bytes of a portion: `at` counts those that are protected. Behind the end a read gives
  * zeros, and a write does nothing. */
 static int portion_move(struct parity_files *p, size_t d, uint64_t at, unsigned char *buf,
-                        int writes, struct err *err)
+                        enum link_dir dir, struct err *err)
 {
     struct parity_file *f = &p->file[d];
     size_t              n = p->shape.chunk;
@@ -286,18 +281,17 @@ static int portion_move(struct parity_files *p, size_t d, uint64_t at, unsigned 
             continue;
         }
         part = r->bytes - in < n ? (size_t)(r->bytes - in) : n;
-        rc = part_move(p, &(struct part){ d, 0, buf, part, r->off + in },
-                       writes ? LINK_WRITE : LINK_READ, err);
+        rc = part_move(p, &(struct part){ d, 0, buf, part, r->off + in }, dir, err);
         at += part;
         buf += part;
         n -= part;
     }
-    if (!writes)
+    if (dir == LINK_READ)
         memset(buf, 0, n);
     return rc;
 }
 
-static int chunk_move(struct parity_files *p, uint64_t stripe, size_t d, int writes,
+int parity_chunk_move(struct parity_files *p, uint64_t stripe, size_t d, enum link_dir dir,
                       struct err *err)
 {
     size_t         place = parity_place(&p->shape, stripe, d), n = p->shape.chunk;
@@ -305,19 +299,8 @@ static int chunk_move(struct parity_files *p, uint64_t stripe, size_t d, int wri
     unsigned char *buf = p->chunk[place];
 
     if (place >= p->shape.parity)
-        return portion_move(p, d, (stripe - before) * n, buf, writes, err);
-    return part_move(p, &(struct part){ d, 1, buf, n, PARITY_SECTOR + before * n },
-                     writes ? LINK_WRITE : LINK_READ, err);
-}
-
-int parity_chunk_read(struct parity_files *p, uint64_t stripe, size_t d, struct err *err)
-{
-    return chunk_move(p, stripe, d, 0, err);
-}
-
-int parity_chunk_write(struct parity_files *p, uint64_t stripe, size_t d, struct err *err)
-{
-    return chunk_move(p, stripe, d, 1, err);
+        return portion_move(p, d, (stripe - before) * n, buf, dir, err);
+    return part_move(p, &(struct part){ d, 1, buf, n, PARITY_SECTOR + before * n }, dir, err);
 }
 
 /* ---- make ---- */
@@ -334,7 +317,8 @@ static int files_make(struct parity_files *p, struct err *err)
         file_give_owner(fd, p->paths[d]);
         file_like(fd, f->portion);
         // not past the cache: where a file system cannot allocate, single bytes are written
-        rc = file_set_length(fd, p->paths[d], 0, parity_sums_off(p, d) + parity_sums_bytes(p), err);
+        rc = file_set_length(fd, p->paths[d], 0,
+                             parity_sums_off(p, d) + parity_sums_bytes(&p->shape), err);
         close(fd);
         if (rc)
             return rc;
@@ -355,7 +339,7 @@ static int stripe_make(struct parity_files *p, uint64_t stripe, struct err *err)
 
     for (size_t d = 0; d < s->devices && !rc; d++)
         if (parity_place(s, stripe, d) >= s->parity)
-            rc = parity_chunk_read(p, stripe, d, err);
+            rc = parity_chunk_move(p, stripe, d, LINK_READ, err);
     if (!rc && (rc = parity_encode(s, p->chunk)))
         err_set(err, rc, "out of memory for the parity of %zu devices", s->devices);
     for (size_t d = 0; d < s->devices && !rc; d++) {
@@ -363,7 +347,7 @@ static int stripe_make(struct parity_files *p, uint64_t stripe, struct err *err)
 
         *parity_sum_at(p, stripe, d) = crc32c(0, p->chunk[place], s->chunk);
         if (place < s->parity)
-            rc = parity_chunk_write(p, stripe, d, err);
+            rc = parity_chunk_move(p, stripe, d, LINK_WRITE, err);
     }
     p->done += s->devices * s->chunk;
     return rc ? rc : watch_look(p->watch, p->done, p->total, err);
@@ -378,7 +362,7 @@ int parity_make(struct parity_files *p, struct err *err)
     for (uint64_t i = 0; i < p->shape.stripes && !rc; i++)
         rc = stripe_make(p, i, err);
     if (!rc)
-        p->sums_crc = crc32c(0, p->sums, parity_sums_bytes(p));
+        p->sums_crc = crc32c(0, p->sums, parity_sums_bytes(&p->shape));
     for (size_t d = 0; d < p->shape.devices && !rc; d++)
         rc = parity_tail_write(p, d, err);
     rc = rc ? rc : parity_flush(p, err);
@@ -395,8 +379,9 @@ int parity_sums_right(struct parity_files *p, size_t d, struct err *err)
     struct part at = { d, 1, p->chunk[0], 0, parity_sums_off(p, d) };
     uint32_t    crc = 0;
     int         rc = 0;
+    size_t      left = parity_sums_bytes(&p->shape);
 
-    for (size_t left = parity_sums_bytes(p); left && !rc; left -= at.bytes, at.off += at.bytes) {
+    for (; left && !rc; left -= at.bytes, at.off += at.bytes) {
         at.bytes = size_min(left, beside_slice(p->beside, p->shape.chunk));
         rc = part_move(p, &at, LINK_READ, err);
         crc = rc ? crc : crc32c(crc, at.buf, at.bytes);
@@ -430,7 +415,7 @@ static int stripe_check(struct parity_files *p, uint64_t stripe, struct err *err
         size_t place = parity_place(s, stripe, d);
         if (place >= s->parity || p->file[d].parity_fd < 0)
             continue;
-        if (parity_chunk_read(p, stripe, d, &why))
+        if (parity_chunk_move(p, stripe, d, LINK_READ, &why))
             parity_damage(p, "%s", why.text);
         else if (crc32c(0, p->chunk[place], s->chunk) != *parity_sum_at(p, stripe, d))
             parity_damage(p, "%s: the parity of stripe %" PRIu64 " is damaged", p->paths[d],

@@ -22,12 +22,12 @@ struct parity_file {
 int parity_begin(struct parity_files *p, struct err *err);
 
 /* Read device d's chunk of a stripe into its place of p->chunk, or write it from there. */
-int parity_chunk_read(struct parity_files *p, uint64_t stripe, size_t d, struct err *err);
-int parity_chunk_write(struct parity_files *p, uint64_t stripe, size_t d, struct err *err);
+int parity_chunk_move(struct parity_files *p, uint64_t stripe, size_t d, enum link_dir dir,
+                      struct err *err);
 
 uint32_t *parity_sum_at(const struct parity_files *p, uint64_t stripe, size_t d);
 /* Bytes of the sums, in whole sectors, and where they are in device d's parity file. */
-size_t   parity_sums_bytes(const struct parity_files *p);
+size_t   parity_sums_bytes(const struct parity_shape *s);
 uint64_t parity_sums_off(const struct parity_files *p, size_t d);
 /* 1: the sums in device d's parity file are right; 0: not; or -errno. Uses p->chunk[0]. */
 int parity_sums_right(struct parity_files *p, size_t d, struct err *err);

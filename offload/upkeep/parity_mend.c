@@ -30,7 +30,6 @@ static int write_check(int fd, const char *path, struct err *err)
                                         "and give the copy this name", path);
 }
 
-/* Makes a file that is not there. */
 static int file_make(const char *path, struct err *err)
 {
     int made, rc = file_open_own(path, O_CREAT | O_EXCL, &made, err);
@@ -43,7 +42,6 @@ static int file_make(const char *path, struct err *err)
     return rc ? rc : file_sync_parent(path, err);
 }
 
-/* Opens an empty file as *fd. */
 static int empty_open(int *fd, const char *path, struct err *err)
 {
     int own, rc = file_open_own(path, 0, &own, err);
@@ -111,7 +109,7 @@ static int file_end(struct parity_files *p, int fd, const char *path, uint64_t b
 
 static uint64_t parity_file_bytes(const struct parity_files *p, size_t d)
 {
-    return parity_sums_off(p, d) + parity_sums_bytes(p);
+    return parity_sums_off(p, d) + parity_sums_bytes(&p->shape);
 }
 
 static int files_end(struct parity_files *p, struct err *err)
@@ -206,7 +204,7 @@ static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond
     for (size_t d = 0; d < s->devices; d++) {
         size_t     place = parity_place(s, stripe, d);
         struct err why = { 0 };
-        int        unread = parity_chunk_read(p, stripe, d, &why);
+        int        unread = parity_chunk_move(p, stripe, d, LINK_READ, &why);
 
         bad[place] = unread ||
                      crc32c(0, p->chunk[place], s->chunk) != *parity_sum_at(p, stripe, d);
@@ -230,7 +228,7 @@ static int stripe_mend(struct parity_files *p, uint64_t stripe, uint64_t *beyond
         if (!p->look)
             rc = write_check(is_parity ? p->file[d].parity_fd : p->file[d].fd,
                              is_parity ? p->paths[d] : p->file[d].portion, err);
-        rc = rc || p->look ? rc : parity_chunk_write(p, stripe, d, err);
+        rc = rc || p->look ? rc : parity_chunk_move(p, stripe, d, LINK_WRITE, err);
         p->wrote[stripe * s->devices + d] = !rc && !p->look;
         p->mended += !rc && !p->look;
     }
@@ -248,7 +246,7 @@ static int read_back(struct parity_files *p, struct err *err)
     for (uint64_t i = 0; i < s->stripes * s->devices && !rc; i++) {
         size_t d = i % s->devices;
 
-        if (!p->wrote[i] || (rc = parity_chunk_read(p, i / s->devices, d, err)))
+        if (!p->wrote[i] || (rc = parity_chunk_move(p, i / s->devices, d, LINK_READ, err)))
             continue;
         const void *is = p->chunk[parity_place(s, i / s->devices, d)];
         if (crc32c(0, is, s->chunk) != p->sums[i])

@@ -3,7 +3,6 @@
  * one is read once, or twice where a portion ends. */
 #include "offload/upkeep/rerank.h"
 
-
 struct move { const struct parts *from; const struct run_config *to; };
 
 static int gather(void *ctx, const struct store_sub *u, float *states, float *residual,

@@ -110,9 +110,9 @@ static void pair_close(const struct pair *p)
 }
 
 /* Opens `path` without the cache, if its file system can. direct: its ranges are whole sectors. */
-static int open_at(const char *path, int flags, int direct, struct err *err)
+static int open_at(const char *path, int direct, struct err *err)
 {
-    int fd = direct ? file_open_uncached(path, flags) : file_open_device(path, flags);
+    int fd = direct ? file_open_uncached(path, O_RDONLY) : file_open_device(path, O_RDONLY);
 
     return fd < 0 ? err_set(err, fd, "open %s: %s", path, strerror(-fd)) : fd;
 }
@@ -133,7 +133,7 @@ static int pair_make(struct pair *p, const char *from, const char *to, int direc
         file_like(made, from);
     p->to = rc ? rc : file_open_empty(made, to, direct, err);
     close(made);
-    p->from = p->to < 0 ? -1 : open_at(from, O_RDONLY, direct, err);
+    p->from = p->to < 0 ? -1 : open_at(from, direct, err);
     return p->to < 0 ? p->to : p->from < 0 ? p->from : 0;
 }
 
@@ -168,16 +168,6 @@ static int sub_copy(struct copying *c, struct pair *p, const struct store *st,
                       store_residual_bytes(u->n_pad), err);
 }
 
-/* Writes the superblock of the snapshot's device i into the buffer, then to the file. */
-static int super_put(struct copying *c, const struct pair *p, const struct run_config *to, size_t i,
-                     uint64_t bytes, struct err *err)
-{
-    struct superblock s = devices_super(to, bytes, i);
-
-    superblock_pack(c->buffer, &s);
-    return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, p->to_path, err);
-}
-
 /* Opens a device of the run, and makes the snapshot's, with its superblock. The caller closes the
  * pair and frees both paths, also after a failure. */
 static int device_begin(struct snapshot_take *t, struct copying *c, struct pair *p,
@@ -194,14 +184,11 @@ static int device_begin(struct snapshot_take *t, struct copying *c, struct pair 
     rc = rc ? rc : pair_make(p, from, to, 1, err);
     if (!rc && ftruncate(p->to, (off_t)st->device_bytes[device]))
         rc = err_set(err, -errno, "set the length of %s: %s", to, strerror(errno));
-    return rc ? rc : super_put(c, p, t->to, device, st->device_bytes[device], err);
-}
-
-static int device_end(const struct pair *p, struct err *err)
-{
-    int rc = pair_flush(p, err);
-
-    return rc ? rc : file_sync_parent(p->to_path, err);
+    if (rc)
+        return rc;
+    struct superblock s = devices_super(t->to, st->device_bytes[device], device);
+    superblock_pack(c->buffer, &s);
+    return file_pwrite(p->to, c->buffer, SUPERBLOCK_BYTES, 0, to, err);
 }
 
 /* Copies all subgroups, in the order of the layout, or as the training asks for them. */
@@ -250,7 +237,8 @@ static int devices_take_all(struct snapshot_take *t, struct copying *c, struct e
         rc = device_begin(t, c, &pairs[n], &st, n, err), n++;
     rc = rc ? rc : subs_copy(c, pairs, &st, &j, err);
     for (size_t i = 0; i < n; i++) {
-        rc = rc ? rc : device_end(&pairs[i], err);
+        rc = rc ? rc : pair_flush(&pairs[i], err);
+        rc = rc ? rc : file_sync_parent(pairs[i].to_path, err);
         pair_close(&pairs[i]);
         free((void *)(uintptr_t)pairs[i].from_path);
         free((void *)(uintptr_t)pairs[i].to_path);
@@ -447,7 +435,7 @@ static int image_put(struct snapshot_put *p, struct err *err)
     struct pair files = { .from = -1, .shares = 1, .from_path = from, .to_path = to };
     rc = image_open(p->to, p->image.area, &p->fd, err);
     files.to = p->fd;
-    files.from = rc ? -1 : open_at(from, O_RDONLY, 0, err);
+    files.from = rc ? -1 : open_at(from, 0, err);
     rc = rc ? rc : files.from < 0 ? files.from : 0;
     rc = rc ? rc : copying_begin(&c, p->watch, NULL, image_bytes(p->to), err);
     rc = rc ? rc : range_copy(&c, &files, 0, image_bytes(p->to), err);

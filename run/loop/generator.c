@@ -5,7 +5,6 @@
 #include "data/base/machine.h"
 #include "data/base/number.h"
 #include "data/base/round.h"
-#include "model/sampling.h"
 #include "offload/devices/meter.h"
 #include "offload/stream/stream_open.h"
 

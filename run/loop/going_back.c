@@ -362,7 +362,6 @@ static int check_options(struct back *b, const struct opt_line *line, struct err
     return rc ? rc : back;
 }
 
-/* Go to the snapshot in b->at. */
 static int go_to(struct back *b, const struct opt_line *line, struct err *err)
 {
     int rc = session_open(&b->snapshot, b->at.path, SESSION_READ, b->s->events, err);

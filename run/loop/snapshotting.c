@@ -6,7 +6,6 @@
 #include "run/ranks/carry.h"
 #include "run/ranks/keeping.h"
 #include "run/snapshots/portions.h"
-#include "run/snapshots/snapshot_make.h"
 #include "run/snapshots/snapshot_places.h"
 #include "run/snapshots/snapshot_removal.h"
 

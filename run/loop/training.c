@@ -17,7 +17,6 @@
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
-#include "run/loop/ending.h"
 #include "run/loop/live.h"
 #include "run/loop/past_steps.h"
 #include "run/loop/resume_opts.h"
@@ -26,6 +25,7 @@
 #include "run/ranks/job_run.h"
 #include "run/snapshots/damaged.h"
 #include "run/snapshots/lost.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -530,7 +530,7 @@ static int tell_begin(const struct training *t, struct err *err)
     told.sources = sources;
     if (!rc && s->events && s->events->training)
         s->events->training(s->events->ctx, &told);
-    source_told_free(sources, told.n_sources);
+    corpus_sources_free(sources, told.n_sources);
     return rc;
 }
 
@@ -548,22 +548,12 @@ static int nothing_left(struct training *t, struct training_end *end, struct err
     return rc ? rc : record_end(t->s, early ? ENDING_EARLY : ENDING_STEPS, err);
 }
 
-/* *missing: what a kill has kept the last step from. */
-static int find_missing(struct session *s, uint64_t next, int *missing, struct err *err)
-{
-    int export = 0, rc = past_eval_missing(s, next, missing, err);
-
-    rc = rc ? rc : checkpoints_missing(s, next, &export, err);
-    *missing = (*missing ? MISSES_EVAL : 0) | (export ? MISSES_EXPORT : 0);
-    return rc;
-}
-
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1, .snapshots.s = s };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
-    int             missing, rc = job_run_keeps(s, err); // before options are stored
+    int             missing, export = 0, rc = job_run_keeps(s, err); // before options are stored
 
     rc = rc ? rc : base_folder_open(s, 1, err);
     rc = rc ? rc : recovery_run(&s->run, err);
@@ -571,7 +561,9 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if (rc)
         return rc;
     keep_engine(s);
-    rc = find_missing(s, next, &missing, err);
+    rc = past_eval_missing(s, next, &missing, err); // what a kill has kept the last step from
+    rc = rc ? rc : checkpoints_missing(s, next, &export, err);
+    missing = (missing ? MISSES_EVAL : 0) | (export ? MISSES_EXPORT : 0);
     if (s->o.steps < next) // completed steps stay, and --steps covers them
         s->o.steps = next;
     if (rc || (rc = job_run_begin(s, next, &missing, err)))

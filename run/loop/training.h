@@ -1,7 +1,6 @@
 /* training.h: trains a run: opens its stream and trainer, and runs the loop over steps. */
 #pragma once
 
-#include "model/step.h"
 #include "plan/training_plan.h"
 #include "run/loop/ending.h"
 

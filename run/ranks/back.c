@@ -1,7 +1,6 @@
 /* back.c: agrees on the snapshot to which all ranks go. */
 #include "run/ranks/back.h"
 
-#include "model/together.h"
 #include "run/snapshots/made_whole.h"
 #include "run/folder/settings.h"
 #include "run/ranks/keeping.h"

@@ -10,17 +10,12 @@
 #include "run/snapshots/snapshot_files.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIECE = 4 << 20, TABLE_MOST = 64 << 20 };
 
-/* One end of a stream. */
 struct end {
     const struct carried *c;
     int      sends, rc;

@@ -5,7 +5,6 @@
 #include "data/base/round.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { SPAN = 1 << 16 };
 
@@ -33,7 +32,6 @@ static struct span part_of(const struct gathered *g, const struct span *w, size_
     return (struct span){ w->block, from, to > from ? to - from : 0 };
 }
 
-/* Where a rank's parameters are in g->part. */
 static float *place_of(struct gathered *g, const struct span *w, const struct span *part)
 {
     return g->part + (part->n ? part->first - w->first : 0);

@@ -2,7 +2,6 @@
 #include "run/ranks/keeping.h"
 
 #include "data/file/file.h"
-#include "run/folder/settings.h"
 #include "run/ranks/carry.h"
 #include "run/snapshots/snapshot_make.h"
 #include "run/snapshots/snapshot_removal.h"
@@ -64,7 +63,6 @@ struct moving {
     char           *files;
 };
 
-/* Begin this rank's end of a sending. */
 static int end_begin(struct moving *m, struct carried *c, struct session *s, struct err *err)
 {
     int rc = 0;

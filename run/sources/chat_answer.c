@@ -9,8 +9,6 @@
 #include "run/folder/settings.h"
 #include "run/texts/tokenise.h"
 
-#include <string.h>
-
 static int chat_ends_has(const struct chat_ends *e, int32_t id)
 {
     size_t i = 0;

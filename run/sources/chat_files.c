@@ -7,7 +7,6 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/visible.h"
-#include "data/task/examples.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/chat_answer.h"
@@ -100,18 +99,14 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
     token_text_free(&t);
 }
 
-static size_t side_of(const struct encoder *e, const struct chat_held *h)
-{
-    return e->sets > 1 && task_file_is_held(chat_held_hash(h), e->f->split);
-}
-
 /* Writes an encoded row, as far as it is trained on: an example, or one for each answer. */
 static int write_row(struct encoder *e, const struct chat_held *h, struct err *err)
 {
     size_t         n = e->f->pairs ? 2 : 1;
     struct chat_answer  a[2] = { { &h->ids[0], h->tokens[0], .stored = e->stored[0] },
                             { &h->ids[1], h->tokens[1], .stored = e->stored[1] } };
-    struct chat_set   *to = &e->set[side_of(e, h)];
+    struct chat_set   *to = &e->set[e->sets > 1 &&
+                                    task_file_is_held(chat_held_hash(h), e->f->split)];
     struct chat_tally *t = &to->file;
     struct row_count  *counts = to == e->set && e->counts.of ? &e->counts.of[e->source] : NULL;
     struct example x = { 0 };
@@ -484,14 +479,6 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
     return rc;
 }
 
-static int find_ends(struct encoder *e, struct err *err)
-{
-    struct chat_encoding how = encoding_of(e, e->tok[0]);
-
-    how.loss = CHAT_LOSS_ANSWERS;
-    return chat_ends_find(&e->ends, e->s, &how, err);
-}
-
 static void encoder_close(struct encoder *e)
 {
     if (!e)
@@ -521,7 +508,12 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
     if (!rc && f->pairs)
         rc = runlog_new_pairs(s->log, err);
     rc = rc ? rc : encoder_open(&e, s, f, tok, dir, err);
-    rc = rc ? rc : find_ends(e, err);
+    if (!rc) {
+        struct chat_encoding how = encoding_of(e, e->tok[0]);
+
+        how.loss = CHAT_LOSS_ANSWERS;
+        rc = chat_ends_find(&e->ends, e->s, &how, err);
+    }
     rc = rc ? rc : add_set(e, RUN_TRAIN, f->split > 0 ? run_dev[0] : NULL, &f->train, f->most_train,
                            err);
     rc = rc ? rc : add_set(e, run_dev[0], NULL, &f->eval, f->most_eval, err);

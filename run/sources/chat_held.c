@@ -6,9 +6,6 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* KEPT_IDS: a row's memory for so many ids is used again. A row that is encoded takes up to
  * ROW_TIMES its bytes (a tokenizer of single bytes: 62). Rows of more than LARGE bytes are encoded
  * one at a time. With --host-mem both are bounded by what it leaves, and so is the memory of a

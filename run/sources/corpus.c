@@ -14,7 +14,6 @@
 #include "run/texts/tokenise.h"
 #include "run/texts/tokenise_done.h"
 
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,13 +46,6 @@ static int check_tokens(const char *path, unsigned width, size_t vocab, uint64_t
     return rc;
 }
 
-static int ends_in_bin(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    return dot && !strcasecmp(dot, ".bin");
-}
-
 /* The beginning of a text says that it is one; what may be ids is looked at as a whole. */
 int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct events *events, struct err *err)
@@ -69,7 +61,7 @@ int corpus_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
         return 0;
     if ((rc = file_kind_begins(&look, head, &n, path, err)))
         return rc;
-    int ids = as == TOKENS_U16 || as == TOKENS_U32 || ends_in_bin(path) ||
+    int ids = as == TOKENS_U16 || as == TOKENS_U32 || tokens_named(path) ||
               look.kind == FILE_TOKENS || look.kind == FILE_EMPTY ||
               (!look.format && memchr(head, 0, n));
     return ids ? tokenise_detect(path, as, vocab, width, events, err) : 0;
@@ -84,12 +76,6 @@ int corpus_check_text(const char *path, const struct corpus_opts *o, struct err 
 
     text_files_close(t);
     return rc;
-}
-
-static int detect(const char *path, const struct corpus_opts *o, size_t vocab, unsigned *width,
-                  const struct events *events, struct err *err)
-{
-    return corpus_detect(path, (enum tokens_format)o->format, vocab, width, events, err);
 }
 
 static int check_text(const char *path, const struct corpus_opts *o, const char *tokenizer,
@@ -137,7 +123,7 @@ static int check_set(const struct corpus_opts *o, const struct opt_strings *file
     for (size_t i = 0; i < files->n && !rc; i++) {
         const char *path = files->item[i];
 
-        rc = detect(path, o, vocab, &width, events, err);
+        rc = corpus_detect(path, (enum tokens_format)o->format, vocab, &width, events, err);
         *texts += !rc && !width;
         if (!rc && width && o->split > 0)
             rc = err_misuse(err, "%s holds token ids, and --eval-split chooses by documents, which "
@@ -227,7 +213,8 @@ static int add_source(struct session *s, const struct corpus_opts *o, const char
     char     name[CORPUS_NAME];
     unsigned width;
     char    *full = !strcmp(path, "-") ? strdup(path) : realpath(path, NULL);
-    int      rc = full ? detect(path, o, s->config.vocab, &width, s->events, err)
+    int      rc = full ? corpus_detect(path, (enum tokens_format)o->format, s->config.vocab, &width,
+                                    s->events, err)
                        : err_set(err, -errno, "%s: %s", path, strerror(errno));
 
     if (!rc)

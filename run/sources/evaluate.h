@@ -6,7 +6,6 @@
 #include "data/task/examples.h"
 #include "data/task/results.h"
 #include "data/text/mixture.h"
-#include "model/step.h"
 #include "run/folder/events.h"
 #include "run/sources/masking.h"
 

@@ -5,7 +5,6 @@
  * while they are packed and 8 MB afterwards. */
 #include "run/sources/packing.h"
 
-
 #include <assert.h>
 
 #define NONE UINT32_MAX

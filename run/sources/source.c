@@ -182,13 +182,6 @@ int source_told(struct training_source **out, size_t *n, struct session *s, uint
                                                                               err);
 }
 
-void source_told_free(struct training_source *all, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(all[i].name);
-    free(all);
-}
-
 int source_compares(char *name, size_t size, int *larger, struct session *s, struct err *err)
 {
     struct task_labels of = { 0 };

@@ -31,10 +31,10 @@ uint64_t source_rows(struct session *s);
 uint64_t source_epoch_steps(struct session *s);
 
 /* *out: the sources of the run's rows, and what its first `steps` steps read of each. *n is 0 if
- * they are not known: a version that did not store them made the run. Free by source_told_free. */
+ * they are not known: a version that did not store them made the run. Free by
+ * corpus_sources_free (corpus_open.h). */
 int  source_told(struct training_source **out, size_t *n, struct session *s, uint64_t steps,
                  struct err *err);
-void source_told_free(struct training_source *all, size_t n);
 
 /* Open the run's data source. If the setting "task" is stored, it reads labelled examples;
  * otherwise it reads tokens. *out must be closed by source_close, also after a failure. */

@@ -45,7 +45,6 @@ static int add(struct named *to, const char *path, size_t of, struct err *err)
     return 0;
 }
 
-/* Adds a name, or the files of a folder of tokens. */
 static int add_name(struct token_folders *t, struct named *to, const char *name, size_t of,
                     int format, struct err *err)
 {

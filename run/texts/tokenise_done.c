@@ -6,7 +6,6 @@
 #include "data/text/tokens.h"
 #include "data/text/tokens_writer.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* VOCAB: the file never has an id. */

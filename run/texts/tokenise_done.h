@@ -6,8 +6,6 @@
 
 #include "data/base/err.h"
 
-#include <stdint.h>
-
 enum { TOKENISE_SIDES = 2 };
 
 struct tokenise_done {
