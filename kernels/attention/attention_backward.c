@@ -13,8 +13,8 @@
  *   heads   A thread computes a part of one head of queries. So are all units, if they are few and
  *           many heads of queries share their keys.
  *
- * What threads computed apart is added up after a barrier. Until then it lies in slots: the sums in
- * the scratch of the threads, which the threads themselves use in `whole` only. */
+ * What threads computed apart is added up when all have ended. Until then it lies in slots: the sums
+ * in the scratch of the threads, which the threads themselves use in `whole` only. */
 #include "kernels/attention/attention.h"
 
 #include <omp.h>
@@ -381,18 +381,25 @@ static void backward_whole(const struct backward *w, size_t unit)
 /* Computes units [first, end), each in `heads` slots: 1, or one for each of its heads of queries.
  * All threads of a parallel region call this. The longest parts go first, so that the threads end
  * together. */
-static void backward_shared(const struct backward *w, size_t first, size_t end, size_t heads)
+static void backward_parts(const struct backward *w, size_t first, size_t end, size_t heads)
 {
-    size_t slots = (end - first) * heads, each = w->group / heads, tiles = div_up(w->a->T, TILE);
+    size_t slots = (end - first) * heads, each = w->group / heads;
 
-    #pragma omp for schedule(dynamic)
+    #pragma omp for schedule(dynamic) nowait
     for (size_t i = 0; i < slots * w->parts; i++) {
         size_t slot = i % slots, g = slot % heads * each, loaded = SIZE_MAX;
 
         backward_part(w, slot, first + slot / heads, g, g + each, w->parts - 1 - i / slots,
                       &loaded);
     }
-    #pragma omp for schedule(static)
+}
+
+/* Adds up and stores the sums that backward_parts computed with the same arguments. */
+static void backward_sums(const struct backward *w, size_t first, size_t end, size_t heads)
+{
+    size_t tiles = div_up(w->a->T, TILE);
+
+    #pragma omp for schedule(static) nowait
     for (size_t i = 0; i < (end - first) * tiles; i++) {
         size_t j0 = i % tiles * TILE;
 
@@ -409,20 +416,25 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
     struct backward w = { a, all, dout, dqkv, KV, group, parts_of(all.causal, a->T),
                           attention_backward_bytes(a->T, all.width, group > 1) };
     int    by_heads = at_once > 0 && div_up(units, at_once) < div_up(units, threads) * group;
-    size_t whole = w.parts > 1 ? units / threads * threads : units;
+    size_t whole = by_heads ? 0 : w.parts > 1 ? units / threads * threads : units,
+           heads = by_heads ? group : 1, n = by_heads ? at_once : threads;
 
     #pragma omp parallel
     {
-        if (by_heads) {
-            for (size_t u = 0; u < units; u += at_once)
-                backward_shared(&w, u, size_min(u + at_once, units), group);
-        } else {
-            #pragma omp for schedule(dynamic)
-            for (size_t u = 0; u < whole; u++)
-                backward_whole(&w, u);
-            backward_shared(&w, whole, units, 1);
+        #pragma omp for schedule(dynamic) nowait
+        for (size_t u = 0; u < whole; u++)
+            backward_whole(&w, u);
+        for (size_t u = whole; u < units; u += n) {
+            size_t end = size_min(u + n, units);
+
+            #pragma omp barrier // the slots are free
+            backward_parts(&w, u, end, heads);
+            if (a->idle && end == units)
+                a->idle(a->ctx);
+            #pragma omp barrier
+            backward_sums(&w, u, end, heads);
         }
-        if (a->idle)
+        if (a->idle && whole == units)
             a->idle(a->ctx);
     }
 }
