@@ -1,20 +1,20 @@
-/* attention_backward.c: computes the gradients of attention in tiles. Probabilities are recomputed
- * from lse.
+/* attention_backward.c: computes the gradients of attention in tiles, as attention_forward.c, whose
+ * invariants hold here. Probabilities are recomputed from lse.
  *
- * The sums dk and dv have a fixed order, so that their bits do not depend on threads. Queries are
- * cut into parts (struct part). A part has sums of its own: in the order of its queries, then over
- * the heads of queries that share the keys. The sums of parts are added up, the last part's first.
+ * Queries are cut into parts. A part has its own sums of dk and dv, which are added up in a fixed
+ * order: over the part's queries, then over the heads of queries that share the keys, then over the
+ * parts, from the last one to the first. So their bits do not depend on threads.
  *
- * A unit of work is a head of keys of a sequence, and threads share units in one of three ways:
+ * A unit of work is a head of keys of one sequence. Threads share the units in one of three ways:
  *
- *   whole   A thread computes all of a unit.
- *   parts   A thread computes a part of a unit. So are the last units, if they are fewer than
- *           threads: the last part is three quarters of a unit, which bounds the time.
- *   heads   A thread computes a part of one head of queries. So are all units, if they are few and
- *           many heads of queries share their keys.
+ *   whole   A thread computes a unit, part by part.
+ *   parts   A thread computes a part of a unit. The last units, fewer than threads, are computed
+ *           so. It is done when the last part is, which is three quarters of a unit.
+ *   heads   A thread computes a part for one head of queries. All units are computed so if they
+ *           are few, and many heads of queries share their keys.
  *
- * What threads computed apart is added up when all have ended. Until then it lies in slots: the sums
- * in the scratch of the threads, which the threads themselves use in `whole` only. */
+ * Sums that different threads computed are added up when all have ended. Until then they lie in
+ * slots, which are pieces of the threads' scratch. */
 #include "kernels/attention/attention.h"
 
 #include <omp.h>
@@ -216,7 +216,8 @@ static struct part keys_of(const struct head *hd, size_t p)
 
     if (at.begin >= at.end)
         return (struct part){ 0, 0 };
-    return (struct part){ tile_keys_first(hd, at.begin), round_up(tile_keys_end(hd, at.end), TILE) };
+    return (struct part){ tile_keys_first(hd, at.begin),
+                          round_up(tile_keys_end(hd, at.end), TILE) };
 }
 
 static void load_keys(const struct backward_tiles *t, const struct head *hd, size_t j0, size_t end)
@@ -322,7 +323,8 @@ static struct sums backward_sum(const struct backward *w, size_t slot, size_t n,
     for (size_t p = w->parts; p-- > 0;) {
         struct part keys = keys_of(&hd, p);
         struct sums s = sums_of(w, slot, p);
-        size_t      first = size_max(keys.begin, from) * width, end = size_min(keys.end, to) * width;
+        size_t      first = size_max(keys.begin, from) * width,
+                    end = size_min(keys.end, to) * width;
 
         for (size_t i = 1; i < n; i++) {
             struct sums x = sums_of(w, slot + i, p);

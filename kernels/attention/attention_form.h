@@ -1,7 +1,7 @@
-/* attention_form.h: the forms of arithmetic for attention's tiles. One algorithm (attention.c)
- * runs on every form. It sees operands as words of 4 bytes. A word holds `depth` elements that
- * are adjacent along the summed dimension: one float, or two bf16. Private to attention*.c and
- * their test.
+/* attention_form.h: the forms of arithmetic for attention's tiles. One algorithm
+ * (attention_forward.c, attention_backward.c) runs on every form. It sees operands as words of 4
+ * bytes. A word holds `depth` elements that are adjacent along the summed dimension: one float, or
+ * two bf16. Private to attention*.c and their test.
  *
  *  attention_f32   Inputs are widened to fp32. Every element of a product is one chain of fused
  *                  multiply-adds over ascending k, so AVX2 and AVX-512 give the same bits.

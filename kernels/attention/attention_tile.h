@@ -1,5 +1,5 @@
 /* attention_tile.h: a head of attention, and its tiles of TILE rows as operands of a form's
- * products (attention_form.h). Private to attention.c. */
+ * products (attention_form.h). Private to attention_forward.c and attention_backward.c. */
 #pragma once
 
 #include "data/base/arena.h"
@@ -30,8 +30,9 @@ size_t heads_of_keys(const struct attention *a);
 struct head head_make(const struct attention *a);
 struct head head_of(const struct head *all, const struct attention *a, size_t b, size_t h);
 
-/* Where head h of sequence b begins in a tensor like out, and in one like qkv; and where the keys of
- * head kv begin in that. Its values are KV heads further on. */
+/* Where head h of sequence b begins in a tensor like out (out_at) and in one like qkv (q_at), and
+ * where the keys of head kv begin in the latter (k_at). Its values are KV heads further on. In
+ * elements. */
 size_t out_at(const struct head *hd, const struct attention *a, size_t b, size_t h);
 size_t q_at(const struct head *hd, const struct attention *a, size_t b, size_t h);
 size_t k_at(const struct head *hd, const struct attention *a, size_t b, size_t kv);

@@ -1,17 +1,17 @@
-/* attention.c: computes attention in tiles of TILE queries x TILE keys (Dao et al. 2022), with a
- * running maximum and sum for each query. Tiles are copied into scratch, where they are the operands
- * of small products. A form (attention_form.h) says what operands are made of.
+/* attention_forward.c: computes attention in tiles of TILE queries x TILE keys (Dao et al. 2022),
+ * with a running maximum and sum for each query. Tiles are copied into scratch, where they are the
+ * operands of small products. A form (attention_form.h) says what operands are made of.
  *
  * Invariants of forward and of backward (attention_backward.c):
  * - Scores are transposed, s[key][query]: maximum, sum, lse and delta are computed for many queries
- * at once, in vectors. So are the sums of a query's row, out and dq. Folded scores
- * therefore are the right operand as they are.
- * - The sums of a query go over key tiles in ascending order, and those of a key over the query tiles
- * of a part. Forward and backward get the same scores.
+ * at once, in vectors. So are the sums of a query's row, out and dq. Folded scores therefore are
+ * the right operand as they are.
+ * - The sums of a query go over key tiles in ascending order, and those of a key over the query
+ * tiles of a part of the queries. Forward and backward get the same scores.
  * - One thread computes a (b, h, query tile) in forward, and a part of a (b, h) in backward, from
- * beginning to end. Gradients of shared keys and values are computed per head and part, and added up
- * in order. Bits therefore depend neither on threads, nor on the other rows of the batch, nor on how
- * many query tiles share loaded keys.
+ * beginning to end. Sums over parts and over heads that share keys have a fixed order. Bits
+ * therefore depend neither on threads, nor on the other rows of the batch, nor on how many query
+ * tiles share loaded keys.
  * - Padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the form's
  * strip.
  * - Tiles that no query sees are left out. In a causal diagonal tile, products run strip by strip
