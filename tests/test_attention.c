@@ -244,6 +244,11 @@ static const struct shape shapes[] = {
       .lengths = others },
     { .B = 2, .T = 300, .D = 40, .H = 1, .KV = 1, .kind = ATTENTION_BIDIRECTIONAL,
       .lengths = far },
+    // several parts of queries: of few heads of keys, of as many as threads and some more
+    { .B = 1, .T = 1030, .D = 8, .H = 3, .KV = 1 },
+    { .B = 2, .T = 520, .D = 8, .H = 4, .KV = 2 },
+    { .B = 1, .T = 1030, .D = 8, .H = 1, .KV = 1, .kind = ATTENTION_WINDOW, .window = 700 },
+    { .B = 1, .T = 560, .D = 8, .H = 2, .KV = 2, .kind = ATTENTION_WINDOW, .window = 30 },
     // rows of several texts: of one token, within tiles, of several tiles; and in several groups
     { .B = 2, .T = 65, .D = 33, .H = 2, .KV = 1, .text = 1 },
     { .B = 2, .T = 130, .D = 16, .H = 2, .KV = 2, .text = 63 },
@@ -525,8 +530,8 @@ static void test_memory_is_of_rows(void **state)
     for (size_t T = 1024; T <= 131072; T *= 2) {
         size_t at = attention_scratch(T, C, H, 0, 1), twice = attention_scratch(2 * T, C, H, 0, 1);
 
-        assert_true(twice > 0 && twice <= 2 * at);
-        assert_true(twice - at <= T * 8 * (C / H) * sizeof(float)); // of one head, some floats each
+        assert_true(twice > at);
+        assert_true(twice - at <= T * 9 * (C / H) * sizeof(float)); // of one head, some floats each
     }
     print_message("32,768 tokens: %.1f MiB a thread\n",
                   (double)attention_scratch(32768, C, H, H, 1) / (1 << 20));

@@ -136,8 +136,16 @@ static int is_loop(const char *path, struct loop_info64 *of)
     return is;
 }
 
-/* Refuses a loop device if another one shows the same file from the same offset. A lock on one does
- * not keep others from the same bytes through the other. */
+/* Whether two loop devices show a byte of one file. A size of 0: up to the file's end. */
+static int share_bytes(const struct loop_info64 *a, const struct loop_info64 *b)
+{
+    return a->lo_device == b->lo_device && a->lo_inode == b->lo_inode &&
+           (!a->lo_sizelimit || b->lo_offset < a->lo_offset + a->lo_sizelimit) &&
+           (!b->lo_sizelimit || a->lo_offset < b->lo_offset + b->lo_sizelimit);
+}
+
+/* Refuses a loop device if another one shows bytes of the same file that this one does. A lock on
+ * one does not keep others from them through the other. */
 static int loop_check(const char *path, struct err *err)
 {
     struct loop_info64 here, there;
@@ -148,8 +156,7 @@ static int loop_check(const char *path, struct err *err)
         return 0;
     for (size_t i = 0; i < all.gl_pathc && !rc; i++)
         if (is_loop(all.gl_pathv[i], &there) && there.lo_number != here.lo_number &&
-            there.lo_device == here.lo_device && there.lo_inode == here.lo_inode &&
-            there.lo_offset == here.lo_offset)
+            share_bytes(&here, &there))
             rc = err_misuse(err, "%s and %s are loop devices of one file: detach one of them "
                             "(losetup -d), or name another device", path, all.gl_pathv[i]);
     globfree(&all);

@@ -6,7 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 8 }; // "\xc2\x9b", the escape of a C1
+enum { LONGEST = 16 }; // the escape of four bytes
+
+/* Characters that nobody sees, and those that change the order of what stands around them: two
+ * texts would look alike, or one like another. Joiners (U+200C, U+200D) stay: words and emoji of
+ * many languages have them. */
+static int is_unseen(uint32_t cp)
+{
+    static const struct { uint32_t first, last; } unseen[] = {
+        { 0x80, 0x9F },     { 0xAD, 0xAD },     { 0x61C, 0x61C },   { 0x180E, 0x180E },
+        { 0x200B, 0x200B }, { 0x200E, 0x200F }, { 0x2028, 0x202E }, { 0x2060, 0x206F },
+        { 0xFEFF, 0xFEFF }, { 0xFFF9, 0xFFFB }, { 0xE0000, 0xE007F },
+    };
+    size_t i = 0;
+
+    while (i < sizeof unseen / sizeof *unseen && (cp < unseen[i].first || cp > unseen[i].last))
+        i++;
+    return i < sizeof unseen / sizeof *unseen;
+}
 
 /* Writes the first character of text[0..n), n > 0, to `to`. *used: its bytes. */
 static size_t visible_one(char to[LONGEST + 1], const char *text, size_t n, const char *keep,
@@ -14,12 +31,13 @@ static size_t visible_one(char to[LONGEST + 1], const char *text, size_t n, cons
 {
     static const char letters[] = "\n\r\t", names[] = "nrt";
     const unsigned char *p = (const unsigned char *)text;
-    int                  len = utf8_length(p, n);
+    uint32_t             cp = 0;
+    int                  len = utf8_at(p, n, &cp);
     size_t               at = 0;
     const char          *letter = *p ? strchr(letters, *p) : NULL;
 
     *used = len > 0 ? (size_t)len : 1;
-    if ((len > 1 && !(p[0] == 0xC2 && p[1] < 0xA0)) || (len == 1 && *p >= ' ' && *p != 0x7F) ||
+    if ((len > 1 && !is_unseen(cp)) || (len == 1 && *p >= ' ' && *p != 0x7F) ||
         (len == 1 && *p && strchr(keep, *p))) {
         memcpy(to, text, *used);
         return *used;

@@ -1,6 +1,7 @@
 /* visible.h: makes text of unknown origin (from a file, an option, a model) safe for a terminal.
- * Control characters of C0 and C1, DEL and bytes that are not UTF-8 are shown as \x1b and the
- * like. Newline, carriage return and tab become the two characters \n, \r and \t. */
+ * Control characters of C0 and C1, DEL, characters that nobody sees or that change the direction of
+ * a text (U+202E), and bytes that are not UTF-8 are shown as \x1b and the like. Newline, carriage
+ * return and tab become the two characters \n, \r and \t. */
 #pragma once
 
 #include <stddef.h>

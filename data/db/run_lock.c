@@ -33,6 +33,13 @@ static void text_read(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = '\0';
 }
 
+/* The line of the holder: "" for nobody. */
+static void holder_line(int fd, char *text, size_t size)
+{
+    text_read(fd, text, size);
+    text[strcspn(text, "\n")] = '\0';
+}
+
 static void boot_read(char boot[RUN_LOCK_BOOT])
 {
     int now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -181,8 +188,7 @@ static int hidden_check(const struct run_lock *l, int fd, struct err *err)
             usleep(LOOK_US);
             continue;
         }
-        text_read(fd, who, sizeof who);
-        who[strcspn(who, "\n")] = '\0';
+        holder_line(fd, who, sizeof who);
         return err_set(err, -EBUSY, "%s: the run is in use by %s, whose lock is not seen by this "
                        "path, since a FUSE file system or an overlay keeps locks to itself: wait "
                        "for that process to end or stop it; if it has ended (it may be another "
@@ -220,8 +226,7 @@ static void holder_read(int fd, char *text, size_t size)
     char host[64] = "", here[64];
     long pid;
 
-    text_read(fd, text, size);
-    text[strcspn(text, "\n")] = '\0';
+    holder_line(fd, text, size);
     machine_host(here, sizeof here);
     if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
         kill((pid_t)pid, 0) && errno == ESRCH)
@@ -285,18 +290,24 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
 
-/* Tries to lock: 0, or errno is EWOULDBLOCK or another. A server of NFS has the locks of its
- * clients in the way of fcntl, which flock does not see; there, such a lock is taken, too. On a
- * client both would be one lock. */
-static int try_lock(int fd, int shared)
+/* A file system of this machine, which it may serve by NFS. There flock sees the locks of this
+ * machine's processes alone, and fcntl those of clients, too. On a client both are one lock. */
+static int is_served(int fd)
 {
     struct statfs fs;
-    struct flock  whole = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
+
+    return !fstatfs(fd, &fs) && (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+                                 fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == F2FS_SUPER_MAGIC);
+}
+
+/* Tries to lock: 0, or errno is EWOULDBLOCK or another. */
+static int try_lock(int fd, int shared)
+{
+    struct flock whole = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
 
     if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB))
         return -1;
-    if (fstatfs(fd, &fs) || (fs.f_type != EXT4_SUPER_MAGIC && fs.f_type != XFS_SUPER_MAGIC &&
-                             fs.f_type != BTRFS_SUPER_MAGIC && fs.f_type != F2FS_SUPER_MAGIC))
+    if (!is_served(fd))
         return 0;
     if (!fcntl(fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES))
         return 0;
@@ -420,12 +431,15 @@ static int is_born(const char *identity)
 
 /* Whether the holder is on another machine, or has the file by another file system: a server of NFS
  * and its client. Then the log's index (run.db-shm) is not memory that both share. A reader would
- * take it for damaged and make it anew, and so lose the holder's commits. */
+ * take it for damaged and make it anew, and so lose the holder's commits. On the server a lock that
+ * flock shows is of this machine, whatever start its container has (systemd-nspawn draws one). */
 static int is_far(const struct run_lock *l, int fd)
 {
     struct counting there, here = counting_here();
     char            text[TEXT], file[FILE_IDENTITY] = "", by_path[FILE_IDENTITY];
 
+    if (is_served(fd) && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+        return 0;
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
     if (!line || !counting_read(&there, line) ||

@@ -105,48 +105,59 @@ static int names_check(const struct runlog *log, int written, struct err *err)
 
 /* ---- lost commits ---- */
 
-/* Counts the commits that run.db shows, alone or with what SQLite reads of its log. *taken (may be
- * NULL) gets how many a checkpoint had taken into run.db before the last of them; 0 in a run of an
- * older version. Writes nothing. -errno if it cannot be read at all. */
-static int commits_shown(const char *path, int alone, uint64_t *n, uint64_t *taken)
+struct shown {
+    int64_t commits;
+    int64_t taken; // of them, before the last: by a checkpoint; 0 in a run of an older version
+    int64_t id;    // a checksum of the run's id; 0 before it is known
+};
+
+/* Looks at what run.db shows, alone or with what SQLite reads of its log. Writes nothing. -errno if
+ * it cannot be read at all. */
+static int look(const char *path, int alone, struct shown *out)
 {
     struct db db = { .path = (char *)path };
-    int64_t   found = 0, before = 0;
     int       rc = db_open_apart(&db, alone, NULL);
 
+    *out = (struct shown){ 0 };
     if (!rc) // without its tables there is no commit
-        rc = db_number(&db, "SELECT n FROM commits", &found) > SQLITE_ERROR
+        rc = db_number(&db, "SELECT n FROM commits", &out->commits) > SQLITE_ERROR
                  ? db_fail(&db, "looking at its commits", NULL) : 0;
-    if (!rc && taken && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &before))
-        before = 0;
+    if (!rc && (db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken)))
+        out->taken = 0;
+    if (!rc && db_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id))
+        out->id = 0;
     db_close(&db);
-    *n = (uint64_t)found;
-    if (taken)
-        *taken = (uint64_t)before;
     return rc;
 }
 
-/* Returns -EBADMSG and a sentence if run.db and its log are of different times: with the log it
- * shows fewer commits than alone, or it lacks commits that a checkpoint took into it, as the log
- * itself and run.lock say. SQLite would mix both, because each is whole. If somebody removes
- * run.lock, a process may commit between two looks; a third one shows its commit. */
-static int times_check(const struct runlog *log, uint64_t shown, uint64_t taken, struct err *err)
+/* Returns a sentence if run.db and its log are of two runs (-EEXIST) or of two times (-EBADMSG):
+ * with the log it shows fewer commits than alone, or it lacks commits that a checkpoint took into
+ * it, as the log itself and run.lock say. SQLite would mix both, because each is whole. If somebody
+ * removes run.lock, a process may commit between two looks; a third one shows its commit. */
+static int times_check(const struct runlog *log, const struct shown *both, struct err *err)
 {
     const struct run_lock *l = &log->lock;
     const char            *p = log->db.path;
-    uint64_t               alone, now;
+    struct shown           alone, now;
 
-    if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL) ||
-        ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)) ||
-        commits_shown(p, 0, &now, NULL) || now != shown)
+    if (!db_has_log(&log->db) || look(p, 1, &alone))
+        return 0;
+    if (alone.id && both->id && alone.id != both->id)
+        return err_set(err, -EEXIST, "%s and its log %s-wal are of two runs; nothing was changed; "
+                       "bring back the one that was there, or, if run.db is the right one, move "
+                       "the log away", p, p);
+    if (((alone.commits <= both->commits || !both->commits) && both->taken <= alone.commits &&
+         (!l->known || l->taken <= (uint64_t)alone.commits)) ||
+        look(p, 0, &now) || now.commits != both->commits)
         return 0;
     return err_set(err, -EBADMSG,
-                   "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are of different "
+                   "%s ends with commit %" PRIi64 " and its log %s-wal %s: they are of different "
                    "times, as if a backup restored only one of them; nothing was changed; restore "
-                   "both files from one time, %s", p, alone, p,
-                   alone > shown ? "is an older one's" : "begins after later ones",
-                   alone > shown ? "or, if run.db is the right one, move its log away"
-                                 : "with the devices' states of that time");
+                   "both files from one time, %s", p, alone.commits, p,
+                   alone.commits > both->commits ? "is an older one's" : "begins after later ones",
+                   alone.commits > both->commits
+                       ? "or, if run.db is the right one, move its log away"
+                       : "with the devices' states of that time");
 }
 
 /* Returns -EBADMSG and a sentence if commits are lost. *shown: commits that are not. Nobody may
@@ -154,19 +165,18 @@ static int times_check(const struct runlog *log, uint64_t shown, uint64_t taken,
 static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
 {
     const struct run_lock *l = &log->lock;
-    const char            *p = log->db.path;
-    uint64_t               taken;
+    struct shown           both;
+    int                    rc = 0;
 
-    for (int attempt = 0; l->known && attempt < 2; attempt++) {
-        int rc = commits_shown(p, 0, shown, &taken);
-
-        if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
+    for (int attempt = 0; attempt < 2; attempt++) {
+        rc = look(log->db.path, 0, &both);
+        *shown = (uint64_t)both.commits;
+        if (rc ? !l->known || rc != -EBADMSG || !db_has_log(&log->db)
+               : !l->known || *shown >= l->commits)
             // opening it reports the damage
-            return rc ? 0 : times_check(log, *shown, taken, err);
+            return rc ? 0 : times_check(log, &both, err);
         usleep(attempt ? 0 : 10000);
     }
-    if (!l->known)
-        return commits_shown(p, 0, shown, &taken) ? 0 : times_check(log, *shown, taken, err);
     return err_set(err, -EBADMSG,
                    db_has_log(&log->db)
                        ? "%s-wal: the database's log is damaged, or it and run.db are of different "
@@ -269,7 +279,7 @@ static int log_count(struct runlog *log, struct err *err)
     if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
         taken = 0;
     log->taken = (uint64_t)(log->left ? taken : n);
-    if (!l->known || l->flushed > (uint64_t)n)
+    if (l->flushed > (uint64_t)n) // never more: this run.db may be another one, and go again
         l->flushed = (uint64_t)n;
     if (!l->known || l->begun > (uint64_t)n)
         l->begun = (uint64_t)n;
@@ -427,16 +437,17 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
 static int past_of(struct runlog *log, int *alone, struct err *err)
 {
     const struct run_lock *l = &log->lock;
-    uint64_t               shown, without = 0, begun = l->begun;
+    struct shown           without = { 0 };
+    uint64_t               shown, begun = l->begun;
     int                    rc = commits_check(log, &shown, err);
 
     *alone = 0;
     if (rc != -EBADMSG)
         return rc;
-    if (!commits_shown(log->db.path, 1, &without, NULL) && without > begun)
-        begun = without; // another program's checkpoint
+    if (!look(log->db.path, 1, &without) && (uint64_t)without.commits > begun)
+        begun = (uint64_t)without.commits; // another program's checkpoint
     *alone = begun > shown;
-    return *alone && (l->taken != l->commits || without != l->commits) ? rc : 1;
+    return *alone && (l->taken != l->commits || (uint64_t)without.commits != l->commits) ? rc : 1;
 }
 
 int runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err)
@@ -463,7 +474,10 @@ static int log_keep(struct runlog *log, int alone, struct err *err)
     struct stat st;
     int         rc = wal && kept ? 0 : -ENOMEM;
 
-    if (!rc && !lstat(wal, &st) && st.st_size) // otherwise a kill came after it was cut
+    int there = !rc && !lstat(wal, &st);
+    if (!rc && !there && errno != ENOENT)
+        rc = err_set(err, -errno, "%s: %s", wal, strerror(errno));
+    if (there && st.st_size) // otherwise a kill came after it was cut
         rc = file_copy(wal, kept, UINT64_MAX, err);
     if (!rc && alone && unlink(wal) && errno != ENOENT)
         rc = err_set(err, -errno, "remove %s: %s", wal, strerror(errno));
@@ -520,7 +534,7 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     runlog_rollback(log);
-    if (log->counts && log->db.sql && !log->left)
+    if (log->counts && log->db.sql && log->log_pages) // it has committed
         runlog_checkpoint(log);
     db_close(&log->db);
     run_lock_release(&log->lock);

@@ -66,7 +66,7 @@ size_t file_trimmed(const char *path)
     return n;
 }
 
-int file_may_be(const char *path) { return !access(path, F_OK) || file_is_denied(-errno); }
+int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
 
 char *file_folder(const char *path)
 {

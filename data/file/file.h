@@ -138,9 +138,15 @@ static inline int file_is_unknown(int rc)
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
  * contents. */
 static inline int file_is_unread(int rc) { return rc == -EIO || file_is_unknown(rc); }
-/* Returns whether something is at the path, or may be: where this user may not look, it counts as
- * there, so that opening it says why. Otherwise an unreadable part of a folder would pass for a
- * missing one. Links are followed. */
+/* Returns whether this errno of a look at a path means that nothing is there. Any other (EIO,
+ * ESTALE, EACCES) says only that nobody could look. */
+static inline int file_is_absent(int e)
+{
+    return e == ENOENT || e == ENOTDIR || e == ENAMETOOLONG;
+}
+/* Returns whether something is at the path, or may be: where nobody could look, it counts as there,
+ * so that opening it says why. Otherwise an unreadable part of a folder would pass for a missing
+ * one. Links are followed. */
 int  file_may_be(const char *path);
 
 /* Sets *drive to the number of a drive. For a block device, it is the device's own number.

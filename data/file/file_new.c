@@ -401,7 +401,8 @@ static int file_new_name(const struct file_new *f, struct err *err)
     int         e = f->folder ? EINVAL : name_take(f);
 
     if (file_lacks_flags(e)) // otherwise there is a moment between check and rename
-        e = (f->folder || (f->there ? is_what_was(f, f->path) : lstat(f->path, &st)))
+        e = (f->folder || (f->there ? is_what_was(f, f->path)
+                                    : lstat(f->path, &st) && file_is_absent(errno)))
                 ? rename(f->temp, f->path) ? errno : 0 : EEXIST;
     if (e == EEXIST && !f->folder)
         return err_set(err, -e, "%s was made or changed by another program meanwhile: it stays; "

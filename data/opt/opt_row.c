@@ -436,18 +436,6 @@ static int set_string(const struct opt_row *r, char **field, const char *text, s
     return *field ? 0 : opt_no_memory(err);
 }
 
-/* Refuses a bare name of nothing. */
-static int refuse_name(const struct opt_row *r, const char *text, struct err *err)
-{
-    if (r->arg && !strcmp(r->arg, "DIR"))
-        return err_misuse(err, "--%s %s: nothing here has this name, and an existing folder is "
-                          "expected", r->name, text);
-    return err_misuse(err, "--%s %s: nothing here has this name. --%s names a drive, a folder or a "
-                      "file for one device's %s (siTrain trains on the CPU); ./%s makes a file of "
-                      "this name", r->name, text, r->name, r->words ? "activations" : "states",
-                      text);
-}
-
 static int add_string(const struct opt_row *r, const char *text, struct opt_strings *out,
                       struct err *err)
 {
@@ -458,19 +446,16 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
     int is_path = r->type == OPT_PATHS &&
                   !(r->words && opt_words_find(r->words, text, strlen(text)) >= 0);
     if (is_path && !strchr(text, '/') && access(text, F_OK))
-        return refuse_name(r, text, err);
+        return opt_place_missing(r, text, err);
     items = realloc(out->item, (out->n + 1) * sizeof *items);
     if (!items)
         return opt_no_memory(err);
     out->item = items;
-    char *copy = is_path ? file_absolute(text, err) : file_path(err, "%s", text);
-    if (!copy)
-        return -ENOMEM;
-    items[out->n++] = copy; // opt_value_release frees it
-    return is_path && strchr(copy, '\n')
-               ? err_misuse(err, "--%s: a path without line breaks is expected, because run.db has "
-                            "one on each line, but one has a line break after %.*s", r->name,
-                            (int)strcspn(copy, "\n"), copy) : 0;
+    char *copy = is_path ? NULL : file_path(err, "%s", text);
+    int   rc = is_path ? opt_place(&copy, r->name, text, err) : copy ? 0 : -ENOMEM;
+    if (!rc)
+        items[out->n++] = copy; // opt_value_release frees it
+    return rc;
 }
 
 /* ---- any value ---- */

@@ -193,6 +193,11 @@ char *opt_value_text(const struct opt_row *r, const void *field);
 /* Frees the strings of the field, which is empty afterwards. */
 void opt_value_release(const struct opt_row *r, void *field);
 
+/* Sets *out to the path that a run keeps for --option, absolute and malloced. Refuses line breaks,
+ * and names in /proc. */
+int opt_place(char **out, const char *option, const char *text, struct err *err);
+int opt_place_missing(const struct opt_row *r, const char *text, struct err *err); // misuse
+
 int opt_no_memory(struct err *err); // returns -ENOMEM and writes its sentence
 
 uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);

@@ -3,10 +3,62 @@
  * Products run strip by strip over what it leaves. */
 #include "kernels/attention/attention_tile.h"
 
+#include <assert.h>
+#include <math.h>
+
 #include "data/base/round.h"
 #include "kernels/transpose.h"
 
-#include <math.h>
+/* ---- heads ---- */
+
+size_t heads_of_keys(const struct attention *a) { return a->KV ? a->KV : a->H; }
+
+struct head head_make(const struct attention *a)
+{
+    const struct attention_form *form = a->form ? a->form : attention_form_of(a->dt);
+    size_t hs = a->C / a->H, KV = heads_of_keys(a), width = round_up(hs, form->strip);
+
+    assert(hs * a->H == a->C && hs >= 1 && hs <= ATTENTION_HEAD && a->H % KV == 0);
+    assert((a->kind == ATTENTION_WINDOW) == (a->window > 0));
+    assert(!a->lengths || a->kind == ATTENTION_BIDIRECTIONAL);
+    return (struct head){
+        .form = form, .hs = hs, .width = width, .words = width / form->depth, .C = a->C,
+        .stride = a->C + 2 * KV * hs, .causal = a->kind != ATTENTION_BIDIRECTIONAL,
+        .window = a->window < a->T ? a->window : 0, .dt = a->dt,
+        .scale = 1.0f / sqrtf((float)hs) / form->unit,
+        .drop = a->drop && a->drop->p > 0 ? a->drop : NULL,
+    };
+}
+
+size_t out_at(const struct head *hd, const struct attention *a, size_t b, size_t h)
+{
+    return b * a->T * hd->C + h * hd->hs;
+}
+
+size_t q_at(const struct head *hd, const struct attention *a, size_t b, size_t h)
+{
+    return b * a->T * hd->stride + h * hd->hs;
+}
+
+size_t k_at(const struct head *hd, const struct attention *a, size_t b, size_t kv)
+{
+    return b * a->T * hd->stride + hd->C + kv * hd->hs;
+}
+
+struct head head_of(const struct head *all, const struct attention *a, size_t b, size_t h)
+{
+    size_t      KV = heads_of_keys(a), k = k_at(all, a, b, h / (a->H / KV));
+    struct head hd = *all;
+
+    assert(!a->lengths || (a->lengths[b] >= 0 && (size_t)a->lengths[b] <= a->T));
+    hd.T   = a->lengths ? (size_t)a->lengths[b] : a->T;
+    hd.begin = a->begin ? a->begin + b * a->T : NULL;
+    hd.row = (b * a->H + h) * a->T;
+    hd.q   = dtype_at(a->qkv, a->dt, q_at(all, a, b, h));
+    hd.k   = dtype_at(a->qkv, a->dt, k);
+    hd.v   = dtype_at(a->qkv, a->dt, k + KV * hd.hs);
+    return hd;
+}
 
 /* ---- between tensors and tiles ---- */
 
@@ -182,6 +234,31 @@ void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0, const stru
              ends ? (int)((ptrdiff_t)hd->T - (ptrdiff_t)j0) : TILE);
     if (hd->begin)
         mask_texts(s, hd, i0, j0, p);
+}
+
+/* ---- pairs of tiles ---- */
+
+struct pair pair_of(const struct head *hd, size_t i0, size_t j0)
+{
+    return (struct pair){ i0, j0, round_up(size_min(hd->T - i0, TILE), hd->form->strip),
+                          hd->causal && i0 == j0, j0 == tile_keys_first(hd, i0) };
+}
+
+struct panel panel_of(const struct head *hd, const struct pair *p, struct panel like,
+                             size_t first, size_t key)
+{
+    size_t queries = size_min(like.queries, p->nq - first),
+           end = p->diagonal ? round_up(first + queries, hd->form->strip) : TILE;
+
+    return (struct panel){ first, queries, key, end > key ? size_min(like.keys, end - key) : 0,
+                           like.ld };
+}
+
+struct tile tile_of(const struct head *hd, const struct pair *p, const struct panel *at,
+                           const float *drop)
+{
+    return (struct tile){ .at = *at, .scale = hd->scale, .diagonal = p->diagonal,
+                          .drop = hd->drop ? drop + at->key * TILE + at->first : NULL };
 }
 
 /* ---- products ---- */

@@ -2,8 +2,9 @@
  * products (attention_form.h). Private to attention.c. */
 #pragma once
 
+#include "data/base/arena.h"
+#include "kernels/attention/attention.h"
 #include "kernels/attention/attention_form.h"
-#include "kernels/dropout.h"
 
 /* One head: the places of its q, k, v, the keys its queries attend to, and the layout of its
  * tiles. */
@@ -22,6 +23,25 @@ struct head {
     const struct dropout *drop; // NULL: none
     uint64_t   row;             // dropout's row of query 0
 };
+
+size_t heads_of_keys(const struct attention *a);
+
+/* head_make: what all heads share. head_of: head h of sequence b. */
+struct head head_make(const struct attention *a);
+struct head head_of(const struct head *all, const struct attention *a, size_t b, size_t h);
+
+/* Where head h of sequence b begins in a tensor like out, and in one like qkv; and where the keys of
+ * head kv begin in that. Its values are KV heads further on. */
+size_t out_at(const struct head *hd, const struct attention *a, size_t b, size_t h);
+size_t q_at(const struct head *hd, const struct attention *a, size_t b, size_t h);
+size_t k_at(const struct head *hd, const struct attention *a, size_t b, size_t kv);
+
+/* Takes a part of a thread's scratch. A layout is run twice: from NULL for its size, then for its
+ * pointers. */
+static inline void *words_take(struct arena *all, size_t n)
+{
+    return arena_take(all, n * sizeof(word));
+}
 
 /* Loads the tile of rows from i0 on of a tensor whose row 0 is x. */
 void tile_load(word *rows, const struct head *hd, const void *x, size_t stride, size_t i0);
@@ -64,6 +84,20 @@ size_t tile_keys_end(const struct head *hd, size_t end);
  * a window, a text or the row's text ends in the panel. */
 void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0, const struct panel *p);
 
+/* A tile of queries, n rows from i0 on, and one of keys from j0 on, which they attend to. nq: n
+ * padded to the form's strip. fresh: the first keys of these queries. */
+struct pair { size_t i0, j0, nq; int diagonal, fresh; };
+
+struct pair pair_of(const struct head *hd, size_t i0, size_t j0);
+
+/* The panel at query `first` and key `key` of a pair; it has no keys if the diagonal masks all. */
+struct panel panel_of(const struct head *hd, const struct pair *p, struct panel like, size_t first,
+                      size_t key);
+
+/* The panel's scores as softmax takes them. drop: (TILE, TILE) factors of the pair. */
+struct tile tile_of(const struct head *hd, const struct pair *p, const struct panel *at,
+                    const float *drop);
+
 /* Products of tiles. diagonal: a query attends to keys up to its own. tile_scores: the panel's s =
  * rows of `keys` times rows of `queries`, which are given transposed. Where the diagonal masks a
  * strip, s is not written. */
@@ -78,3 +112,6 @@ void tile_queries_add(float *out, const struct head *hd, struct operand x, const
 /* out (keys, width) += rows of the weights times x, folded rows of nq queries. */
 void tile_keys_add(float *out, const struct head *hd, const word *weights, const word *x, size_t nq,
                    int diagonal, int fresh);
+
+/* Bytes of scratch of backward for each thread. */
+size_t attention_backward_bytes(size_t T, size_t width, int shared);

@@ -64,7 +64,7 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
     const char       *slash = strchr(name, '/');
 
     *out = '\0';
-    if (access(name, F_OK) == 0 || !*name || *name == '.' || *name == '/' ||
+    if (file_may_be(name) || !*name || *name == '.' || *name == '/' ||
         name[strspn(name, plain)] || (slash && (!slash[1] || strchr(slash + 1, '/'))))
         return out;
     return hint_write(out, "; if it is the name of a model of the Hugging Face Hub",

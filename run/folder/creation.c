@@ -206,10 +206,10 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
                    : err_misuse(err, "%s: whether a process still fills it cannot be told (%s): if "
                                 "none does, remove it", l->path, strerror(errno));
     snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB);
-    l->whole = access(db, F_OK) == 0;
+    l->whole = file_may_be(db);
     if (!l->whole)
         snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB_NEW);
-    if (access(db, F_OK))
+    if (!file_may_be(db))
         return 0; // nothing was begun
     int rc = runlog_open(&log, db, 1, 0, err);
     if (rc) // a kill before creation_close may leave it empty
@@ -240,7 +240,7 @@ static int is_part(const char *dir, const struct left *l, struct err *err)
     if (!dir[n])
         return 0;
     snprintf(first, sizeof first, "%.*s", (int)n, dir);
-    return session_is_run(first)
+    return session_may_be_run(first)
                ? err_misuse(err, "%s is the part of rank %s of the run %s, which --resume %s "
                             "finishes: choose another name", dir, l->rank, first, first) : 0;
 }

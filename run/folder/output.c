@@ -98,7 +98,8 @@ static int target_find(struct target *out, const char *path, struct err *err)
         return err_misuse(err, "%s: there is no folder %s", path, at);
     snprintf(at, sizeof at, "%.*s", (int)n, path);
     out->there = !lstat(at, &out->st);
-    return 0;
+    return out->there || errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path,
+                                                       strerror(errno));
 }
 
 /* Refuse an existing file of another type than the output: a folder, a link, a device. */
@@ -175,7 +176,7 @@ static int has(const char *dir, const char *name)
     char        path[PATH_MAX + NAME_MAX + 2];
 
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    return !lstat(path, &st);
+    return !lstat(path, &st) || !file_is_absent(errno);
 }
 
 /* True if dir is a run, or is becoming one. */

@@ -98,11 +98,13 @@ int session_is_run(const char *dir)
 {
     char path[SESSION_PATH];
 
-    return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path &&
-           access(path, F_OK) == 0;
+    if (snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path)
+        return access(path, F_OK) == 0;
+    errno = ENAMETOOLONG;
+    return 0;
 }
 
-int session_may_be_run(const char *dir) { return session_is_run(dir) || file_is_denied(-errno); }
+int session_may_be_run(const char *dir) { return session_is_run(dir) || !file_is_absent(errno); }
 
 /* The run that a snapshot was taken of, which has the data: the folder that it names or, if RUN was
  * moved, the one that it lies in. */
@@ -200,7 +202,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     if (!there && errno != ENOENT && errno != ENOTDIR)
         return err_name(err, errno, "%s: %s", dir, strerror(errno));
     int run = there && session_is_run(s->dir), why = errno;
-    if (there && !run && file_is_denied(-why))
+    if (there && !run && !file_is_absent(why))
         return err_set(err, -why, "%s cannot be read: %s", s->dir, strerror(why));
     if (!run && (why = runlog_refuse_begun(dir, err)))
         return why;

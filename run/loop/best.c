@@ -65,7 +65,7 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
     if (lstat(path, st)) {
         *st = (struct stat){ 0 };
-        return 0;
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
     }
     char *made = settings_get(s->log, "best.folder");
     int   folder = S_ISDIR(st->st_mode), rc = 0;
@@ -75,6 +75,14 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
         rc = sum_fits(&ours, s, path, err);
     free(made);
     return rc ? rc : ours ? best_carry_check(path, err) : refuse(path, err);
+}
+
+static int ours_now(struct session *s, struct stat *st, struct err *err)
+{
+    struct best now;
+    int         rc = best_load(&now, s, err);
+
+    return rc ? rc : ours_check(&now, s, st, err);
 }
 
 int best_open(struct best *out, struct session *s, struct err *err)
@@ -338,13 +346,11 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
 static int put_best(struct session *s, struct file_new *f, struct err *err)
 {
     char        here[FILE_IDENTITY];
-    struct best now;
     struct stat asked;
     uint32_t    sum = 0;
-    int         rc = best_load(&now, s, err);
+    int         rc = ours_now(s, &asked, err); // again, after the export
 
     file_identity(f->temp, here);
-    rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
     rc = rc ? rc : sum_of(&sum, f->temp, err);
     rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
     rc = rc ? rc : runlog_flush(s->log, err);
@@ -354,13 +360,11 @@ static int put_best(struct session *s, struct file_new *f, struct err *err)
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
     char            best[BEST_PATH];
-    struct best     now;
     struct stat     asked;
     struct file_new f;
-    int             rc = best_load(&now, s, err);
+    int             rc = ours_now(s, &asked, err); // again: it may have changed during training
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    rc = rc ? rc : ours_check(&now, s, &asked, err); // again: it may have changed during training
     rc = rc ? rc : file_new_folder(&f, best, err);
     if (rc)
         return rc;
@@ -408,22 +412,43 @@ static int copy_files(const char *from, const char *to, struct err *err)
     return file_walk_end(&w, rc, err);
 }
 
+/* *takes: the snapshot has a best model, and RUN/best is another one. */
+static int is_taken(int *takes, struct session *s, struct session *snapshot, struct err *err)
+{
+    char        best[BEST_PATH];
+    struct best then;
+    uint32_t    sum = 0;
+    int         rc = best_load(&then, snapshot, err);
+
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    *takes = !rc && then.any && !(then.sum && !sum_of(&sum, best, NULL) && sum == then.sum);
+    return rc;
+}
+
+int best_take_check(struct session *s, struct session *snapshot, struct err *err)
+{
+    struct stat asked;
+    int         takes, rc = is_taken(&takes, s, snapshot, err);
+
+    if (rc || !takes)
+        return rc;
+    rc = file_check_folder(s->dir, err);
+    return rc ? rc : ours_now(s, &asked, err);
+}
+
 int best_take(struct session *s, struct session *snapshot, struct err *err)
 {
     char            best[BEST_PATH], from[BEST_PATH];
-    struct best     now, then;
     struct stat     asked;
     struct file_new f;
-    uint32_t        sum = 0;
-    int             rc = best_load(&now, s, err);
+    int             takes, rc = is_taken(&takes, s, snapshot, err);
 
+    if (rc || !takes)
+        return rc;
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     snprintf(from, sizeof from, "%s/%s", snapshot->dir, base_name);
-    rc = rc ? rc : best_load(&then, snapshot, err);
-    if (rc || !then.any || (then.sum && !sum_of(&sum, best, NULL) && sum == then.sum))
-        return rc;
     rc = best_clean(s, err);
-    rc = rc ? rc : ours_check(&now, s, &asked, err);
+    rc = rc ? rc : ours_now(s, &asked, err);
     rc = rc ? rc : file_new_folder(&f, best, err);
     if (rc)
         return rc;

@@ -48,6 +48,8 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
  * it as the one that is about to be the best; best_take_record, in the caller's transaction,
  * records it. If the snapshot has none, the run has none, and its next one replaces RUN/best. */
 int best_take(struct session *s, struct session *snapshot, struct err *err);
+/* Refuse what best_take would refuse. It changes nothing. */
+int best_take_check(struct session *s, struct session *snapshot, struct err *err);
 int best_take_record(struct session *s, struct session *snapshot, struct err *err);
 
 /* Record RUN/best in run.db, in the caller's transaction. */

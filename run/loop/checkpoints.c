@@ -102,7 +102,9 @@ int checkpoints_is_ours(int *ours, char path[CHECKPOINTS_PATH], const struct ses
 
     path_of(path, s, step);
     *ours = 0;
-    if (lstat(path, &st) || !S_ISDIR(st.st_mode))
+    if (lstat(path, &st))
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
         return 0;
     return sum_fits(ours, s, path, step, err);
 }
@@ -340,7 +342,7 @@ static int rotate(struct session *s, uint64_t done, struct err *err)
 
         path_of(path, s, oldest);
         const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
-        rc = fixed || lstat(path, &st) ? 0 : remove_ours(s, oldest, err);
+        rc = fixed || (lstat(path, &st) && errno == ENOENT) ? 0 : remove_ours(s, oldest, err);
         if (rc > 0 || fixed) {
             snprintf(text, sizeof text, "%s %s, so it stays", path,
                      fixed ? fixed : "holds something that this run did not write");

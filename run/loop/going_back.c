@@ -372,6 +372,8 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
     rc = rc ? rc : job_run_alike(b->s, err);
     rc = rc ? rc : job_run_frames(b->s, err);
     rc = rc ? rc : find_present(b, err);
+    if (!rc && !b->there)
+        rc = say_others(b, best_take_check(b->s, &b->snapshot, err), err);
     if (!rc && !b->there && !b->half_way && !b->restores)
         rc = keep_present(b, err);
     uint64_t goes = !rc && !(b->there && !*b->changed); // of several ranks, if any does

@@ -9,20 +9,21 @@
  * parity would not make whole, and how many this user may not read. */
 struct parts_found { uint64_t damaged, lost, denied; };
 
-/* Add the runs of the other ranks that lie next to rank 0's. */
+/* Add the runs of the other ranks that lie next to rank 0's. One that is in use elsewhere, or that
+ * this process may not read, is not a missing one. */
 static int add_others(struct parts_view *v, const struct session *s, struct err *err)
 {
-    struct err unsaid;
-    int        rc = 0;
+    int rc = 0;
 
     for (size_t rank = 1; rank < v->ranks && !rc; rank++) {
         struct session *one = &v->of[v->n];
         char            dir[SESSION_PATH];
 
         job_run_dir(dir, s->dir, rank);
-        if (session_open(one, dir, SESSION_LOOK, s->events, &unsaid) ||
-            !job_run_together(s, one) || one->ranks.rank != rank) {
+        rc = session_open(one, dir, SESSION_LOOK, s->events, err);
+        if (rc || !job_run_together(s, one) || one->ranks.rank != rank) {
             session_close(one);
+            rc = rc == -EBUSY || file_is_unknown(rc) ? rc : 0;
             continue;
         }
         v->n++;

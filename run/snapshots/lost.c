@@ -192,14 +192,8 @@ int lost_place(struct session *s, const char *text, struct err *err)
     int rc = output_check_name("--device", given, err);
     if (rc)
         return rc;
-    if (!(path = file_absolute(given, err)))
-        return -ENOMEM;
-    if (strchr(path, '\n')) {
-        rc = err_misuse(err, "--device %s: a path without line breaks is expected, because run.db "
-                        "has one on each line", path);
-        free(path);
+    if ((rc = opt_place(&path, "device", given, err)))
         return rc;
-    }
     if (!strcmp(path, s->o.device.item[i])) { // it is meant, even if its drive seems not mounted
         free(path);
         return 0;

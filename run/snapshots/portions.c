@@ -356,7 +356,7 @@ int portions_remove_file(const char *path)
     int         rc = 0;
 
     if (lstat(path, &st))
-        rc = file_is_denied(-errno) ? -errno : 0;
+        rc = file_is_absent(errno) ? 0 : -errno;
     else if (S_ISREG(st.st_mode))
         rc = unlink(path) ? -errno : file_sync_parent(path, NULL);
     if (folder)

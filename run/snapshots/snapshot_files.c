@@ -26,7 +26,7 @@ int snapshot_files_is_there(const char *path, uint64_t bytes, uint64_t *held)
     int         is = !lstat(path, &st);
 
     if (!is)
-        return file_is_denied(-errno);
+        return !file_is_absent(errno);
     is = S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
     if (is)
         *held += (uint64_t)st.st_blocks * 512;

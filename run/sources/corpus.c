@@ -166,7 +166,8 @@ static int check_replaced(const struct session *s, const char *path, const char 
 {
     struct stat st;
 
-    return s->run.home || lstat(path, &st) || tokenise_done_says(path, first, side)
+    return s->run.home || (lstat(path, &st) && errno == ENOENT) ||
+                   tokenise_done_says(path, first, side)
                ? 0
                : err_misuse(err, "%s is there, and is not of this run: move it elsewhere, and try "
                             "again", path);

@@ -52,12 +52,23 @@ bench() {
     result $? "bench: refused: $what"
 }
 
-second=$(losetup -f --show "$tmp/image1")
-loops="$loops $second"
-for device in "$b" "$second"; do
-    refused "two loop devices of one file" "are loop devices of one file" "$device" "$@" --force-device
+for offset in 0 1M; do
+    second=$(losetup -f --show -o $offset "$tmp/image1")
+    loops="$loops $second"
+    for device in "$b" "$second"; do
+        refused "two loop devices of one file, of which one begins at $offset" "are loop devices of one file" "$device" "$@" --force-device
+    done
+    losetup -d "$second"
 done
+truncate -s 16M "$tmp/halves"
+second=$(losetup -f --show --sizelimit 8M "$tmp/halves")
+loops="$loops $second"
+third=$(losetup -f --show -o 8M "$tmp/halves")
+loops="$loops $third"
+works "the halves of a file have no byte in common" pretrain --run "$tmp/half" "$@" --device "$second"
 losetup -d "$second"
+losetup -d "$third"
+rm -rf "$tmp/half"
 if command -v mkfs.ext4 >/dev/null; then
     mkfs.ext4 -q "$a" >"$tmp/out" 2>"$tmp/err"
     refused "a file system" "signature is ext4" "$a" "$@"

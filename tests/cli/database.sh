@@ -229,12 +229,12 @@ ends_right() {
 }
 
 # a database and a log that are of two times: both are named, and nothing is changed
-apart() { # NAME: of $tmp/apart, refused by all that opens it
+apart() { # NAME [TEXT]: of $tmp/apart, refused by all that opens it
     before=$(sums "$tmp/apart")
-    for command in "pretrain --resume $tmp/apart --steps 99" "check $tmp/apart" "export $tmp/apart $tmp/none"; do
+    for command in "pretrain --resume $tmp/apart --steps 99" "check $tmp/apart" "check $tmp/apart ${2:+--repair}" "export $tmp/apart $tmp/none"; do
         # shellcheck disable=SC2086
         run $command
-        [ "$got" = 1 ] && grep -q "$tmp/apart/run.db.*run.db-wal.*of different times\|run.db-wal.* of different times" "$tmp/err" && [ "$before" = "$(sums "$tmp/apart")" ]
+        [ "$got" = 1 ] && grep -q "$tmp/apart/run.db.*${2:-of different times}" "$tmp/err" && [ "$before" = "$(sums "$tmp/apart")" ]
         result $? "$1: ${command%% *} names both"
     done
 }
@@ -242,16 +242,32 @@ log="$tmp/log-su+o"
 made old 1 --mode su+o
 rm -rf "$tmp/apart"
 cp -a "$log" "$tmp/apart"
-cp "$tmp/old/run.db" "$tmp/apart/run.db"
-rm -f "$tmp/apart/run.db-shm"
-apart "an older run.db beside a newer log"
-rm -rf "$tmp/apart"
-cp -a "$log" "$tmp/apart"
 rm "$tmp/apart/run.lock" # as after a start of the machine
 works "a run with its log" pretrain --resume "$tmp/apart" --steps 11
 cp "$log/run.db-wal" "$tmp/apart/run.db-wal"
 rm -f "$tmp/apart/run.lock" "$tmp/apart/run.db-shm"
 apart "an older log beside a newer run.db"
+made other 2 --mode su+o # SQLite mixed them, and the run was trained on
+for other in old other; do
+    rm -rf "$tmp/apart"
+    cp -a "$tmp/log-su+o" "$tmp/apart"
+    rm -f "$tmp/apart/run.lock" "$tmp/apart/run.db-shm"
+    cp "$tmp/$other/run.db" "$tmp/apart/run.db"
+    apart "the run.db of another run ($other) beside a log" "are of two runs; nothing was changed"
+done
+for how in pretrain check export; do # without a log: what another run's run.db has is not noted as this one's
+    rm -rf "$tmp/apart" "$tmp/none"
+    cp -a "$tmp/old" "$tmp/apart"
+    cp "$tmp/other/run.db" "$tmp/apart/run.db"
+    case $how in
+    pretrain) run pretrain --resume "$tmp/apart" --steps 9 ;;
+    check) run check "$tmp/apart" --repair ;;
+    export) run export "$tmp/apart" "$tmp/none" ;;
+    esac
+    result "$([ "$got" = 1 ]; echo $?)" "another run's run.db: $how is refused"
+    cp "$tmp/old/run.db" "$tmp/apart/run.db"
+    works "with its own again it goes on" pretrain --resume "$tmp/apart" --steps 2
+done
 
 back=0
 for mode in su+o mem; do

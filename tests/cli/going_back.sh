@@ -135,6 +135,15 @@ works "a run that keeps its best" pretrain --run "$tmp/kept" $best --steps 4
 sum=$(sha256sum <"$tmp/kept/best/model.safetensors")
 works "and has a better one later" pretrain --resume "$tmp/kept" --steps 12 --schedule-steps 4 --quiet
 echo mine >"$tmp/kept/best/notes"
+if [ "$(id -u)" = 0 ] && mount --bind "$tmp/kept/best" "$tmp/kept/best" 2>"$tmp/null"; then
+    was=$(ls -RA "$tmp/kept")
+    refuses 2 "which training replaces, is mounted: unmount it first" pretrain --resume "$tmp/kept" --from 4 --lr 2e-3
+    same 0 "$(ask "$tmp/kept" "SELECT count(*) FROM runs WHERE key = 'going_back'")" "before the run is on its way back"
+    same "$was" "$(ls -RA "$tmp/kept")" "and before a snapshot is taken"
+    umount "$tmp/kept/best"
+else
+    skip "a mounted best" "only root mounts it"
+fi
 run pretrain --resume "$tmp/kept" --from 4 --lr 1e-9 --steps 5 --schedule-steps 5 --eval-every 100 --quiet
 step=$(ask "$tmp/kept" "SELECT value FROM runs WHERE key = 'best.step'")
 result "$([ "$got" = 0 ] && [ "$step" -lt 5 ]; echo $?)" "goes back to the best model of that time"

@@ -700,6 +700,24 @@ rm -rf "$tmp/at" && mkdir "$tmp/at"
 shimmed SHIM_FAIL=readdir=EIO@/at run export "$tmp/run" "$tmp/at" --last
 result "$([ $? = 2 ] && grep -q 'cannot be read to its end' "$tmp/err"; echo $?)" "nor is such a folder taken for an empty one by export"
 
+# ---- what nobody could look at (a drive that fails, a stale handle of NFS) is not absent: nothing is made in its place, nothing left out
+
+rm -rf "$tmp/at"
+run pretrain --run "$tmp/at" $data $shape --steps 2 --snapshot-every 1
+was=$(settled "$tmp/at")
+for look in "/at/run.db pretrain --resume $tmp/at --steps 4" "/at/run.db export $tmp/at $tmp/at.hf" "/at/dev0 restore $tmp/at" "/at/dev0/states restore $tmp/at"; do
+    # shellcheck disable=SC2086
+    shimmed SHIM_FAIL="look=EIO@${look%% *}" run ${look#* }
+    result "$([ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "cannot be read: Input/output error" "$tmp/err"; echo $?)" "${look%% *} that nobody could look at is not absent: ${look#* /at*}"
+done
+same "$was" "$(settled "$tmp/at")" "and nothing was changed"
+shimmed SHIM_FAIL=look=EIO@/at/tokenizer run export "$tmp/at" "$tmp/at.hf" --last
+result "$([ $? != 0 ] && [ ! -e "$tmp/at.hf" ]; echo $?)" "nor is a tokenizer left out of an export"
+rm -rf "$tmp/kept"
+cp -a "$tmp/kept.from" "$tmp/kept"
+shimmed SHIM_FAIL=look=EIO@/kept/best run pretrain --resume "$tmp/kept" --steps 3 --quiet
+result "$([ $? = 1 ] && grep -q "$tmp/kept/best: Input/output error" "$tmp/err"; echo $?)" "nor a best model"
+
 # ---- without the exchange of two folders: a kill before each change of a name leaves a best, or the next opening makes it whole
 
 n=$((first % 3)) bad= lost=0

@@ -168,12 +168,12 @@ class Sequence:
         """The run's folder, and what it has elsewhere."""
         out = [self.real(run)]
         try:
-            db = sqlite3.connect(f"file:{self.at}/{run}/run.db?immutable=1", uri=True)  # its -shm may lie on a full disk: SIGBUS
+            db = sqlite3.connect(f"file:{self.at}/{run}/run.db?immutable=1&mode=ro", uri=True)  # or else it is made; its -shm may lie on a full disk: SIGBUS
             of = db.execute("SELECT value FROM runs WHERE key = 'id'").fetchone()[0]
             db.close()
             out += [p for p in self.folders() if p.endswith("-" + of)] + [p for p in self.tree() if "sitrain-" + of in p]
             out += [f"{d}/sitrain-{of}-dev{i}" for d in ("drive", "lib") for i in range(4)]
-        except (sqlite3.Error, TypeError):
+        except (sqlite3.Error, TypeError, UnicodeDecodeError):  # a run.db that the user has damaged
             pass
         return out
 
@@ -504,7 +504,7 @@ class Sequence:
                 self.find(f"check {run}", says)
             return
         shutil.rmtree(f"{self.at}/last", ignore_errors=True)
-        adapted, _ = ask("export", run, "last", "--adapter")
+        adapted, _ = ask("export", run, "last", "--adapter", "--last")
         code, says = (0, "") if adapted == 0 else ask("export", run, "last", "--last")
         if code:
             if "has other names too" not in says and "base" not in says:

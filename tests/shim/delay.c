@@ -11,8 +11,8 @@
  *                           made and the process waits until it is gone; PATH.over then: not again
  *     SHIM_AT=pread:TEXT:N:fail     the Nth read of such a file fails with EIO; it may be held, too
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
- *                           link, exchange (renameat2 with RENAME_EXCHANGE); TEXT: where the
- *                           path contains it
+ *                           link, exchange (renameat2 with RENAME_EXCHANGE), look (stat, access,
+ *                           and the like); TEXT: where the path contains it
  *     SHIM_HEX=DIGITS       every 16 random bytes begin with these
  *
  * The calls that it knows are in the table at its end. */
@@ -327,6 +327,26 @@ struct dirent *readdir(DIR *d)
 {
     NEXT(readdir);
     return fails_at("readdir", NULL, dirfd(d)) ? NULL : real(d);
+}
+
+#define LOOK(name, shape, with) \
+    int name shape \
+    { \
+        NEXT(name); \
+        return fails_at("look", path, -1) ? -1 : real with; \
+    }
+
+LOOK(stat, (const char *path, struct stat *st), (path, st))
+LOOK(lstat, (const char *path, struct stat *st), (path, st))
+LOOK(access, (const char *path, int how), (path, how))
+LOOK(faccessat, (int dir, const char *path, int how, int flags), (dir, path, how, flags))
+LOOK(statx, (int dir, const char *path, int flags, unsigned mask, struct statx *x),
+     (dir, path, flags, mask, x))
+
+char *realpath(const char *path, char *out)
+{
+    NEXT(realpath);
+    return fails_at("look", path, -1) ? NULL : real(path, out);
 }
 
 int fsync(int fd)
