@@ -117,7 +117,6 @@ void   bench_loop_close(struct bench_loop *l);
 double bench_bandwidth(const json_t *rows, int all, int writes);
 /* Measures the seconds that an update on an emulated device takes a parameter: on the first
  * device's place, or on disk_null, which leaves the seconds of one core. */
-struct disk_ops;
 int bench_update_path(struct bench *b, const struct disk_ops *disk, double *seconds,
                       struct err *err);
 

@@ -43,5 +43,4 @@ int check_reference(struct check *c, const char *name, struct err *err);
 int check_tokenizer(struct check *c, struct err *err);
 /* Opens the tokenizer of a folder and prints its line. *out stays NULL if its class is not
  * supported, which is no damage: a remark says so. */
-struct tokenizer;
 int check_words(struct tokenizer **out, struct check *c, const char *path, struct err *err);

@@ -13,7 +13,7 @@
 #define LEAST 1.0
 #define MOST  1e30
 
-enum { MOST_NUMBERS = 6, MOST_VALUE = 192 };
+enum { MOST_VALUE = 192 };
 
 /* The allowed range of a number. */
 enum bound { RATE, PART };

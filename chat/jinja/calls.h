@@ -5,7 +5,6 @@
 #include "chat/jinja/value.h"
 
 struct filter;
-struct function;
 struct test;
 
 /* The arguments of a call: those without a name, then those with one. */

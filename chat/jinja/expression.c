@@ -2,8 +2,6 @@
  * name. */
 #include "chat/jinja/parser.h"
 
-static int unary(struct parser *p, struct node **out, int filters);
-
 /* Parses the arguments of a call, up to the closing bracket. */
 static int arguments(struct parser *p, struct node *call)
 {

@@ -21,9 +21,7 @@ struct checking {
     int                  mend;
 };
 
-static void say_damage(struct checking *c, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
+__attribute__((format(printf, 2, 3)))
 static void say_damage(struct checking *c, const char *fmt, ...)
 {
     char    text[sizeof((struct err *)0)->text];

@@ -57,7 +57,6 @@ enum stream_held { STREAM_HELD_BUSY, STREAM_HELD_IDLE, STREAM_HELD_WANTED };
 /* The calls below, as a backend implements them. A backend that only reads has none from grad to
  * hold_end. NULL is allowed for expect, release and masters_end if the call does nothing; for
  * push to work if there are no activations on devices; for norm if send_grad completes the norm. */
-struct params_source;
 struct area;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);

@@ -13,7 +13,6 @@
 #include "run/texts/text_list.h"
 #include "run/texts/text_rows.h"
 
-struct tokenizer;
 struct text_files;
 
 struct text_files_of {

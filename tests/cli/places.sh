@@ -108,6 +108,13 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups true
     result $got "a run in a folder that all may write"
     wide=$(find "$tmp/shared/run" -perm /022 | head -n 3)
     result "$([ -z "$wide" ]; echo $?)" "is the user's own $wide"
+    mkdir -m 733 "$tmp/box" # it cannot be opened and flushed: what was written there was said to have failed
+    for output in "report $tmp/shared/run --html $tmp/box/page.html" "prepare $tmp/text.txt --tokenizer $tmp/u022/tok --out $tmp/box/text.bin" \
+        "export $tmp/shared/run $tmp/box/hf" "pretrain --run $tmp/box/run $new"; do
+        # shellcheck disable=SC2086
+        as_other $output
+        result $got "${output%% *} into a folder that may be written and not read"
+    done
 else
     skip "another user's run" "only root can be somebody else"
 fi
