@@ -21,6 +21,7 @@
 enum {
     TEXT = 512, // the most bytes of such a file
     LOOK_US = 5000, TAKE_LOOKS = 200, // one second
+    RIVAL_US = 300000, // longer than a process needs from its look at the text to its own
     HIDDEN_LOOKS = 200,
     STILL_LOOKS = 3000, // 15 seconds: a rival gives up after waiting 2 s per device
     TRIES = 20
@@ -219,6 +220,51 @@ int run_lock_note(struct run_lock *l)
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 
+/* Whom the file names as its holder. By FUSE it is opened anew, which forgets what this path has of
+ * it in memory. The machine's name may have changed since. */
+enum named { NAMES_NOBODY, NAMES_US, NAMES_ANOTHER };
+
+static enum named named(const struct run_lock *l)
+{
+    char     text[TEXT];
+    long     pid = 0;
+    uint64_t start = l->start;
+    int      again = l->sight == LOCK_APART ? open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+
+    text_read(again < 0 ? l->fd : again, text, sizeof text);
+    file_close(again);
+    if (sscanf(text, "process %ld", &pid) != 1)
+        return NAMES_NOBODY;
+    const char *line = strstr(text, "\nstart ");
+    if (line)
+        sscanf(line, "\nstart %" SCNu64, &start);
+    return pid == (long)getpid() && start == l->start ? NAMES_US : NAMES_ANOTHER;
+}
+
+static int rival_say(const struct run_lock *l, struct err *err)
+{
+    char who[128];
+
+    holder_line(l->fd, who, sizeof who);
+    return err_set(err, -EBUSY, "%s: the run is in use by %s, which took %s by another path, whose "
+                   "locks this one does not show: wait for that process to end or stop it",
+                   l->db_path, *who ? who : "another process", l->path);
+}
+
+/* Where others do not see the lock, two processes may have looked at the text before either wrote
+ * its own. The one that wrote last has it. */
+static int rival_check(struct run_lock *l, struct err *err)
+{
+    if (l->sight == LOCK_SHARED)
+        return 0;
+    fsync(l->fd); // or else another path may show it later
+    usleep(RIVAL_US);
+    if (named(l) == NAMES_US)
+        return 0;
+    l->writes = 0; // the text is the other one's
+    return rival_say(l, err);
+}
+
 /* Reads who holds it; "" if unknown. A process that only reads writes nothing there, and a killed
  * one has not erased its text. */
 static void holder_read(int fd, char *text, size_t size)
@@ -372,14 +418,15 @@ int run_lock_take(struct run_lock *l, struct err *err)
         return rc;
     l->writes = 1;
     numbers_read(l, l->fd);
-    return note(l, err);
+    rc = note(l, err);
+    return rc ? rc : rival_check(l, err);
 }
 
 int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
 {
     *fd = -1;
     if (file_names(l->path, l->fd))
-        return 0;
+        return named(l) == NAMES_ANOTHER ? rival_say(l, err) : 0;
     int rc = take(l, STILL_LOOKS, fd, err);
     return rc && err
                ? err_set(err, rc, "%s; run.lock was removed or replaced while this process "
@@ -500,7 +547,8 @@ void run_lock_release(struct run_lock *l)
 {
     if (l->writes) {
         l->writes = 0;
-        run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
+        if (named(l) != NAMES_ANOTHER)
+            run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
     }
     file_close(l->fd);
     l->fd = -1;
