@@ -336,9 +336,10 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
 
-/* A file system of this machine, which it may serve by NFS. There flock sees the locks of this
- * machine's processes alone, and fcntl those of clients, too. On a client both are one lock. */
-static int is_served(int fd)
+/* True for a file system of this machine, which it may export by NFS. There flock shows the locks
+ * of this machine's processes alone, and fcntl those of clients, too. On a client both are one
+ * lock. */
+static int is_local(int fd)
 {
     struct statfs fs;
 
@@ -346,14 +347,15 @@ static int is_served(int fd)
                                  fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == F2FS_SUPER_MAGIC);
 }
 
-/* Tries to lock: 0, or errno is EWOULDBLOCK or another. */
+/* Tries to lock: 0, or errno is EWOULDBLOCK or another. On a local file system the fcntl lock is
+ * taken as well, because clients of NFS hold theirs there. */
 static int try_lock(int fd, int shared)
 {
     struct flock whole = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
 
     if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB))
         return -1;
-    if (!is_served(fd))
+    if (!is_local(fd))
         return 0;
     if (!fcntl(fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES))
         return 0;
@@ -479,13 +481,14 @@ static int is_born(const char *identity)
 /* Whether the holder is on another machine, or has the file by another file system: a server of NFS
  * and its client. Then the log's index (run.db-shm) is not memory that both share. A reader would
  * take it for damaged and make it anew, and so lose the holder's commits. On the server a lock that
- * flock shows is of this machine, whatever start its container has (systemd-nspawn draws one). */
+ * flock shows is of this machine, whatever boot id its container has (systemd-nspawn draws one). */
 static int is_far(const struct run_lock *l, int fd)
 {
     struct counting there, here = counting_here();
     char            text[TEXT], file[FILE_IDENTITY] = "", by_path[FILE_IDENTITY];
 
-    if (is_served(fd) && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+    // if flock gives the lock, a client's fcntl lock refused before; closing fd gives it back
+    if (is_local(fd) && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         return 0;
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
