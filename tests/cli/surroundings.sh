@@ -448,7 +448,7 @@ if [ "$root" ] && echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot" && unsh
     if mkdir "$tmp/disk" && mount -t tmpfs none "$tmp/disk" 2>"$tmp/null"; then # which Linux does not tell from a client's
         "$bin" pretrain --run "$tmp/disk/run" $data $shape --steps 1000000 --device-in-ram >"$tmp/null" 2>&1 </dev/null &
         far=$!
-        trap 'kill -KILL $live $far 2>/dev/null; wait; umount "$tmp/disk"; rm -rf "$tmp"' EXIT
+        trap 'kill -KILL $live $far 2>/dev/null; wait; umount -l "$tmp/disk"; rm -rf "$tmp"' EXIT
         until grep -qs "^process $far on" "$tmp/disk/run/run.lock" && [ -e "$tmp/disk/run/run.db" ]; do sleep 0.05; done
         for command in "report $tmp/disk/run" "check $tmp/disk/run --scrub" "export $tmp/disk/run $tmp/never" "pretrain --resume $tmp/disk/run"; do
             elsewhere $command
@@ -460,7 +460,7 @@ if [ "$root" ] && echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot" && unsh
         wait $far
         works "and it is whole" check "$tmp/disk/run"
         trap 'kill -KILL $live 2>/dev/null; rm -rf "$tmp"' EXIT
-        umount "$tmp/disk"
+        umount -l "$tmp/disk"
     fi
 else
     skip "another machine" "only root may seem to be one"
