@@ -148,6 +148,9 @@ static inline int file_is_absent(int e)
  * so that opening it says why. Otherwise an unreadable part of a folder would pass for a missing
  * one. Links are followed. */
 int  file_may_be(const char *path);
+/* Returns 1 if something is at the path, and *st describes it (links are not followed); 0 if
+ * nothing is; or -errno with a sentence. */
+int  file_stat(const char *path, struct stat *st, struct err *err);
 
 /* Sets *drive to the number of a drive. For a block device, it is the device's own number.
  * Otherwise it is the drive on which the file lies, or its folder if there is no file. Returns
