@@ -332,14 +332,6 @@ int file_lock_fail(int rc, const char *path, const char *busy, struct err *err)
     return err_set(err, rc, "lock %s: %s", path, strerror(-rc));
 }
 
-int file_in_ram(const char *dir)
-{
-    struct statfs fs;
-
-    // a devtmpfs reports that it is a tmpfs
-    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
-}
-
 int file_sync_dir(const char *dir, struct err *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

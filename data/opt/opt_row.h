@@ -194,7 +194,8 @@ char *opt_value_text(const struct opt_row *r, const void *field);
 void opt_value_release(const struct opt_row *r, void *field);
 
 /* Sets *out to the path that a run keeps for --option, absolute and malloced. Refuses line breaks,
- * and names in /proc. */
+ * and names in /proc. text: as typed; option: its name, for sentences. Returns 0, or -EINVAL or
+ * -ENOMEM with a sentence; *out is then NULL. The caller frees *out. */
 int opt_place(char **out, const char *option, const char *text, struct err *err);
 int opt_place_missing(const struct opt_row *r, const char *text, struct err *err); // misuse
 
