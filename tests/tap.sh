@@ -25,6 +25,13 @@ skip() { # NAME WHY
     echo "ok $tap_count - $1 # SKIP $2"
 }
 
+# local_fs NAME: $tmp is on a file system that Linux may serve by NFS; where it is not, NAME is skipped
+local_fs() {
+    case $(stat -f -c %T "$tmp") in ext2/ext3 | xfs | btrfs | f2fs) return 0 ;; esac
+    skip "$1" "the file system here is not one that Linux serves"
+    return 1
+}
+
 # run ARGUMENTS...: the program, what it says in $tmp/out and $tmp/err, its exit code in $got.
 run() {
     "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null

@@ -170,6 +170,29 @@ static void test_nothing_else_is_replaced(void **state)
     }
 }
 
+/* A file that nobody can look at any more is not called another program's; file_stat says why. */
+static void test_what_nobody_can_look_at(void **state)
+{
+    struct err      err = { 0 };
+    struct stat     st;
+    struct file_new f;
+
+    (void)state;
+    assert_int_equal(mkdir(tempdir_at("at"), 0777), 0);
+    assert_int_equal(file_stat(tempdir_at("at/out"), &st, &err), 0);
+    tempdir_put("at/out", "old", 3);
+    assert_int_equal(file_stat(tempdir_at("at/out"), &st, &err), 1);
+    assert_int_equal(st.st_size, 3);
+    assert_int_equal(file_stat(tempdir_at("at/out/below"), &st, &err), 0);
+    assert_int_equal(file_new_open(&f, tempdir_at("at/out"), &err), 0);
+    assert_int_equal(chdir(tempdir), 0);
+    assert_int_equal(rename("at", "away"), 0);
+    assert_int_equal(symlink("at", "at"), 0);
+    assert_int_equal(file_stat(tempdir_at("at/out"), &st, &err), -ELOOP);
+    assert_non_null(strstr(err.text, "at/out cannot be read: "));
+    assert_int_equal(file_new_commit(&f, &err), -ELOOP);
+}
+
 /* What root makes in somebody's folder is that one's; nobody else gives anything away. */
 static void test_whose_it_is(void **state)
 {
@@ -215,6 +238,7 @@ int main(void)
         IN_TEMPDIR(test_what_is_written_is_our_own),
         IN_TEMPDIR(test_what_the_dead_left),
         IN_TEMPDIR(test_nothing_else_is_replaced),
+        IN_TEMPDIR(test_what_nobody_can_look_at),
         IN_TEMPDIR(test_whose_it_is),
     };
 

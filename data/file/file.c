@@ -68,6 +68,14 @@ size_t file_trimmed(const char *path)
 
 int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
 
+int file_stat(const char *path, struct stat *st, struct err *err)
+{
+    if (!lstat(path, st))
+        return 1;
+    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
+                                               strerror(errno));
+}
+
 char *file_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -82,35 +90,26 @@ char *file_beside(const char *path, const char *name, struct err *err)
     return file_path(err, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
 }
 
-/* Reads or writes all n bytes. */
-static int move(int fd, char *p, size_t n, uint64_t off, int writes, const char *path,
-                struct err *err)
-{
-    while (n > 0) {
-        size_t  part = n < FILE_PART_BYTES ? n : FILE_PART_BYTES;
-        ssize_t moved = writes ? pwrite(fd, p, part, (off_t)off) : pread(fd, p, part, (off_t)off);
-
-        if (moved < 0 && errno == EINTR)
-            continue;
-        if (moved == 0 && !writes)
-            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were "
-                           "expected", path, off, n);
-        if (moved <= 0) {
-            int rc = moved < 0 ? errno : EIO;
-
-            return err_set(err, -rc, "%s %s at byte %" PRIu64 ": %s", writes ? "write" : "read",
-                           path, off, strerror(rc));
-        }
-        p += moved;
-        off += (uint64_t)moved;
-        n -= (size_t)moved;
-    }
-    return 0;
-}
-
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err)
 {
-    return move(fd, buf, n, off, 0, path, err);
+    char *p = buf;
+
+    while (n > 0) {
+        ssize_t got = pread(fd, p, n < FILE_PART_BYTES ? n : FILE_PART_BYTES, (off_t)off);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_set(err, -errno, "read %s at byte %" PRIu64 ": %s", path, off,
+                           strerror(errno));
+        if (got == 0)
+            return err_set(err, -EIO, "%s ends at byte %" PRIu64 ", but %zu more bytes were "
+                           "expected", path, off, n);
+        p += got;
+        off += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
 }
 
 int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat *was,
@@ -127,7 +126,23 @@ int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat
 
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err)
 {
-    return move(fd, (char *)(uintptr_t)buf, n, off, 1, path, err);
+    const char *p = buf;
+
+    while (n > 0) {
+        ssize_t put = pwrite(fd, p, n < FILE_PART_BYTES ? n : FILE_PART_BYTES, (off_t)off);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            int rc = put < 0 ? errno : EIO;
+
+            return err_set(err, -rc, "write %s at byte %" PRIu64 ": %s", path, off, strerror(rc));
+        }
+        p += put;
+        off += (uint64_t)put;
+        n -= (size_t)put;
+    }
+    return 0;
 }
 
 int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, struct err *err)
@@ -315,14 +330,6 @@ int file_lock_fail(int rc, const char *path, const char *busy, struct err *err)
         return err_set(err, rc, "%s cannot be locked: its file system has no locks, so a second "
                        "process could not be kept from it; put it on a local one", path);
     return err_set(err, rc, "lock %s: %s", path, strerror(-rc));
-}
-
-int file_in_ram(const char *dir)
-{
-    struct statfs fs;
-
-    // a devtmpfs reports that it is a tmpfs
-    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
 int file_sync_dir(const char *dir, struct err *err)

@@ -151,6 +151,9 @@ static inline int file_is_absent(int e)
  * so that opening it says why. Otherwise an unreadable part of a folder would pass for a missing
  * one. Links are followed. */
 int  file_may_be(const char *path);
+/* Returns 1 if something is at the path, and *st describes it (links are not followed); 0 if
+ * nothing is; or -errno with a sentence. */
+int  file_stat(const char *path, struct stat *st, struct err *err);
 
 /* Sets *drive to the number of a drive. For a block device, it is the device's own number.
  * Otherwise it is the drive on which the file lies, or its folder if there is no file. Returns
@@ -272,6 +275,9 @@ int file_lock_fail(int rc, const char *path, const char *busy, struct err *err);
 
 /* Returns whether files in this folder lie in RAM: on a tmpfs, a devtmpfs or a ramfs. */
 int file_in_ram(const char *dir);
+/* Returns whether the path, which is absolute, leads through /proc, as /dev/fd/3 and /dev/stdin do.
+ * A link to such a link is not seen if the last one leads out of /proc. */
+int file_is_in_proc(const char *path);
 
 /* Flush a directory with fsync: `dir` itself, or the directory that contains `path`. */
 int file_sync_dir(const char *dir, struct err *err);

@@ -1,8 +1,9 @@
 /* file_device.c: opens files that hold the states of devices, and files like them: past the cache
- * where the file system can. */
+ * where the file system can. file_in_ram and file_is_in_proc find places that cannot keep them. */
 #include "data/file/file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <sys/ioctl.h>
@@ -110,4 +111,31 @@ int file_open_empty(int own, const char *path, int uncached, struct err *err)
     if (rc && fd >= 0)
         close(fd);
     return rc ? rc : fd;
+}
+
+int file_in_ram(const char *dir)
+{
+    struct statfs fs;
+
+    // a devtmpfs reports that it is a tmpfs
+    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+int file_is_in_proc(const char *path)
+{
+    char          at[PATH_MAX], to[6];
+    struct statfs fs;
+
+    // statfs follows /dev/stdin out of /proc again (to a pipe, say), so links are read as well
+    for (size_t n = 1; n < sizeof at; n++) {
+        if (path[n] && path[n] != '/')
+            continue;
+        snprintf(at, sizeof at, "%.*s", (int)n, path);
+        if ((!statfs(at, &fs) && fs.f_type == PROC_SUPER_MAGIC) ||
+            (readlink(at, to, sizeof to) == sizeof to && !memcmp(to, "/proc/", sizeof to)))
+            return 1;
+        if (!path[n])
+            break;
+    }
+    return 0;
 }

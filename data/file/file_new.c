@@ -369,41 +369,40 @@ int file_new_rename(struct file_new *f, const char *to, struct err *err)
     return rc;
 }
 
-/* Whether the file at path is unchanged since file_new_open. */
-static int is_what_was(const struct file_new *f, const char *path)
+/* Returns 1 if the file that file_new_open found is at the path, unchanged; 0 if nothing is; or
+ * -errno. -EEXIST: another file is. */
+static int find_old(const struct file_new *f, const char *path)
 {
     struct stat st;
+    int         rc = file_stat(path, &st, NULL);
 
-    return !lstat(path, &st) && file_same(&st, &f->was) && file_unwritten(&st, &f->was);
+    return rc <= 0 || (f->there && file_same(&st, &f->was) && file_unwritten(&st, &f->was))
+               ? rc : -EEXIST;
 }
 
 /* Gives the file its name. 0, or an errno. EEXIST: another file has the name. */
 static int name_take(const struct file_new *f)
 {
-    struct stat st;
+    int old = find_old(f, f->path);
 
-    if (f->there && lstat(f->path, &st) && errno == ENOENT) // it was removed
-        return renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_NOREPLACE) ? errno : 0;
-    if (f->there && !is_what_was(f, f->path))
-        return EEXIST;
-    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path,
-                  f->there ? RENAME_EXCHANGE : RENAME_NOREPLACE))
+    if (old < 0)
+        return -old;
+    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return errno;
-    // once more: another may have come since
-    if (!f->there || is_what_was(f, f->temp))
-        return f->there && unlink(f->temp) ? errno : 0;
+    if (!old || find_old(f, f->temp) == 1) // once more: another may have come since
+        return old && unlink(f->temp) ? errno : 0;
     return renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE) ? errno : EEXIST;
 }
 
 static int file_new_name(const struct file_new *f, struct err *err)
 {
-    struct stat st;
-    int         e = f->folder ? EINVAL : name_take(f);
+    int e = f->folder ? EINVAL : name_take(f);
 
-    if (file_lacks_flags(e)) // otherwise there is a moment between check and rename
-        e = (f->folder || (f->there ? is_what_was(f, f->path)
-                                    : lstat(f->path, &st) && file_is_absent(errno)))
-                ? rename(f->temp, f->path) ? errno : 0 : EEXIST;
+    if (file_lacks_flags(e)) { // there is a moment between look and rename, then
+        int old = f->folder ? 0 : find_old(f, f->path);
+
+        e = old < 0 ? -old : rename(f->temp, f->path) ? errno : 0;
+    }
     if (e == EEXIST && !f->folder)
         return err_set(err, -e, "%s was made or changed by another program meanwhile: it stays; "
                        "move it elsewhere, or choose another name, and try again", f->path);

@@ -3,11 +3,6 @@
 
 #include "data/file/file.h"
 
-#include <limits.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
-#include <unistd.h>
-
 int opt_place_missing(const struct opt_row *r, const char *text, struct err *err)
 {
     if (r->arg && !strcmp(r->arg, "DIR"))
@@ -19,25 +14,6 @@ int opt_place_missing(const struct opt_row *r, const char *text, struct err *err
                       text);
 }
 
-/* Whether the path leads through /proc, as /dev/fd/3 and /dev/stdin do. */
-static int is_in_proc(const char *path)
-{
-    char          at[PATH_MAX], to[6];
-    struct statfs fs;
-
-    for (size_t n = 1; n < sizeof at; n++) {
-        if (path[n] && path[n] != '/')
-            continue;
-        snprintf(at, sizeof at, "%.*s", (int)n, path);
-        if ((!statfs(at, &fs) && fs.f_type == PROC_SUPER_MAGIC) ||
-            (readlink(at, to, sizeof to) == sizeof to && !memcmp(to, "/proc/", sizeof to)))
-            return 1;
-        if (!path[n])
-            break;
-    }
-    return 0;
-}
-
 int opt_place(char **out, const char *option, const char *text, struct err *err)
 {
     int rc = 0;
@@ -45,15 +21,20 @@ int opt_place(char **out, const char *option, const char *text, struct err *err)
     if (!(*out = file_absolute(text, err)))
         return -ENOMEM;
     if (strchr(*out, '\n'))
-        rc = err_misuse(err, "--%s: a path without line breaks is expected, because run.db has one "
-                        "on each line, but one has a line break after %.*s", option,
+        rc = err_misuse(err, "--%s: the path contains a line break after %.*s; run.db has one path "
+                        "on each line: give a path without line breaks", option,
                         (int)strcspn(*out, "\n"), *out);
-    else if (is_in_proc(*out))
-        rc = err_misuse(err, "--%s %s: what is in /proc is another file in each process: give the "
-                        "path of the drive, folder or file itself", option, text);
-    if (!rc)
-        return 0;
-    free(*out);
-    *out = NULL;
+    if (rc) {
+        free(*out);
+        *out = NULL;
+    }
     return rc;
+}
+
+int opt_place_typed(const char *option, const char *text, struct err *err)
+{
+    if (!file_is_in_proc(text))
+        return 0;
+    return err_misuse(err, "--%s %s: this path leads through /proc, where each process sees another "
+                      "file: give the path of the drive, folder or file itself", option, text);
 }

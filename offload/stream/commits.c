@@ -256,9 +256,9 @@ int commits_advance(struct commits *c, struct err *err)
             span(c);
         c->state = COMMIT_WRITING;
         thread_lock(&c->committer);
-    c->whose = JOB_GIVEN;
-    thread_changed(&c->committer);
-    thread_unlock(&c->committer);
+        c->whose = JOB_GIVEN;
+        thread_changed(&c->committer);
+        thread_unlock(&c->committer);
         return 1;
     default:
         if (!job_take(c))

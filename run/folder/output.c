@@ -97,9 +97,9 @@ static int target_find(struct target *out, const char *path, struct err *err)
     if (!realpath(at, out->dir) || stat(out->dir, &st) || !S_ISDIR(st.st_mode))
         return err_misuse(err, "%s: there is no folder %s", path, at);
     snprintf(at, sizeof at, "%.*s", (int)n, path);
-    out->there = !lstat(at, &out->st);
-    return out->there || errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path,
-                                                       strerror(errno));
+    int rc = file_stat(at, &out->st, err);
+    out->there = rc > 0;
+    return rc < 0 ? rc : 0;
 }
 
 /* Refuse an existing file of another type than the output: a folder, a link, a device. */

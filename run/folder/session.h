@@ -162,8 +162,8 @@ int session_recover(struct session *s, struct err *err);
 /* Give up the hold on a snapshot that is open: from now on it may be removed while it is read. */
 void session_let_go(struct session *s);
 
-/* True if dir/run.db exists. */
+/* True if dir/run.db exists; otherwise errno says why not. */
 int session_is_run(const char *dir);
-/* True also if this user may not look: opening the run says so. */
+/* True also if nobody could look: opening the run says why. */
 int session_may_be_run(const char *dir);
 

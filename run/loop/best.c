@@ -63,16 +63,16 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
     char path[BEST_PATH];
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    if (lstat(path, st)) {
+    int rc = file_stat(path, st, err);
+    if (rc <= 0) {
         *st = (struct stat){ 0 };
-        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
+        return rc;
     }
     char *made = settings_get(s->log, "best.folder");
-    int   folder = S_ISDIR(st->st_mode), rc = 0;
+    int   folder = S_ISDIR(st->st_mode);
     int   same = made && file_is(path, made) && file_has_births(path, made);
     int   ours = folder && (same || (b->any && !made));
-    if (!ours && folder && made)
-        rc = sum_fits(&ours, s, path, err);
+    rc = !ours && folder && made ? sum_fits(&ours, s, path, err) : 0;
     free(made);
     return rc ? rc : ours ? best_carry_check(path, err) : refuse(path, err);
 }

@@ -102,11 +102,8 @@ int checkpoints_is_ours(int *ours, char path[CHECKPOINTS_PATH], const struct ses
 
     path_of(path, s, step);
     *ours = 0;
-    if (lstat(path, &st))
-        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return 0;
-    return sum_fits(ours, s, path, step, err);
+    int rc = file_stat(path, &st, err);
+    return rc > 0 && S_ISDIR(st.st_mode) ? sum_fits(ours, s, path, step, err) : rc < 0 ? rc : 0;
 }
 
 /* Whether all of the run's folder is as the run wrote it: the tensors are read, too. What cannot be
@@ -308,6 +305,8 @@ static int remove_folder(const struct session *s, const char *path, uint64_t ste
     return 0;
 }
 
+/* Remove the run's folder of this step, if it is there. Returns 1 if something at its name, or in
+ * it, is not the run's: that stays. */
 static int remove_ours(const struct session *s, uint64_t step, struct err *err)
 {
     char              path[CHECKPOINTS_PATH];
@@ -316,9 +315,10 @@ static int remove_ours(const struct session *s, uint64_t step, struct err *err)
     int               ours;
 
     path_of(path, s, step);
-    if (lstat(path, &st) || !S_ISDIR(st.st_mode))
-        return 1;
-    int rc = file_names_take(&files, path, err);
+    int rc = file_stat(path, &st, err);
+    if (rc <= 0 || !S_ISDIR(st.st_mode))
+        return rc;
+    rc = file_names_take(&files, path, err);
     rc = rc ? rc : is_as_written(&ours, path, s, step, err);
     rc = rc ? rc : !ours ? 1 : remove_folder(s, path, step, &files, err);
     file_names_release(&files);
@@ -337,12 +337,11 @@ static int rotate(struct session *s, uint64_t done, struct err *err)
     while (later < n && step[n - 1 - later] > done)
         later++;
     for (size_t i = 0; i + limit < n && !rc; i++) {
-        uint64_t    oldest = step[i < later ? n - later + i : i - later];
-        struct stat st;
+        uint64_t oldest = step[i < later ? n - later + i : i - later];
 
         path_of(path, s, oldest);
         const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
-        rc = fixed || (lstat(path, &st) && errno == ENOENT) ? 0 : remove_ours(s, oldest, err);
+        rc = fixed ? 0 : remove_ours(s, oldest, err);
         if (rc > 0 || fixed) {
             snprintf(text, sizeof text, "%s %s, so it stays", path,
                      fixed ? fixed : "holds something that this run did not write");

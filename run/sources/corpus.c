@@ -165,10 +165,10 @@ static int check_replaced(const struct session *s, const char *path, const char 
                           struct err *err)
 {
     struct stat st;
+    int         rc = s->run.home ? 0 : file_stat(path, &st, err);
 
-    return s->run.home || (lstat(path, &st) && errno == ENOENT) ||
-                   tokenise_done_says(path, first, side)
-               ? 0
+    return rc <= 0 || tokenise_done_says(path, first, side)
+               ? rc < 0 ? rc : 0
                : err_misuse(err, "%s is there, and is not of this run: move it elsewhere, and try "
                             "again", path);
 }

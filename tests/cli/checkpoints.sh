@@ -96,6 +96,12 @@ refuses 2 "devices that store nothing have none" pretrain --run "$tmp/none" $sha
 if [ -n "$shim" ]; then
     rm -rf "$tmp/whole"
     run pretrain --run "$tmp/whole" $shape --mode su+o --steps 2 --export-every 2 --export-limit 1
+    cp -a "$tmp/whole" "$tmp/unread"
+    run pretrain --resume "$tmp/unread" --steps 4 --export-limit 2 --quiet
+    (export LD_PRELOAD="$shim" SHIM_FAIL=look=EIO@/checkpoint-2; exec "$bin" pretrain --resume "$tmp/unread" --steps 6 --export-limit 1 --quiet) >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 1 ] && grep -q "checkpoint-2 cannot be read: Input/output error" "$tmp/err"; echo $?)" "a folder that nobody could look at is not called somebody's"
+    works "the next one removes it" pretrain --resume "$tmp/unread" --steps 8 --quiet
+    same checkpoint-8 "$(there "$tmp/unread")" "and all but the newest"
     comes() { # WHAT FILE ENDS: somebody saves FILE into a folder that is being removed, at each of its calls; then ENDS
         n=1 bad=
         while [ $n -lt 400 ]; do

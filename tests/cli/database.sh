@@ -231,11 +231,11 @@ ends_right() {
 # a database and a log that are of two times: both are named, and nothing is changed
 apart() { # NAME [TEXT]: of $tmp/apart, refused by all that opens it
     before=$(sums "$tmp/apart")
-    for command in "pretrain --resume $tmp/apart --steps 99" "check $tmp/apart" "check $tmp/apart ${2:+--repair}" "export $tmp/apart $tmp/none"; do
+    for command in "pretrain --resume $tmp/apart --steps 99" "check $tmp/apart" ${2:+"check --repair $tmp/apart"} "export $tmp/apart $tmp/none"; do
         # shellcheck disable=SC2086
         run $command
         [ "$got" = 1 ] && grep -q "$tmp/apart/run.db.*${2:-of different times}" "$tmp/err" && [ "$before" = "$(sums "$tmp/apart")" ]
-        result $? "$1: ${command%% *} names both"
+        result $? "$1: ${command%% "$tmp"*} names both"
     done
 }
 log="$tmp/log-su+o"
@@ -264,7 +264,7 @@ for how in pretrain check export; do # without a log: what another run's run.db 
     check) run check "$tmp/apart" --repair ;;
     export) run export "$tmp/apart" "$tmp/none" ;;
     esac
-    result "$([ "$got" = 1 ]; echo $?)" "another run's run.db: $how is refused"
+    result "$([ "$got" = 1 ] && grep -q "$tmp/apart/dev0/states belongs to another run" "$tmp/err"; echo $?)" "another run's run.db: $how is refused"
     cp "$tmp/old/run.db" "$tmp/apart/run.db"
     works "with its own again it goes on" pretrain --resume "$tmp/apart" --steps 2
 done

@@ -76,17 +76,17 @@ refuses 2 "neither a run" export "$tmp/full" "$tmp/out2"
 
 ln -s "$tmp/dangling" "$tmp/link"
 refuses 1 "No such file" pretrain --run "$tmp/link" $small --data "$tmp/text.bin"
-refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --device "$tmp/a
+refuses_pretrain 2 "the path contains a line break after $tmp/a; run.db has one path on each line" $small --data "$tmp/text.bin" --device "$tmp/a
 b"
 mkdir -p "$tmp/a
 b"
 refuses_pretrain 2 "--snapshot-dir none: nothing here has this name, and an existing folder is expected" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir none
-refuses_pretrain 2 "line breaks" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir "$tmp/a
+refuses_pretrain 2 "the path contains a line break after $tmp/a; run.db has one path on each line" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir "$tmp/a
 b"
 for at in /dev/fd/3 /dev/stdin //proc/self/cwd/states; do # a run whose device is another file in each process
-    refuses_pretrain 2 "what is in /proc is another file in each process" $small --data "$tmp/text.bin" --device $at
+    refuses_pretrain 2 "this path leads through /proc, where each process sees another file" $small --data "$tmp/text.bin" --device $at
 done
-refuses_pretrain 2 "what is in /proc is another file in each process" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir /dev/fd/3
+refuses_pretrain 2 "this path leads through /proc, where each process sees another file" $small --data "$tmp/text.bin" --snapshot-every 1 --snapshot-dir /dev/fd/3
 
 OMP_NUM_THREADS=100000 run plan
 result "$([ "$got" = 2 ] && grep -qx "siTrain: OMP_NUM_THREADS asks for 100000 threads: expected 4096 at most" "$tmp/err"; echo $?)" "OMP_NUM_THREADS beyond all threads"

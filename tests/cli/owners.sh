@@ -713,10 +713,14 @@ done
 same "$was" "$(settled "$tmp/at")" "and nothing was changed"
 shimmed SHIM_FAIL=look=EIO@/at/tokenizer run export "$tmp/at" "$tmp/at.hf" --last
 result "$([ $? != 0 ] && [ ! -e "$tmp/at.hf" ]; echo $?)" "nor is a tokenizer left out of an export"
-rm -rf "$tmp/kept"
+run export "$tmp/at" "$tmp/at.hf" --last
+run import "$tmp/at.hf" "$tmp/imported"
+shimmed SHIM_FAIL=look=EIO@/imported/data.bin run pretrain --resume "$tmp/imported" --data "$tmp/text.txt" --steps 1 --seq 8 --batch 1 --quiet
+result "$([ $? = 1 ] && grep -q "$tmp/imported/data.bin cannot be read: Input/output error" "$tmp/err"; echo $?)" "nor are tokens somebody's that nobody could look at"
+rm -rf "$tmp/kept" "$tmp/at.hf" "$tmp/imported"
 cp -a "$tmp/kept.from" "$tmp/kept"
 shimmed SHIM_FAIL=look=EIO@/kept/best run pretrain --resume "$tmp/kept" --steps 3 --quiet
-result "$([ $? = 1 ] && grep -q "$tmp/kept/best: Input/output error" "$tmp/err"; echo $?)" "nor a best model"
+result "$([ $? = 1 ] && grep -q "$tmp/kept/best cannot be read: Input/output error" "$tmp/err"; echo $?)" "nor a best model"
 
 # ---- without the exchange of two folders: a kill before each change of a name leaves a best, or the next opening makes it whole
 

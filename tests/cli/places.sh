@@ -48,7 +48,7 @@ done
 odd=$(printf 'with space, "quotes", a\nline break, \303\244 and \377 %%s $(x)')
 place "$tmp/$odd"
 everything "$tmp/$odd"
-failed=${failed#*"one has a line break after"*"; "} # --device, at the end: the one that is refused
+failed=${failed#*"the path contains a line break after"*"give a path without line breaks; "} # --device, at the end: the one that is refused
 result "$([ -z "$failed" ]; echo $?)" "paths with spaces, line breaks and bytes that are no UTF-8 $failed"
 place "$tmp/b"
 (cd "$tmp/b" && SITRAIN=$bin && "$bin" pretrain --run ./-x --data text.txt --tokenizer ../u022/tok $shape >"$tmp/out" 2>"$tmp/err" </dev/null)

@@ -63,7 +63,7 @@ refuses 2 "where to? give --device PATH" reshard "$tmp/two" --devices 2 --device
 refuses 2 "is in mode mem" reshard "$tmp/stays" --devices 2
 refuses 2 "expected a folder, a block device or the name of a new file" reshard "$tmp/two" --device "$tmp/text.bin"
 refuses 2 "expected a folder for a device" reshard "$tmp/two" --device "$tmp/none/there"
-refuses 2 "a path without line breaks is expected" reshard "$tmp/two" --device "$tmp/new
+refuses 2 "give a path without line breaks" reshard "$tmp/two" --device "$tmp/new
 line"
 refuses 2 "siTrain reshard $tmp/two --devices 3 moves it" pretrain --resume "$tmp/two" --devices 3
 refuses 2 "siTrain reshard changes the number" pretrain --resume "$tmp/two" --device "$tmp/a"
