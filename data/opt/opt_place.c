@@ -35,6 +35,7 @@ int opt_place_typed(const char *option, const char *text, struct err *err)
 {
     if (!file_is_in_proc(text))
         return 0;
-    return err_misuse(err, "--%s %s: this path leads through /proc, where each process sees another "
-                      "file: give the path of the drive, folder or file itself", option, text);
+    return err_misuse(err, "--%s %s: this path leads through /proc, where each process sees "
+                      "another file: give the path of the drive, folder or file itself", option,
+                      text);
 }

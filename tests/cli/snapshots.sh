@@ -327,6 +327,8 @@ run snapshots "$tmp/run" --check
 same "1 2 1" "$got $(grep -c "  whole  " "$tmp/out") $(grep -c "step-00000001: --devices 0" "$tmp/err")" "a snapshot with a bad option is named, and the others are listed"
 run check --scrub "$tmp/run"
 same "1 1" "$got $(grep -c "step-00000001: --devices 0" "$tmp/err")" "check --scrub names it, too"
+python3 tests/cli/setting.py "$tmp/run" option.snapshot-dir /proc/self/cwd # which older versions took
+works "a path in /proc that is not typed now is no reason not to open the run" export "$tmp/run" "$tmp/exported"
 
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
