@@ -21,6 +21,7 @@
 enum {
     TEXT = 512, // the most bytes of such a file
     LOOK_US = 5000, TAKE_LOOKS = 200, // one second
+    RIVAL_US = 300000, // longer than a process needs from its look at the text to its own
     HIDDEN_LOOKS = 200,
     STILL_LOOKS = 3000, // 15 seconds: a rival gives up after waiting 2 s per device
     TRIES = 20
@@ -219,6 +220,51 @@ int run_lock_note(struct run_lock *l)
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 
+/* Whom the file names as its holder. By FUSE it is opened anew, which forgets what this path has of
+ * it in memory. The machine's name may have changed since. */
+enum named { NAMES_NOBODY, NAMES_US, NAMES_ANOTHER };
+
+static enum named named(const struct run_lock *l)
+{
+    char     text[TEXT];
+    long     pid = 0;
+    uint64_t start = l->start;
+    int      again = l->sight == LOCK_APART ? open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+
+    text_read(again < 0 ? l->fd : again, text, sizeof text);
+    file_close(again);
+    if (sscanf(text, "process %ld", &pid) != 1)
+        return NAMES_NOBODY;
+    const char *line = strstr(text, "\nstart ");
+    if (line)
+        sscanf(line, "\nstart %" SCNu64, &start);
+    return pid == (long)getpid() && start == l->start ? NAMES_US : NAMES_ANOTHER;
+}
+
+static int rival_say(const struct run_lock *l, struct err *err)
+{
+    char who[128];
+
+    holder_line(l->fd, who, sizeof who);
+    return err_set(err, -EBUSY, "%s: the run is in use by %s, which took %s by another path, whose "
+                   "locks this one does not show: wait for that process to end or stop it",
+                   l->db_path, *who ? who : "another process", l->path);
+}
+
+/* Where others do not see the lock, two processes may have looked at the text before either wrote
+ * its own. The one that wrote last has it. */
+static int rival_check(struct run_lock *l, struct err *err)
+{
+    if (l->sight == LOCK_SHARED)
+        return 0;
+    fsync(l->fd); // or else another path may show it later
+    usleep(RIVAL_US);
+    if (named(l) == NAMES_US)
+        return 0;
+    l->writes = 0; // the text is the other one's
+    return rival_say(l, err);
+}
+
 /* Reads who holds it; "" if unknown. A process that only reads writes nothing there, and a killed
  * one has not erased its text. */
 static void holder_read(int fd, char *text, size_t size)
@@ -290,9 +336,10 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
 
-/* A file system of this machine, which it may serve by NFS. There flock sees the locks of this
- * machine's processes alone, and fcntl those of clients, too. On a client both are one lock. */
-static int is_served(int fd)
+/* True for a file system of this machine, which it may export by NFS. There flock shows the locks
+ * of this machine's processes alone, and fcntl those of clients, too. On a client both are one
+ * lock. */
+static int is_local(int fd)
 {
     struct statfs fs;
 
@@ -300,14 +347,15 @@ static int is_served(int fd)
                                  fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == F2FS_SUPER_MAGIC);
 }
 
-/* Tries to lock: 0, or errno is EWOULDBLOCK or another. */
+/* Tries to lock: 0, or errno is EWOULDBLOCK or another. On a local file system the fcntl lock is
+ * taken as well, because clients of NFS hold theirs there. */
 static int try_lock(int fd, int shared)
 {
     struct flock whole = { .l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
 
     if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB))
         return -1;
-    if (!is_served(fd))
+    if (!is_local(fd))
         return 0;
     if (!fcntl(fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES))
         return 0;
@@ -372,14 +420,15 @@ int run_lock_take(struct run_lock *l, struct err *err)
         return rc;
     l->writes = 1;
     numbers_read(l, l->fd);
-    return note(l, err);
+    rc = note(l, err);
+    return rc ? rc : rival_check(l, err);
 }
 
 int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
 {
     *fd = -1;
     if (file_names(l->path, l->fd))
-        return 0;
+        return named(l) == NAMES_ANOTHER ? rival_say(l, err) : 0;
     int rc = take(l, STILL_LOOKS, fd, err);
     return rc && err
                ? err_set(err, rc, "%s; run.lock was removed or replaced while this process "
@@ -432,13 +481,14 @@ static int is_born(const char *identity)
 /* Whether the holder is on another machine, or has the file by another file system: a server of NFS
  * and its client. Then the log's index (run.db-shm) is not memory that both share. A reader would
  * take it for damaged and make it anew, and so lose the holder's commits. On the server a lock that
- * flock shows is of this machine, whatever start its container has (systemd-nspawn draws one). */
+ * flock shows is of this machine, whatever boot id its container has (systemd-nspawn draws one). */
 static int is_far(const struct run_lock *l, int fd)
 {
     struct counting there, here = counting_here();
     char            text[TEXT], file[FILE_IDENTITY] = "", by_path[FILE_IDENTITY];
 
-    if (is_served(fd) && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+    // if flock gives the lock, a client's fcntl lock refused before; closing fd gives it back
+    if (is_local(fd) && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         return 0;
     text_read(fd, text, sizeof text);
     const char *line = strstr(text, "\nstart ");
@@ -500,7 +550,8 @@ void run_lock_release(struct run_lock *l)
 {
     if (l->writes) {
         l->writes = 0;
-        run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
+        if (named(l) != NAMES_ANOTHER)
+            run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
     }
     file_close(l->fd);
     l->fd = -1;

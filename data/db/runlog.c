@@ -107,13 +107,14 @@ static int names_check(const struct runlog *log, int written, struct err *err)
 
 struct shown {
     int64_t commits;
-    int64_t taken; // of them, before the last: by a checkpoint; 0 in a run of an older version
-    int64_t id;    // a checksum of the run's id; 0 before it is known
+    int64_t taken; // commits that a checkpoint had taken into run.db when the last one was made; 0
+                   // if an older version made the run
+    int64_t id;    // checksum of the run's id; 0: not stored
 };
 
 /* Looks at what run.db shows, alone or with what SQLite reads of its log. Writes nothing. -errno if
  * it cannot be read at all. */
-static int look(const char *path, int alone, struct shown *out)
+static int shown_read(const char *path, int alone, struct shown *out)
 {
     struct db db = { .path = (char *)path };
     int       rc = db_open_apart(&db, alone, NULL);
@@ -122,7 +123,7 @@ static int look(const char *path, int alone, struct shown *out)
     if (!rc) // without its tables there is no commit
         rc = db_number(&db, "SELECT n FROM commits", &out->commits) > SQLITE_ERROR
                  ? db_fail(&db, "looking at its commits", NULL) : 0;
-    if (!rc && (db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken)))
+    if (!rc && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken))
         out->taken = 0;
     if (!rc && db_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id))
         out->id = 0;
@@ -130,17 +131,19 @@ static int look(const char *path, int alone, struct shown *out)
     return rc;
 }
 
-/* Returns a sentence if run.db and its log are of two runs (-EEXIST) or of two times (-EBADMSG):
- * with the log it shows fewer commits than alone, or it lacks commits that a checkpoint took into
- * it, as the log itself and run.lock say. SQLite would mix both, because each is whole. If somebody
- * removes run.lock, a process may commit between two looks; a third one shows its commit. */
+/* Returns -EEXIST and a sentence if run.db and its log are of two runs: with the log, run.db has
+ * another id than alone. No --repair can mend that. Returns -EBADMSG and a sentence if they are of
+ * two times: with the log, run.db shows fewer commits than alone, or it lacks commits that a
+ * checkpoint took into it, as the log itself and run.lock say. SQLite would mix both, because each
+ * is whole. If somebody removes run.lock, a process may commit between two looks; a third one shows
+ * its commit. */
 static int times_check(const struct runlog *log, const struct shown *both, struct err *err)
 {
     const struct run_lock *l = &log->lock;
     const char            *p = log->db.path;
     struct shown           alone, now;
 
-    if (!db_has_log(&log->db) || look(p, 1, &alone))
+    if (!db_has_log(&log->db) || shown_read(p, 1, &alone))
         return 0;
     if (alone.id && both->id && alone.id != both->id)
         return err_set(err, -EEXIST, "%s and its log %s-wal are of two runs; nothing was changed; "
@@ -148,7 +151,7 @@ static int times_check(const struct runlog *log, const struct shown *both, struc
                        "the log away", p, p);
     if (((alone.commits <= both->commits || !both->commits) && both->taken <= alone.commits &&
          (!l->known || l->taken <= (uint64_t)alone.commits)) ||
-        look(p, 0, &now) || now.commits != both->commits)
+        shown_read(p, 0, &now) || now.commits != both->commits)
         return 0;
     return err_set(err, -EBADMSG,
                    "%s ends with commit %" PRIi64 " and its log %s-wal %s: they are of different "
@@ -160,8 +163,9 @@ static int times_check(const struct runlog *log, const struct shown *both, struc
                        : "with the devices' states of that time");
 }
 
-/* Returns -EBADMSG and a sentence if commits are lost. *shown: commits that are not. Nobody may
- * write meanwhile; another program's checkpoint may look like a loss for a moment. */
+/* Returns -EBADMSG and a sentence if commits are lost, or as times_check does. *shown: commits that
+ * are not lost. Nobody may write meanwhile; another program's checkpoint may look like a loss for a
+ * moment. */
 static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
 {
     const struct run_lock *l = &log->lock;
@@ -169,7 +173,7 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
     int                    rc = 0;
 
     for (int attempt = 0; attempt < 2; attempt++) {
-        rc = look(log->db.path, 0, &both);
+        rc = shown_read(log->db.path, 0, &both);
         *shown = (uint64_t)both.commits;
         if (rc ? !l->known || rc != -EBADMSG || !db_has_log(&log->db)
                : !l->known || *shown >= l->commits)
@@ -279,7 +283,8 @@ static int log_count(struct runlog *log, struct err *err)
     if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
         taken = 0;
     log->taken = (uint64_t)(log->left ? taken : n);
-    if (l->flushed > (uint64_t)n) // never more: this run.db may be another one, and go again
+    // not raised: run.db may be another run's, and be taken away again before anything is committed
+    if (l->flushed > (uint64_t)n)
         l->flushed = (uint64_t)n;
     if (!l->known || l->begun > (uint64_t)n)
         l->begun = (uint64_t)n;
@@ -444,7 +449,7 @@ static int past_of(struct runlog *log, int *alone, struct err *err)
     *alone = 0;
     if (rc != -EBADMSG)
         return rc;
-    if (!look(log->db.path, 1, &without) && (uint64_t)without.commits > begun)
+    if (!shown_read(log->db.path, 1, &without) && (uint64_t)without.commits > begun)
         begun = (uint64_t)without.commits; // another program's checkpoint
     *alone = begun > shown;
     return *alone && (l->taken != l->commits || (uint64_t)without.commits != l->commits) ? rc : 1;

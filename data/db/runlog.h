@@ -62,7 +62,8 @@ int runlog_open_run(struct runlog **out, const char *dir, struct err *err);
 int runlog_refuse_begun(const char *dir, struct err *err);
 /* Opens a run whose log (run.db-wal) is damaged, so that runlog_open refuses it. It is opened
  * for reading, at the last commit before the damage; nothing is written. If no damage is known,
- * *past is 0 and the whole run is there. Returns -EBADMSG if no part is reliable. */
+ * *past is 0 and the whole run is there. Returns -EBADMSG if no part is reliable, or
+ * -EEXIST if the log is another run's. */
 int  runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err);
 /* Cuts the damaged log, so that the run becomes what runlog_open_past shows, for good. The old
  * log is kept in run.db-wal.damaged. No process may have the run open. If the process is killed,

@@ -137,7 +137,10 @@ static inline int file_is_unknown(int rc)
 }
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
  * contents. */
-static inline int file_is_unread(int rc) { return rc == -EIO || file_is_unknown(rc); }
+static inline int file_is_unread(int rc)
+{
+    return rc == -EIO || rc == -ESTALE || file_is_unknown(rc);
+}
 /* Returns whether this errno of a look at a path means that nothing is there. Any other (EIO,
  * ESTALE, EACCES) says only that nobody could look. */
 static inline int file_is_absent(int e)

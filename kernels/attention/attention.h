@@ -41,7 +41,8 @@ struct attention {
     const struct dropout *drop;
     void       *scratch;    // attention_scratch() bytes
     /* Backward only; NULL: nothing. Each thread of the parallel region calls idle(ctx) once, when
-     * no head is left for it. Other threads may still write dqkv. idle may have barriers. */
+     * no part is left for it to compute. It and other threads may write dqkv until the region
+     * ends. idle must not use `scratch`; it may have barriers. */
     void      (*idle)(const void *ctx);
     const void *ctx;
     const struct attention_form *form; // NULL: the fastest form of this CPU
@@ -50,7 +51,7 @@ struct attention {
 void attention_forward(const struct attention *a);
 
 /* Writes dqkv (B, T, C + 2 KV hs) of dt, from dout (B, T, C) of dt. The gradients of a head of
- * keys and values are summed over its heads of queries, in order. */
+ * keys and values are summed in a fixed order (attention_backward.c). */
 void attention_backward(void *dqkv, const void *dout, const struct attention *a);
 
 /* Attention of one new token per sequence over the cached keys and values of positions 0..T-1,

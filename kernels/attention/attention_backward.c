@@ -9,7 +9,7 @@
  *
  *   whole   A thread computes a unit, part by part.
  *   parts   A thread computes a part of a unit. The last units, fewer than threads, are computed
- *           so. It is done when the last part is, which is three quarters of a unit.
+ *           so. The longest part has three quarters of a unit's work, or less.
  *   heads   A thread computes a part for one head of queries. All units are computed so if they
  *           are few, and many heads of queries share their keys.
  *
@@ -29,15 +29,15 @@ enum { PART = 8 * TILE }; // queries of the first part
 
 /* ---- parts ---- */
 
-/* Queries [begin, end). Each part has as many queries as all before it, so three times their work
- * where queries attend to all earlier keys. */
-struct part { size_t begin, end; };
+struct range { size_t begin, end; }; // rows [begin, end)
 
-static struct part part_of(const struct head *hd, size_t p)
+/* The queries of part p. Each part has as many queries as all parts before it, and so three times
+ * their work where queries attend to all earlier keys. */
+static struct range part_of(const struct head *hd, size_t p)
 {
     if (!hd->causal)
-        return (struct part){ 0, hd->T };
-    return (struct part){ p ? (size_t)PART << (p - 1) : 0, size_min((size_t)PART << p, hd->T) };
+        return (struct range){ 0, hd->T };
+    return (struct range){ p ? (size_t)PART << (p - 1) : 0, size_min((size_t)PART << p, hd->T) };
 }
 
 static size_t parts_of(int causal, size_t T)
@@ -54,7 +54,7 @@ static size_t keys_before(size_t p) { return ((size_t)PART << p) - PART; }
 
 /* ---- a thread's tiles ---- */
 
-struct query_tile {
+struct query_grads {
     word  *q, *qt, *dout, *doutt; // (TILE, width): folded; transposed
     float *dq;                    // (width, TILE): sums over key tiles, in order, transposed
     float *delta, *lse;           // (TILE): each row's dout . out; lse, 0 beyond T
@@ -66,11 +66,11 @@ struct backward_tiles {
     word  *k, *k_cols, *v; // (T padded to TILE, width): a head's key tiles, one after the other
     struct sums next;      // (T padded, width) of a further head that shares the keys; or NULL
     word  *rows;           // (TILE, width): a tile on its way to another
-    struct query_tile q;
+    struct query_grads q;
     float *p, *ds;         // scores of a panel, then probabilities; their gradients
     struct gradients_to to;
     float *drop;           // (TILE, TILE) factors of p, if there is dropout
-    /* A slot. */
+    /* The sums of a slot. Another thread than the scratch's own may fill them. */
     struct sums last;      // (T padded, width): the last part's, in the end all parts'
     struct sums lower;     // the parts' before, one after the other
 };
@@ -210,13 +210,13 @@ static struct queries queries_of(const struct backward *w, size_t unit, size_t g
 }
 
 /* The keys that a part's queries attend to, in rows of whole tiles. */
-static struct part keys_of(const struct head *hd, size_t p)
+static struct range keys_of(const struct head *hd, size_t p)
 {
-    struct part at = part_of(hd, p);
+    struct range at = part_of(hd, p);
 
     if (at.begin >= at.end)
-        return (struct part){ 0, 0 };
-    return (struct part){ tile_keys_first(hd, at.begin),
+        return (struct range){ 0, 0 };
+    return (struct range){ tile_keys_first(hd, at.begin),
                           round_up(tile_keys_end(hd, at.end), TILE) };
 }
 
@@ -247,7 +247,7 @@ static void backward_queries(const struct backward_tiles *t, const struct sums *
                              const struct queries *of, size_t i0, size_t begin)
 {
     const struct head       *hd = &of->hd;
-    const struct query_tile *q = &t->q;
+    const struct query_grads *q = &t->q;
     size_t                   n = size_min(hd->T - i0, TILE);
 
     load_rows(t, hd, hd->q, hd->stride, i0, q->qt, q->q);
@@ -267,7 +267,7 @@ static void backward_head(const struct backward *w, const struct backward_tiles 
                           const struct sums *s, size_t unit, size_t g, size_t p)
 {
     struct queries of = queries_of(w, unit, g);
-    struct part    at = part_of(&of.hd, p);
+    struct range    at = part_of(&of.hd, p);
 
     if (of.hd.begin && !of.hd.causal) { // otherwise the first queries that see a key write its sums
         memset(s->dk, 0, sizeof(float) * round_up(of.hd.T, TILE) * of.hd.width);
@@ -288,20 +288,27 @@ static void sums_add(const struct sums *to, const struct sums *x, size_t at, siz
     row_add(to->dv + at, to->dv + at, x->dv + at, end - at);
 }
 
-/* Computes part p of heads [g, end) of a unit's queries, with their sums in a slot. The unit's keys
- * are loaded from row *loaded on, and then from the first that the part attends to. */
+static void sums_copy(const struct sums *to, const struct sums *x, size_t at, size_t end)
+{
+    if (at >= end)
+        return;
+    memcpy(to->dk + at, x->dk + at, (end - at) * sizeof(float));
+    memcpy(to->dv + at, x->dv + at, (end - at) * sizeof(float));
+}
+
+/* Computes part p of heads [g, end) of a unit's queries, with their sums in a slot. The thread has
+ * loaded the unit's keys from row `loaded` on. */
 static void backward_part(const struct backward *w, size_t slot, size_t unit, size_t g, size_t end,
-                          size_t p, size_t *loaded)
+                          size_t p, size_t loaded)
 {
     const struct backward_tiles t = tiles_of(w, (size_t)omp_get_thread_num());
     const struct sums           s = sums_of(w, slot, p);
     const struct head           hd = queries_of(w, unit, g).hd;
-    const struct part           keys = keys_of(&hd, p);
+    const struct range          keys = keys_of(&hd, p);
 
     if (hd.form->begin)
         hd.form->begin();
-    load_keys(&t, &hd, keys.begin, size_min(keys.end, *loaded));
-    *loaded = size_min(*loaded, keys.begin);
+    load_keys(&t, &hd, keys.begin, size_min(keys.end, loaded));
     backward_head(w, &t, &s, unit, g, p);
     while (++g < end) {
         backward_head(w, &t, &t.next, unit, g, p);
@@ -311,20 +318,22 @@ static void backward_part(const struct backward *w, size_t slot, size_t unit, si
         hd.form->end();
 }
 
-/* Adds up rows [from, to) of a unit's sums, which n slots have, each for as many of its heads of
- * queries, in the first one's `last`. */
+/* Adds up rows [from, to) of a unit's sums into `last` of the first of n slots, which it returns.
+ * The slots divide the unit's heads of queries. */
 static struct sums backward_sum(const struct backward *w, size_t slot, size_t n, size_t unit,
                                 size_t from, size_t to)
 {
     const struct head hd = queries_of(w, unit, 0).hd;
     const struct sums all = sums_of(w, slot, w->parts - 1);
-    size_t            width = hd.width, have = to; // rows [have, to) are in `all`
+    size_t            width = hd.width,
+                      have = to; // rows from here on are in `all`: a window may hide earlier ones
+                                 // from the last part
 
     for (size_t p = w->parts; p-- > 0;) {
-        struct part keys = keys_of(&hd, p);
-        struct sums s = sums_of(w, slot, p);
-        size_t      first = size_max(keys.begin, from) * width,
-                    end = size_min(keys.end, to) * width;
+        struct range keys = keys_of(&hd, p);
+        struct sums  s = sums_of(w, slot, p);
+        size_t       first = size_max(keys.begin, from) * width,
+                     end = size_min(keys.end, to) * width;
 
         for (size_t i = 1; i < n; i++) {
             struct sums x = sums_of(w, slot + i, p);
@@ -332,10 +341,7 @@ static struct sums backward_sum(const struct backward *w, size_t slot, size_t n,
             sums_add(&s, &x, first, end);
         }
         if (p != w->parts - 1) {
-            for (size_t i = first; i < size_min(end, have * width); i++) {
-                all.dk[i] = s.dk[i];
-                all.dv[i] = s.dv[i];
-            }
+            sums_copy(&all, &s, first, size_min(end, have * width));
             sums_add(&all, &s, size_max(first, have * width), end);
         }
         have = size_min(have, size_max(keys.begin, from));
@@ -366,10 +372,11 @@ static void backward_store(const struct backward *w, size_t slot, size_t n, size
 
 static void backward_whole(const struct backward *w, size_t unit)
 {
-    size_t slot = (size_t)omp_get_thread_num(), loaded = SIZE_MAX;
+    const struct head hd = queries_of(w, unit, 0).hd;
+    size_t            slot = (size_t)omp_get_thread_num(), loaded = SIZE_MAX;
 
-    for (size_t p = w->parts; p-- > 0;)
-        backward_part(w, slot, unit, 0, w->group, p, &loaded);
+    for (size_t p = w->parts; p-- > 0; loaded = size_min(loaded, keys_of(&hd, p).begin))
+        backward_part(w, slot, unit, 0, w->group, p, loaded);
     backward_store(w, slot, 1, unit, 0, w->a->T);
 }
 
@@ -382,10 +389,10 @@ static void backward_parts(const struct backward *w, size_t first, size_t end, s
 
     #pragma omp for schedule(dynamic) nowait
     for (size_t i = 0; i < slots * w->parts; i++) {
-        size_t slot = i % slots, g = slot % heads * each, loaded = SIZE_MAX;
+        size_t slot = i % slots, g = slot % heads * each;
 
         backward_part(w, slot, first + slot / heads, g, g + each, w->parts - 1 - i / slots,
-                      &loaded);
+                      SIZE_MAX);
     }
 }
 
@@ -407,20 +414,22 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
 {
     struct head all = head_make(a);
     size_t KV = heads_of_keys(a), group = a->H / KV, units = a->B * KV,
-           threads = (size_t)omp_get_max_threads(), at_once = threads / group;
-    struct backward w = { a, all, dout, dqkv, KV, group, parts_of(all.causal, a->T),
-                          attention_backward_bytes(a->T, all.width, group > 1) };
-    int    by_heads = at_once > 0 && div_up(units, at_once) < div_up(units, threads) * group;
+           threads = (size_t)omp_get_max_threads(), fit = threads / group;
+    struct backward w = { .a = a, .all = all, .dout = dout, .dqkv = dqkv, .KV = KV, .group = group,
+                          .parts = parts_of(all.causal, a->T),
+                          .bytes = attention_backward_bytes(a->T, all.width, group > 1) };
+    // By heads if that takes fewer turns. The bits are the same.
+    int    by_heads = fit > 0 && div_up(units, fit) < div_up(units, threads) * group;
     size_t whole = by_heads ? 0 : w.parts > 1 ? units / threads * threads : units,
-           heads = by_heads ? group : 1, n = by_heads ? at_once : threads;
+           heads = by_heads ? group : 1, at_once = by_heads ? fit : threads;
 
     #pragma omp parallel
     {
         #pragma omp for schedule(dynamic) nowait
         for (size_t u = 0; u < whole; u++)
             backward_whole(&w, u);
-        for (size_t u = whole; u < units; u += n) {
-            size_t end = size_min(u + n, units);
+        for (size_t u = whole; u < units; u += at_once) {
+            size_t end = size_min(u + at_once, units);
 
             #pragma omp barrier // the slots are free
             backward_parts(&w, u, end, heads);

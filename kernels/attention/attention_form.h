@@ -175,5 +175,7 @@ SIMD_INLINE void multiply_blocks(void (*block)(const struct tile_product *p, flo
     }
 }
 
-/* Bytes of scratch of attention_decode for each thread. */
+/* Bytes of scratch for each thread: of attention_decode, and of attention_backward with heads of
+ * `width` elements, padded to the form's strip. shared: heads of queries share keys. */
 size_t attention_decode_bytes(size_t T, size_t head_size);
+size_t attention_backward_bytes(size_t T, size_t width, int shared);

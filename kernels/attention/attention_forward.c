@@ -29,7 +29,6 @@
 #include "data/base/arena.h"
 #include "data/base/round.h"
 #include "kernels/attention/attention_tile.h"
-#include "kernels/elementwise.h"
 #include "kernels/transpose.h"
 
 enum {

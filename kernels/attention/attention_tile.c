@@ -244,8 +244,8 @@ struct pair pair_of(const struct head *hd, size_t i0, size_t j0)
                           hd->causal && i0 == j0, j0 == tile_keys_first(hd, i0) };
 }
 
-struct panel panel_of(const struct head *hd, const struct pair *p, struct panel like,
-                             size_t first, size_t key)
+struct panel panel_of(const struct head *hd, const struct pair *p, struct panel like, size_t first,
+                      size_t key)
 {
     size_t queries = size_min(like.queries, p->nq - first),
            end = p->diagonal ? round_up(first + queries, hd->form->strip) : TILE;
@@ -255,7 +255,7 @@ struct panel panel_of(const struct head *hd, const struct pair *p, struct panel 
 }
 
 struct tile tile_of(const struct head *hd, const struct pair *p, const struct panel *at,
-                           const float *drop)
+                    const float *drop)
 {
     return (struct tile){ .at = *at, .scale = hd->scale, .diagonal = p->diagonal,
                           .drop = hd->drop ? drop + at->key * TILE + at->first : NULL };

@@ -113,6 +113,3 @@ void tile_queries_add(float *out, const struct head *hd, struct operand x, const
 /* out (keys, width) += rows of the weights times x, folded rows of nq queries. */
 void tile_keys_add(float *out, const struct head *hd, const word *weights, const word *x, size_t nq,
                    int diagonal, int fresh);
-
-/* Bytes of scratch of backward for each thread. */
-size_t attention_backward_bytes(size_t T, size_t width, int shared);

@@ -23,7 +23,7 @@ static int add_others(struct parts_view *v, const struct session *s, struct err 
         rc = session_open(one, dir, SESSION_LOOK, s->events, err);
         if (rc || !job_run_together(s, one) || one->ranks.rank != rank) {
             session_close(one);
-            rc = rc == -EBUSY || file_is_unknown(rc) ? rc : 0;
+            rc = rc == -EBUSY || file_is_unread(rc) ? rc : 0;
             continue;
         }
         v->n++;

@@ -209,6 +209,26 @@ for fs in bindfs sshfs; do
         result "$([ $? = 130 ]; echo $?)" "$fs: the training was not disturbed"
         works "$fs: and the run is whole" check "$tmp/run"
     done
+    # two at once: one has looked at run.lock, and writes to it when the other one has written, too
+    if [ -f "$shim" ]; then
+        rm -rf "$tmp/pair"
+        run pretrain --run "$tmp/pair" $data $shape --steps 2
+        held pwrite:/pair/run.lock:1 pretrain --resume "$tmp/fuse/pair" --steps 1000000 --quiet
+        late=$pid
+        "$bin" pretrain --resume "$tmp/pair" --steps 1000000 --quiet >"$tmp/log" 2>&1 </dev/null &
+        pid=$!
+        for _ in $(seq 1200); do grep -q "^process $pid " "$tmp/pair/run.lock" && break; sleep 0.05; done
+        rm "$tmp/held"
+        for _ in $(seq 100); do kill -0 $pid 2>"$tmp/null" && kill -0 $late 2>"$tmp/null" || break; sleep 0.05; done
+        kill -INT $pid $late 2>"$tmp/null"
+        wait $pid
+        ended=$?
+        wait $late
+        result "$([ "$ended" = 1 ] || [ $? = 1 ]; echo $?)" "$fs: of two that take a run at once by two paths, one ends by itself"
+        grep -q "the run is in use by .*by another path" "$tmp/log" "$tmp/err"
+        result $? "$fs: and says why"
+        works "$fs: and the run is whole" check "$tmp/pair"
+    fi
     if [ $fs = sshfs ]; then # after each mount the folder that is looked up first has the same number
         mkdir "$tmp/drive"
         umount -l "$tmp/fuse"
@@ -421,7 +441,7 @@ if [ "$root" ] && echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot" && unsh
     if mkdir "$tmp/disk" && mount -t tmpfs none "$tmp/disk" 2>"$tmp/null"; then # which Linux does not tell from a client's
         "$bin" pretrain --run "$tmp/disk/run" $data $shape --steps 1000000 --device-in-ram >"$tmp/null" 2>&1 </dev/null &
         far=$!
-        trap 'kill -KILL $live $far 2>/dev/null; wait; umount "$tmp/disk"; rm -rf "$tmp"' EXIT
+        trap 'kill -KILL $live $far 2>/dev/null; wait; umount -l "$tmp/disk"; rm -rf "$tmp"' EXIT
         until grep -qs "^process $far on" "$tmp/disk/run/run.lock" && [ -e "$tmp/disk/run/run.db" ]; do sleep 0.05; done
         for command in "report $tmp/disk/run" "check $tmp/disk/run --scrub" "export $tmp/disk/run $tmp/never" "pretrain --resume $tmp/disk/run"; do
             elsewhere $command
@@ -433,7 +453,7 @@ if [ "$root" ] && echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot" && unsh
         wait $far
         works "and it is whole" check "$tmp/disk/run"
         trap 'kill -KILL $live 2>/dev/null; rm -rf "$tmp"' EXIT
-        umount "$tmp/disk"
+        umount -l "$tmp/disk"
     else
         skip "a run of another machine" "nothing can be mounted here"
     fi

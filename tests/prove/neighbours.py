@@ -500,7 +500,7 @@ class Sequence:
         code, says = ask("check", run)
         self.log.append(f"check {run}: {code} {says}")
         if code:
-            if code not in (1, 2) or run not in self.changed:
+            if code not in (1, 2) or (run not in self.changed and "is on its way back" not in says):
                 self.find(f"check {run}", says)
             return
         shutil.rmtree(f"{self.at}/last", ignore_errors=True)
