@@ -434,7 +434,9 @@ static int fill(const struct scan *s, struct err *err)
 
         s->line->given[i] |= opt_row_is_arg(r) && given->count > 0;
         for (int k = 0; k < given->count && !rc; k++)
-            rc = opt_value_parse(r, r->type == OPT_FLAG ? "1" : given->sval[k], field, err);
+            if (!(rc = opt_value_parse(r, r->type == OPT_FLAG ? "1" : given->sval[k], field, err)) &&
+                r->type == OPT_PATHS)
+                rc = opt_place_typed(r->name, given->sval[k], err);
         if (rc && *s->via[i])
             err_misuse(err, "%s (--%s is --%s here)", err->text, s->via[i], r->name);
     }

@@ -24,13 +24,17 @@ int opt_place(char **out, const char *option, const char *text, struct err *err)
         rc = err_misuse(err, "--%s: the path contains a line break after %.*s; run.db has one path "
                         "on each line: give a path without line breaks", option,
                         (int)strcspn(*out, "\n"), *out);
-    else if (file_is_in_proc(*out))
-        rc = err_misuse(err, "--%s %s: this path leads through /proc, where each process sees "
-                        "another file: give the path of the drive, folder or file itself", option,
-                        text);
-    if (!rc)
-        return 0;
-    free(*out);
-    *out = NULL;
+    if (rc) {
+        free(*out);
+        *out = NULL;
+    }
     return rc;
+}
+
+int opt_place_typed(const char *option, const char *text, struct err *err)
+{
+    if (!file_is_in_proc(text))
+        return 0;
+    return err_misuse(err, "--%s %s: this path leads through /proc, where each process sees another "
+                      "file: give the path of the drive, folder or file itself", option, text);
 }

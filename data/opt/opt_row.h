@@ -193,10 +193,12 @@ char *opt_value_text(const struct opt_row *r, const void *field);
 /* Frees the strings of the field, which is empty afterwards. */
 void opt_value_release(const struct opt_row *r, void *field);
 
-/* Sets *out to the path that a run keeps for --option, absolute and malloced. Refuses line breaks,
- * and names in /proc. text: as typed; option: its name, for sentences. Returns 0, or -EINVAL or
- * -ENOMEM with a sentence; *out is then NULL. The caller frees *out. */
+/* Sets *out to the path that a run keeps for --option, absolute. Refuses line breaks. Returns 0, or
+ * -EINVAL or -ENOMEM with a sentence; *out is then NULL. The caller frees *out. */
 int opt_place(char **out, const char *option, const char *text, struct err *err);
+/* Refuses a path in /proc that is typed now. One that a run of an older version keeps is no reason
+ * not to open the run. */
+int opt_place_typed(const char *option, const char *text, struct err *err);
 int opt_place_missing(const struct opt_row *r, const char *text, struct err *err); // misuse
 
 int opt_no_memory(struct err *err); // returns -ENOMEM and writes its sentence

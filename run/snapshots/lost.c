@@ -190,9 +190,9 @@ int lost_place(struct session *s, const char *text, struct err *err)
     if (s->run.mode == RUN_MEM || !s->o.device.n)
         return place_in_run(s, text, (size_t)i, given, err);
     int rc = output_check_name("--device", given, err);
+    rc = rc ? rc : opt_place_typed("device", given, err);
+    rc = rc ? rc : opt_place(&path, "device", given, err);
     if (rc)
-        return rc;
-    if ((rc = opt_place(&path, "device", given, err)))
         return rc;
     if (!strcmp(path, s->o.device.item[i])) { // it is meant, even if its drive seems not mounted
         free(path);
