@@ -193,6 +193,18 @@ static void test_what_nobody_can_look_at(void **state)
     assert_int_equal(file_new_commit(&f, &err), -ELOOP);
 }
 
+static void test_what_leads_through_proc(void **state)
+{
+    static const char empty[] = "";
+
+    (void)state;
+    assert_true(file_is_in_proc("/proc/self/fd/0"));
+    assert_true(file_is_in_proc("//dev/stdin"));
+    assert_false(file_is_in_proc("/dev/null"));
+    assert_false(file_is_in_proc(tempdir_at("none/below")));
+    assert_false(file_is_in_proc(empty));
+}
+
 /* What root makes in somebody's folder is that one's; nobody else gives anything away. */
 static void test_whose_it_is(void **state)
 {
@@ -239,6 +251,7 @@ int main(void)
         IN_TEMPDIR(test_what_the_dead_left),
         IN_TEMPDIR(test_nothing_else_is_replaced),
         IN_TEMPDIR(test_what_nobody_can_look_at),
+        IN_TEMPDIR(test_what_leads_through_proc),
         IN_TEMPDIR(test_whose_it_is),
     };
 

@@ -275,8 +275,8 @@ int file_lock_fail(int rc, const char *path, const char *busy, struct err *err);
 
 /* Returns whether files in this folder lie in RAM: on a tmpfs, a devtmpfs or a ramfs. */
 int file_in_ram(const char *dir);
-/* Returns whether the path, which is absolute, leads through /proc, as /dev/fd/3 and /dev/stdin do.
- * A link to such a link is not seen if the last one leads out of /proc. */
+/* Returns whether the path leads through /proc, as /dev/fd/3 and /dev/stdin do. A link to such a
+ * link is not seen if the last one leads out of /proc. */
 int file_is_in_proc(const char *path);
 
 /* Flush a directory with fsync: `dir` itself, or the directory that contains `path`. */

@@ -127,7 +127,7 @@ int file_is_in_proc(const char *path)
     struct statfs fs;
 
     // statfs follows /dev/stdin out of /proc again (to a pipe, say), so links are read as well
-    for (size_t n = 1; n < sizeof at; n++) {
+    for (size_t n = 0; n < sizeof at; n++) {
         if (path[n] && path[n] != '/')
             continue;
         snprintf(at, sizeof at, "%.*s", (int)n, path);
