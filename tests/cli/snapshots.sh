@@ -96,7 +96,7 @@ result "$(ls "$tmp"/edited/snapshots/*/ | grep -c "0[046].gone")" "a snapshot wi
 rm -rf "$tmp/edited"
 
 # ---- frozen blocks are copied once, and anew if the copy is damaged
-rm -rf "$tmp/run" "$tmp/exported"
+rm -rf "$tmp/run" "$tmp/of-older"
 run pretrain --run "$tmp/alone" $shape --steps 1
 run export "$tmp/alone" "$tmp/exported"
 tune="$data --init $tmp/exported --seq 8 --batch 1 --lora-rank 2 --mode mem --commit-every 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
@@ -328,7 +328,7 @@ same "1 2 1" "$got $(grep -c "  whole  " "$tmp/out") $(grep -c "step-00000001: -
 run check --scrub "$tmp/run"
 same "1 1" "$got $(grep -c "step-00000001: --devices 0" "$tmp/err")" "check --scrub names it, too"
 python3 tests/cli/setting.py "$tmp/run" option.snapshot-dir /proc/self/cwd # which older versions took
-works "a path in /proc that is not typed now is no reason not to open the run" export "$tmp/run" "$tmp/exported"
+works "a path in /proc that is not typed now is no reason not to open the run" export "$tmp/run" "$tmp/of-older"
 
 # ---- several ranks
 shape="$data --n-layer 2 --n-head 1 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
