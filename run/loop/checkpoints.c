@@ -252,19 +252,20 @@ int checkpoints_open(struct session *s, uint64_t next, struct err *err)
 {
     char             path[CHECKPOINTS_PATH];
     struct file_walk w;
-    int              rc, ours;
+    int              rc, ours, missing;
 
     if (s->o.export_every && s->run.mode != RUN_MEM && devices_fake(&s->run))
         return err_misuse(err, "--export-every writes models, and devices that store nothing have "
                           "none: leave it out");
     checkpoints_clean(s);
-    if (s->ranks.rank || (rc = file_walk_begin(&w, s->dir, err)))
+    if (s->ranks.rank || (rc = checkpoints_missing(s, next, &missing, err)) ||
+        (rc = file_walk_begin(&w, s->dir, err)))
         return s->ranks.rank ? 0 : rc;
     while (!rc && file_walk_next(&w)) {
         const char *rest;
         uint64_t    step = step_in(w.name, &rest);
 
-        if (!step || *rest || step < next || !checkpoints_due(s, step))
+        if (!step || *rest || step < next + !missing || !checkpoints_due(s, step))
             continue;
         rc = is_as_written(&ours, path, s, step, err);
         rc = rc || ours || !is_taken(path) ? rc : refuse(path, err);

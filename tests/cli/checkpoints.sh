@@ -61,6 +61,10 @@ fi
 mode=su+o
 rm -rf "$tmp/run"
 run pretrain --run "$tmp/run" $shape --steps 4 --export-every 2
+cp -R "$tmp/run" "$tmp/noted"
+echo mine >"$tmp/noted/checkpoint-4/notes"
+works "the last step's model, with somebody's file in it, is none to come" pretrain --resume "$tmp/noted" --steps 6 --quiet
+same "mine checkpoint-2 checkpoint-4 checkpoint-6" "$(cat "$tmp/noted/checkpoint-4/notes") $(there "$tmp/noted")" "and stays"
 mkdir "$tmp/run/checkpoint-6"
 echo mine >"$tmp/run/checkpoint-6/notes"
 refuses 2 "checkpoint-6 is not a model of this run" pretrain --resume "$tmp/run" --steps 8 --quiet
