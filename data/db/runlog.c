@@ -117,16 +117,22 @@ struct shown {
 static int shown_read(const char *path, int alone, struct shown *out)
 {
     struct db db = { .path = (char *)path };
+    int64_t   tables = 0;
     int       rc = db_open_apart(&db, alone, NULL);
 
     *out = (struct shown){ 0 };
-    if (!rc) // without its tables there is no commit
+    if (!rc) // somebody's view of such a name is not read: it may have rows without end
+        rc = db_number(&db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND"
+                       " name IN ('commits', 'runs')", &tables) > SQLITE_ERROR
+                 ? db_fail(&db, "looking at its commits", NULL) : 0;
+    if (!rc && tables == 2) { // without its tables there is no commit
         rc = db_number(&db, "SELECT n FROM commits", &out->commits) > SQLITE_ERROR
                  ? db_fail(&db, "looking at its commits", NULL) : 0;
-    if (!rc && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken))
-        out->taken = 0;
-    if (!rc && db_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id))
-        out->id = 0;
+        if (!rc && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken))
+            out->taken = 0;
+        if (!rc && db_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id))
+            out->id = 0;
+    }
     db_close(&db);
     return rc;
 }
