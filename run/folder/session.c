@@ -249,7 +249,7 @@ static int explain_snapshot(const struct session *s, int rc, struct err *err)
 
 int session_explain(struct session *s, int rc, struct err *err)
 {
-    if (rc != -EBADMSG)
+    if (rc != -EBADMSG || !s->log) // without its log, what refused to open it has said all
         return rc;
     if (settings_has(s->log, "snapshot"))
         return explain_snapshot(s, rc, err);

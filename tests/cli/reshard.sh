@@ -27,6 +27,15 @@ begin stays --mode mem
 ends stays "$(run pretrain --resume "$tmp/stays" --steps 6 --quiet && exported "$tmp/stays")" "mem trains to the end"
 want=$(exported "$tmp/stays")
 
+# ---- a run.db that is older than run.lock says
+begin past
+cp -p "$tmp/past/run.db" "$tmp/past.before"
+run pretrain --resume "$tmp/past" --steps 5 --quiet
+cp -p "$tmp/past.before" "$tmp/past/run.db"
+run reshard "$tmp/past" --ranks 2 --new-run "$tmp/of-past"
+result "$([ "$got" = 1 ] && grep -q "commits" "$tmp/err" && [ ! -e "$tmp/of-past" ]; echo $?)" "becomes no ranks, and a sentence says why"
+rm -r "$tmp/past" "$tmp"/past.*
+
 # ---- moves
 
 begin run --devices 2
