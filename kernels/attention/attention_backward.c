@@ -217,7 +217,7 @@ static struct range keys_of(const struct head *hd, size_t p)
     if (at.begin >= at.end)
         return (struct range){ 0, 0 };
     return (struct range){ tile_keys_first(hd, at.begin),
-                          round_up(tile_keys_end(hd, at.end), TILE) };
+                           round_up(tile_keys_end(hd, at.end), TILE) };
 }
 
 static void load_keys(const struct backward_tiles *t, const struct head *hd, size_t j0, size_t end)
@@ -246,9 +246,9 @@ static void load_rows(const struct backward_tiles *t, const struct head *hd, con
 static void backward_queries(const struct backward_tiles *t, const struct sums *s,
                              const struct queries *of, size_t i0, size_t begin)
 {
-    const struct head       *hd = &of->hd;
+    const struct head        *hd = &of->hd;
     const struct query_grads *q = &t->q;
-    size_t                   n = size_min(hd->T - i0, TILE);
+    size_t                    n = size_min(hd->T - i0, TILE);
 
     load_rows(t, hd, hd->q, hd->stride, i0, q->qt, q->q);
     load_rows(t, hd, of->dout, hd->C, i0, q->doutt, q->dout);
@@ -267,7 +267,7 @@ static void backward_head(const struct backward *w, const struct backward_tiles 
                           const struct sums *s, size_t unit, size_t g, size_t p)
 {
     struct queries of = queries_of(w, unit, g);
-    struct range    at = part_of(&of.hd, p);
+    struct range   at = part_of(&of.hd, p);
 
     if (of.hd.begin && !of.hd.causal) { // otherwise the first queries that see a key write its sums
         memset(s->dk, 0, sizeof(float) * round_up(of.hd.T, TILE) * of.hd.width);
