@@ -386,14 +386,26 @@ static int journal_check(const struct db *db, struct err *err)
     return rc;
 }
 
+/* A reader that may not write the database would leave its log and the log's index behind, and the
+ * database's owner could not write them. If both are there, it makes none. */
+static int leaves_files(const struct db *db)
+{
+    struct stat st;
+    char       *index = file_path(NULL, "%s-shm", db->path);
+    int         makes = !index || stat(index, &st) || log_stat(db, &st);
+
+    free(index);
+    return makes && faccessat(AT_FDCWD, db->path, W_OK, AT_EACCESS);
+}
+
 /* Opens it. A reader, too, opens for writing if the file allows it: a read-only connection would
  * leave -shm and -wal behind. */
 int db_open(struct db *db, int read_only, struct err *err)
 {
     int rc = journal_check(db, err);
 
-    if (rc)
-        return rc;
+    if (rc || (read_only && leaves_files(db)))
+        return rc ? rc : 1;
     rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     db->wait.path = db->path;
     if (!rc) {

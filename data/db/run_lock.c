@@ -419,6 +419,9 @@ static int note(struct run_lock *l, struct err *err)
 
 int run_lock_take(struct run_lock *l, struct err *err)
 {
+    // a run.lock that another user made could not be written by the owner of run.db
+    if (faccessat(AT_FDCWD, l->db_path, W_OK, AT_EACCESS) && errno != ENOENT)
+        return err_set(err, -errno, "%s may not be written: %s", l->db_path, strerror(errno));
     int rc = take(l, TAKE_LOOKS, &l->fd, err);
 
     if (rc)
