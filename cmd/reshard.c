@@ -8,6 +8,7 @@
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "offload/upkeep/reshard.h"
+#include "run/folder/drives.h"
 #include "run/folder/output.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_reshard.h"
@@ -64,7 +65,9 @@ static int settings(void *ctx, struct err *err)
     struct switching *w = ctx;
     int               rc = session_store_options(&w->now, 1, err);
 
-    return rc ? rc : moved_note(&w->r.to, err);
+    w->now.run = w->r.to;
+    rc = rc ? rc : moved_note(&w->now.run, err);
+    return rc ? rc : drives_record(&w->now, err);
 }
 
 /* Values for each device must fit the new ones, and snapshots on the devices, too. */
