@@ -196,7 +196,8 @@ static int check_runs(const struct output *o, const struct target *p, struct err
         const struct run_file *f = run_file_reserves(name);
         char                  *slash = strrchr(dir, '/');
 
-        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")))
+        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")) &&
+            (o->kind != OUTPUT_SNAPSHOTS || strcasecmp(name, "snapshots")))
             return err_misuse(err, "%s: %s is the name of a part of the run %s (%s): choose "
                               "another name", o->path, name, dir, f->what);
         if (!slash || !slash[1])
@@ -494,15 +495,29 @@ int output_check_events(const char *dir, struct err *err)
     return check_runs(&o, &p, err);
 }
 
+/* Check the path as it is written, and where it leads: it may be a link into a run. */
+static int check_name(const struct output *o, const char *option, struct err *err)
+{
+    char          real[PATH_MAX];
+    const char   *paths[] = { o->path, realpath(o->path, real) };
+    struct target p;
+    struct err    why;
+
+    for (size_t i = 0; i < 2 && paths[i]; i++)
+        if (!target_find(&p, paths[i], NULL) && check_runs(o, &p, &why))
+            return err_misuse(err, "%s%s%s", option ? option : "", option ? " " : "", why.text);
+    return 0;
+}
+
 int output_check_name(const char *option, const char *path, struct err *err)
 {
-    const struct output o = { .path = path, .kind = OUTPUT_NAME };
-    struct target       p;
-    struct err          why;
+    return check_name(&(struct output){ .path = path, .kind = OUTPUT_NAME }, option, err);
+}
 
-    if (target_find(&p, path, NULL) || !check_runs(&o, &p, &why))
-        return 0;
-    return err_misuse(err, "%s%s%s", option ? option : "", option ? " " : "", why.text);
+int output_check_snapshots(const char *dir, struct err *err)
+{
+    return check_name(&(struct output){ .path = dir, .kind = OUTPUT_SNAPSHOTS }, "--snapshot-dir",
+                      err);
 }
 
 int output_put(const struct output *o, const void *bytes, size_t n, struct err *err)
