@@ -10,6 +10,7 @@
 #include "data/base/machine.h"
 #include "model/together.h"
 #include "plan/memory.h"
+#include "run/folder/output.h"
 #include "run/loop/going_back.h"
 #include "run/loop/training.h"
 #include "run/ranks/job_run.h"
@@ -21,12 +22,14 @@
 static int snapshot_dirs_check(const struct opt_strings *dirs, struct err *err)
 {
     struct stat st;
+    int         rc = 0;
 
-    for (size_t i = 0; i < dirs->n; i++)
-        if (stat(dirs->item[i], &st) || !S_ISDIR(st.st_mode))
-            return err_misuse(err, "--snapshot-dir %s: an existing folder is expected",
+    for (size_t i = 0; i < dirs->n && !rc; i++)
+        rc = !stat(dirs->item[i], &st) && S_ISDIR(st.st_mode)
+                 ? output_check_snapshots(dirs->item[i], err)
+                 : err_misuse(err, "--snapshot-dir %s: an existing folder is expected",
                               dirs->item[i]);
-    return 0;
+    return rc;
 }
 
 int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,

@@ -5,6 +5,7 @@
 #include "csd/csd.h"
 #include "data/file/file.h"
 #include "offload/devices/slots.h"
+#include "run/folder/drives.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
 
@@ -251,6 +252,7 @@ static int devices_settle(void *ctx, struct err *err)
     int                   rc = session_store_options(s, 1, err);
 
     rc = rc ? rc : devices_record(f->d, s->log, err);
+    rc = rc ? rc : drives_record(s, err);
     return rc ? rc : moved_settle(s->moved, &s->run, err);
 }
 

@@ -340,6 +340,22 @@ for name in run.db-wal run.db-journal eval_results.json dev3 image1 best tokeniz
     run_there --device "$name" $new --device "$tmp/a/$name"
     run_there --run "$name" pretrain --run "$tmp/a/$name" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 2
 done
+mkdir "$tmp/a/best" "$tmp/a/checkpoint-4"
+train "$tmp/m" --steps 1
+for part in tokenizer best dev0 checkpoint-4; do # a link that leads there
+    ln -sfn "$tmp/a/$part" "$tmp/link"
+    run_there --device "link to $part" $new --device "$tmp/link"
+    run_there --act-device "link to $part" $new --activations offload --act-device "$tmp/link"
+    run_there --tensorboard "link to $part" $new --tensorboard "$tmp/link"
+    run_there reshard "link to $part" reshard "$tmp/m" --device "$tmp/link"
+    for dir in "$tmp/link" "$tmp/a/$part"; do
+        run_there --snapshot-dir "$dir" $new --snapshot-every 1 --snapshot-dir "$dir"
+        run_there "a resume's --snapshot-dir" "$dir" pretrain --resume "$tmp/m" --steps 2 --snapshot-every 1 --snapshot-dir "$dir"
+    done
+done
+mkdir "$tmp/a/snapshots"
+works "another run's folder of snapshots holds these, too" pretrain --resume "$tmp/m" --steps 2 --snapshot-every 1 --snapshot-dir "$tmp/a/snapshots" --quiet
+rm -r "$tmp/m" "$tmp/link" "$tmp/a/best" "$tmp/a/checkpoint-4" "$tmp/a/snapshots"
 run_there --act-device run.db-wal $new --activations offload --act-device "$tmp/a/run.db-wal"
 run_there import best import "$tmp/hf" "$tmp/a/dev7"
 run_there reshard dev1 reshard "$tmp/a" --device "$tmp/a/dev1"
