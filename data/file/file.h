@@ -118,8 +118,10 @@ int  file_is(const char *path, const char *identity);
  * and exFAT do so at any time: there no inode is compared, and in exFAT no folder is known. */
 int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
- * same inode. If a file has lost its name, nobody else sees later writes to it. */
+ * same inode. If a file has lost its name, nobody else sees later writes to it. -errno: nobody can
+ * look (an error of the drive, a stale handle, no memory). file_unseen says so, of an open file. */
 int  file_names(const char *path, int fd);
+int  file_unseen(const char *path, int rc, struct err *err);
 /* Returns whether both are the status of one file. */
 static inline int file_same(const struct stat *a, const struct stat *b)
 {

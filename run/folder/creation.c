@@ -445,7 +445,7 @@ void creation_give_up(struct creation *p, struct session *s)
     if (!p->kept && p->part.path)
         run_files_remove(p->part.temp, NULL);
     // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)
-    if (p->lock.fd >= 0 && file_names(p->lock.path, p->lock.fd) && !look(p->dir, NULL, &f) &&
+    if (p->lock.fd >= 0 && file_names(p->lock.path, p->lock.fd) > 0 && !look(p->dir, NULL, &f) &&
         !*f.part && !*f.other) {
         unlink(p->lock.path);
         if (p->made)
