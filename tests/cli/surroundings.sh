@@ -249,6 +249,7 @@ for fs in bindfs sshfs; do
         if unshare -p -f true 2>"$tmp/null"; then
             printf '#!/bin/sh\nexec unshare -p -f --kill-child %s "$@"\n' "$bin" >"$tmp/contained"
             chmod +x "$tmp/contained"
+            rm -f "$tmp/late" "$tmp/ended"
             (bin=$tmp/contained; held pwrite:/pair/run.lock:1 pretrain --resume "$tmp/fuse/pair" --steps 1000000 --quiet; echo $pid >"$tmp/late"; wait $pid; echo $? >"$tmp/ended") &
             outer=$!
             until [ -s "$tmp/late" ]; do sleep 0.05; done
