@@ -348,6 +348,10 @@ static int lock_taken(struct creation *p, const char *dir, struct err *err)
     if (!p->lock.path || !p->lock.db_path)
         return -ENOMEM;
     int rc = run_lock_take(&p->lock, err);
+    if (!rc) {
+        p->lock.known = 0; // of a run that was here before
+        run_lock_note(&p->lock);
+    }
     if (rc == -ENOENT)
         return 1;
     if (rc == -EBUSY && session_is_run(p->dir))

@@ -338,4 +338,24 @@ works "without the last step's rows it goes on" pretrain --resume "$tmp/drops" -
 same "$(exported "$tmp/stays")" "$(exported "$tmp/drops")" "to the same parameters"
 works "and is whole" check "$tmp/drops"
 
+# ---- run.db is away: the folder was a run, and is not one that is being made
+
+mv "$tmp/drops/run.db" "$tmp/away.db"
+for command in "pretrain --steps 5 --resume" check report "export --last" restore snapshots "reshard --devices 2" "watch --once"; do
+    # shellcheck disable=SC2086
+    refuses 2 "$tmp/drops was a run, and its run.db is missing: bring it back" $command "$tmp/drops" $([ "$command" != "export --last" ] || echo "$tmp/no")
+done
+mv "$tmp/away.db" "$tmp/drops/run.db"
+works "it is back" check "$tmp/drops"
+find_shim
+if [ -n "$shim" ]; then
+    mkdir "$tmp/anew"
+    cp "$tmp/drops/run.lock" "$tmp/anew/"
+    # shellcheck disable=SC2086
+    (export LD_PRELOAD="$shim" SHIM_AT="name:/anew/:3:kill"; exec "$bin" pretrain --run "$tmp/anew" $shape --steps 1) >"$tmp/out" 2>"$tmp/err"
+    refuses 2 "$tmp/anew is not a run yet" pretrain --resume "$tmp/anew"
+else
+    skip "a run that is made where one was" "no shim"
+fi
+
 done_testing
