@@ -461,6 +461,14 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
              (int64_t)x.stx_btime.tv_sec, x.stx_btime.tv_nsec);
 }
 
+void file_folder_identity(const char *dir, char out[FILE_IDENTITY])
+{
+    char *inside = file_path(NULL, "%s/.", dir);
+
+    file_identity(inside ? inside : dir, out);
+    free(inside);
+}
+
 int file_names(const char *path, int fd)
 {
     struct stat named, open;

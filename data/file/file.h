@@ -110,6 +110,9 @@ int file_block_bytes(const char *path, uint64_t *bytes, struct err *err);
  * exist. A link is identified itself, not its target. */
 enum { FILE_IDENTITY = 64 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
+/* That of the folder to which `dir` leads, by a link, too: a run's folder may be moved while it is
+ * trained, and a link be left in its place. */
+void file_folder_identity(const char *dir, char out[FILE_IDENTITY]);
 /* Returns whether `path` is the file that `identity` describes. `identity` begins with a text of
  * file_identity; more may follow. Times of birth are compared only if both are known. */
 int  file_is(const char *path, const char *identity);
