@@ -44,8 +44,7 @@ int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, con
     o->quiet |= !job_speaks();
     progress_quiet(o->quiet);
     memory_baseline();
-    job_run_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0);
-    return 0;
+    return job_run_own_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0, err);
 }
 
 int train_check_from(const struct opt_line *line, const char *resume, struct err *err)

@@ -1,7 +1,7 @@
 /* run_lock.c: takes, reads and writes run.lock. Its lines are the holder ("" for nobody), the
  * machine's start, the numbers of run_lock.h, and for a holder when it began, which file it has
- * locked, whether the file system may keep the lock to itself, and where its number and its
- * beginning count: its namespaces of processes and of time, and the machine's start.
+ * locked, whether the file system may keep the lock to itself, where its number and its beginning
+ * count (its namespaces of processes and of time, and the machine's start), and its word.
  *
  * A lock is on a file, not on its name. So the holder checks that the name still leads to that
  * file: when it takes the lock, and again before each transaction. */
@@ -215,30 +215,32 @@ int run_lock_note(struct run_lock *l)
         n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s in %" PRIu64
                       " %" PRIu64 " %s\n", l->start, l->file, sights[l->sight],
                       here.processes, here.times, here.boot);
+    if (l->writes)
+        n += snprintf(text + n, sizeof text - (size_t)n, "word %s\n", l->word);
     errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 
-/* Whom the file names as its holder. By FUSE it is opened anew, which forgets what this path has of
- * it in memory. The machine's name may have changed since. */
+/* Whom the file names as its holder. The word tells, since another container's process may have the
+ * same number and the same beginning. By FUSE it is opened anew, which forgets what this path has
+ * of it in memory. */
 enum named { NAMES_NOBODY, NAMES_US, NAMES_ANOTHER };
 
 static enum named named(const struct run_lock *l)
 {
-    char     text[TEXT];
-    long     pid = 0;
-    uint64_t start = l->start;
-    int      again = l->sight == LOCK_APART ? open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    char text[TEXT], word[RUN_LOCK_WORD] = "";
+    long pid;
+    int  again = l->sight == LOCK_APART ? open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 
     text_read(again < 0 ? l->fd : again, text, sizeof text);
     file_close(again);
     if (sscanf(text, "process %ld", &pid) != 1)
         return NAMES_NOBODY;
-    const char *line = strstr(text, "\nstart ");
+    const char *line = strstr(text, "\nword ");
     if (line)
-        sscanf(line, "\nstart %" SCNu64, &start);
-    return pid == (long)getpid() && start == l->start ? NAMES_US : NAMES_ANOTHER;
+        sscanf(line, "\nword %16[0-9a-f]", word);
+    return strcmp(word, l->word) ? NAMES_ANOTHER : NAMES_US;
 }
 
 static int rival_say(const struct run_lock *l, struct err *err)
@@ -319,7 +321,10 @@ static int is_form(const char *text)
     sscanf(text, " in %*u %*u%n %*36[0-9a-f-]%n", &where, &where);
     text += where;
     text += *text == ' '; // behind it the machine's start may be unknown
-    return (rest || line) && !strcmp(text, "\n");
+    int word = 0; // older versions wrote none
+    sscanf(text, "\nword %*16[0-9a-f]%n", &word);
+    text += word;
+    return (rest || line || word) && !strcmp(text, "\n");
 }
 
 /* Refuses somebody else's file. Next to a run's database, a small file of this name is the run's,
@@ -420,7 +425,8 @@ int run_lock_take(struct run_lock *l, struct err *err)
         return rc;
     l->writes = 1;
     numbers_read(l, l->fd);
-    rc = note(l, err);
+    rc = machine_hex(l->word, RUN_LOCK_WORD - 1, err);
+    rc = rc ? rc : note(l, err);
     return rc ? rc : rival_check(l, err);
 }
 

@@ -9,7 +9,7 @@
 
 #include "data/file/file.h"
 
-enum { RUN_LOCK_BOOT = 37 };
+enum { RUN_LOCK_BOOT = 37, RUN_LOCK_WORD = 17 };
 
 /* Which paths to the file show a lock on it: all; all but those by an overlay or its layers; or, by
  * FUSE, perhaps only this one. */
@@ -28,6 +28,7 @@ struct run_lock {
     int      fd;     // -1 if not open
     int      writes; // held exclusively
     enum lock_sight sight;
+    char     word[RUN_LOCK_WORD]; // random, of this holder
     uint64_t start;  // of this process, in ticks since the machine's
     char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown

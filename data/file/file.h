@@ -220,6 +220,9 @@ void file_like_at(const char *path, const char *old);
 static inline int file_lacks_flags(int e) { return e == EINVAL || e == ENOSYS; }
 /* Renames `from` to `to`; a `to` that already exists is an error. */
 int file_rename_new(const char *from, const char *to, struct err *err);
+/* Gives what is at `path` the name PATH.WORD-HEX, for good. *to: that name, which the caller frees,
+ * also after a failure. */
+int file_put_aside(char **to, const char *path, const char *word, struct err *err);
 
 /* Creates a file of these n bytes: file_new_open, one write, commit. */
 int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err);

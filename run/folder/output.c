@@ -2,7 +2,6 @@
  * resolved; the last component must not be a link. */
 #include "run/folder/output.h"
 
-#include "data/base/crc32c.h"
 #include "data/file/file.h"
 #include "data/file/file_names.h"
 #include "data/file/file_walk.h"
@@ -360,37 +359,17 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
     return file_walk_end(&w, rc, err);
 }
 
-/* A checksum of which folder this is, and of its files' inodes, sizes and times, in any order. */
-static uint32_t folder_state(const char *path)
-{
-    struct stat    st;
-    struct dirent *e;
-    DIR           *d = opendir(path);
-    uint32_t       sum = d ? 1 : 0;
-
-    while (d && (e = readdir(d))) {
-        int is_up = !strcmp(e->d_name, ".."), is_here = !strcmp(e->d_name, ".");
-
-        if (is_up || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
-            continue;
-        const uint64_t of[] = { st.st_dev, st.st_ino, is_here ? 0 : (uint64_t)st.st_size,
-                                is_here ? 0 : file_ns(&st.st_mtim) };
-        sum += crc32c(crc32c(0, e->d_name, strlen(e->d_name)), of, sizeof of);
-    }
-    file_close_dir(d);
-    return sum;
-}
-
-/* The folder at `path` was, or is, o->path: refuse one that is not as it was at the beginning. */
-static int check_state(const struct output *o, const char *path, uint32_t was, struct err *err)
+/* The folder at `path` was, or is, o->path: refuse one whose files are not as at the beginning. */
+static int check_state(const struct output *o, const char *path, const struct file_names *files,
+                       struct err *err)
 {
     int rc = check_tokenizer(o, path, err);
 
-    return rc || folder_state(path) == was
-               ? rc
-               : err_set(err, -EEXIST, "%s was made or changed by another program meanwhile: it "
-                         "stays; move it elsewhere, or choose another name, and try again",
-                         o->path);
+    rc = rc ? rc : file_names_same(files, path, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    return err_set(err, -EEXIST, "%s was made or changed by another program meanwhile: it stays; "
+                   "move it elsewhere, or choose another name, and try again", o->path);
 }
 
 /* Call the new folder DIR.old-HEX before the exchange, so that the old one gets that name from its
@@ -408,9 +387,9 @@ static int name_old(struct file_new *f, struct err *err)
  * now f->temp, is checked again, because somebody may have added or changed a file meanwhile. What
  * comes to it even later stays. */
 static int exchange(const struct output *o, struct file_new *f, const struct file_names *files,
-                    uint32_t was, struct err *err)
+                    struct err *err)
 {
-    int rc = check_state(o, f->path, was, err);
+    int rc = check_state(o, f->path, files, err);
 
     rc = rc ? rc : name_old(f, err);
     if (rc)
@@ -421,7 +400,7 @@ static int exchange(const struct output *o, struct file_new *f, const struct fil
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
                              strerror(errno));
-    rc = check_state(o, f->temp, was, err);
+    rc = check_state(o, f->temp, files, err);
     if (rc && !renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return rc;
     if (!rc && !file_names_remove(files, f->temp))
@@ -440,7 +419,6 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
 
     if (rc)
         return rc;
-    uint32_t was = folder_state(f.path);
     if (file_may_be(f.path))
         rc = file_names_take(&files, f.path, err);
     rc = rc ? rc : tokenizer_save(tok, f.temp, err);
@@ -448,7 +426,7 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
     rc = rc ? rc : output_check(o, err);
     if (!rc && rename(f.temp, f.path)) // replaces nothing or an empty folder
         rc = errno == ENOTEMPTY || errno == EEXIST
-                 ? exchange(o, &f, &files, was, err)
+                 ? exchange(o, &f, &files, err)
                  : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f.path, err);
     file_names_release(&files);

@@ -3,7 +3,6 @@
 
 #include "data/file/file.h"
 #include "data/file/file_walk.h"
-#include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_room.h"
 #include "offload/devices/image.h"
@@ -344,17 +343,11 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
 /* A file without the run's superblock is not certainly its own: it stays, under another name. */
 static int put_aside(const struct run_config *cfg, size_t i, struct err *err)
 {
-    char *path = NULL, *to = NULL, hex[17];
+    char *path = NULL, *to = NULL;
     int   rc = devices_path(&path, cfg, i, 0, err);
 
-    if (rc)
-        return rc;
-    int has = is_own(cfg, i, path);
-    if (!has && !(rc = machine_hex(hex, sizeof hex - 1, err)) &&
-        (to = file_path(err, "%s.cut-%s", path, hex)) && !(rc = file_rename_new(path, to, err)))
-        rc = file_sync_parent(path, err);
-    else if (!has && !to)
-        rc = rc ? rc : -ENOMEM;
+    if (!rc && !is_own(cfg, i, path))
+        rc = file_put_aside(&to, path, "cut", err);
     free(path);
     free(to);
     return rc;

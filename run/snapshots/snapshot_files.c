@@ -87,11 +87,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
     return rc ? rc : file_sync_dir(to, err);
 }
 
-static uint64_t size_of(const struct stat *st) { return (uint64_t)st->st_size; }
-static uint64_t time_of(const struct stat *st) { return file_ns(&st->st_mtim); }
-
-static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat *st),
-                  struct err *err)
+char *snapshot_files_text(struct snapshot_files *f, int times, struct err *err)
 {
     char       *out = NULL, *names, *rest, *name;
     size_t      size;
@@ -109,7 +105,10 @@ static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat
         char *path = file_path(NULL, "%s/%s", f->dir, name);
 
         bad |= !path || lstat(path, &st);
-        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "", bad ? 0 : number(&st), name);
+        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "",
+                bad     ? 0
+                : times ? file_ns(&st.st_mtim)
+                        : (uint64_t)st.st_size, name);
         free(path);
     }
     bad |= fclose(to) != 0;
@@ -119,14 +118,4 @@ static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat
     free(out);
     err_set(err, -EIO, "%s: the files of the snapshot cannot be listed", f->dir);
     return NULL;
-}
-
-char *snapshot_files_sizes(struct snapshot_files *f, struct err *err)
-{
-    return text(f, size_of, err);
-}
-
-char *snapshot_files_times(struct snapshot_files *f, struct err *err)
-{
-    return text(f, time_of, err);
 }

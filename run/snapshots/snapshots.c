@@ -482,7 +482,8 @@ static int look_at_parity(struct session *snapshot, const struct portions *p,
     struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);
 
     f.watch = &w;
-    int rc = portions_work(&f, p, parity_check, err);
+    portions_parity(&f, p);
+    int rc = parity_check(&f, err);
     work_end(snapshot->events);
     if (!rc && f.damaged)
         note(found, 1, f.first.text);
@@ -576,12 +577,21 @@ int snapshot_verify(struct session *snapshot, struct err *err)
     return snapshot_prove(snapshot, 0, NULL, err);
 }
 
-int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
+int snapshot_read(const char *path, snapshot_reads *read, const struct events *events,
+                  struct err *err)
 {
     struct session s;
     int            rc = session_open(&s, path, SESSION_READ, events, err);
 
-    rc = rc ? rc : states ? snapshot_verify(&s, err) : snapshot_prove_rest(&s, err);
+    rc = rc ? rc : read(&s, err);
     session_close(&s);
+    return rc;
+}
+
+int snapshot_is_whole(const char *path, snapshot_reads *read, const struct events *events,
+                      struct err *err)
+{
+    int rc = snapshot_read(path, read, events, err);
+
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }

@@ -404,4 +404,14 @@ if [ "$(id -u)" = 0 ] && mount --bind "$tmp/m r/a" "$tmp/b" 2>"$tmp/null"; then
 else
     skip "bind mounts" "nothing may be mounted here"
 fi
+# ---- a copy that has lost a device of its own folder
+
+train "$tmp/K" --devices 2 --steps 2 --snapshot-every 1
+cp -a "$tmp/K" "$tmp/lacks"
+rm "$tmp/lacks/dev1/states"
+run pretrain --resume "$tmp/lacks" --steps 3
+result "$([ "$got" != 0 ] && ! grep -q "it is a copy of" "$tmp/err" && grep -q "siTrain restore $tmp/lacks" "$tmp/err"; echo $?)" "a copy without one of its devices names restore"
+works "which makes it again" restore "$tmp/lacks"
+works "and the copy goes on" pretrain --resume "$tmp/lacks" --steps 3
+
 done_testing
