@@ -20,6 +20,29 @@ int snapshot_files_is_plain(const char *name)
     return *name && *name != '/' && !strstr(name, "..") && (!slash || !strchr(slash + 1, '/'));
 }
 
+int snapshot_files_each(const char *dir, const char *files,
+                        int (*each)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+{
+    char *copy = strdup(files), *rest = copy, *line;
+    int   rc = copy ? 0 : -ENOMEM;
+
+    while (!rc && (line = strsep(&rest, "\n"))) {
+        char    *name, *path = NULL;
+        uint64_t bytes = strtoull(line, &name, 10);
+
+        if (!*line) // the list may be empty, or end with a line's end
+            continue;
+        if (*name++ != ' ' || !snapshot_files_is_plain(name))
+            rc = -EBADMSG;
+        else if (!(path = file_path(NULL, "%s/%s", dir, name)))
+            rc = -ENOMEM;
+        rc = rc ? rc : each(ctx, path, bytes);
+        free(path);
+    }
+    free(copy);
+    return rc;
+}
+
 int snapshot_files_is_there(const char *path, uint64_t bytes, uint64_t *held)
 {
     struct stat st;

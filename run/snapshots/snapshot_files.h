@@ -25,6 +25,12 @@ int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const cha
  * malloced. */
 char *snapshot_files_text(struct snapshot_files *f, int times, struct err *err);
 
+/* Go over a list of files of the folder `dir`, as snapshot.files has it: call each(ctx, path,
+ * bytes), until it returns other than 0, which is returned. -EBADMSG: this is no such list; or
+ * -ENOMEM. */
+int snapshot_files_each(const char *dir, const char *files,
+                        int (*each)(void *ctx, const char *path, uint64_t bytes), void *ctx);
+
 /* Whether the file is there, with this size; adds what it takes on the drive to *held. Where this
  * user may not look, it counts as there: who reads it says why that fails. */
 int snapshot_files_is_there(const char *path, uint64_t bytes, uint64_t *held);

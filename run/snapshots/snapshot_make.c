@@ -554,7 +554,7 @@ static int adopt_settle(struct snapshot_making *m, struct err *err)
     int rc = snapshot_files_begin(&m->files, m->to.dir, err);
     rc = rc ? rc : runlog_open_in(&m->to.log, m->to.dir, 0, err);
     rc = rc ? rc : settings_find(&files, m->to.log, err, "snapshot.files");
-    if (!rc && (!files || snapshots_each_file(m->to.dir, files, note_listed, m)))
+    if (!rc && (!files || snapshot_files_each(m->to.dir, files, note_listed, m)))
         rc = err_set(err, -EBADMSG, "%s has no list of its files", m->to.dir);
     free(files);
     rc = rc || (times = snapshot_files_text(&m->files, 1, err)) ? rc : -ENOMEM;

@@ -7,6 +7,7 @@
 #include "data/file/file_walk.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_files.h"
 #include "run/snapshots/snapshot_places.h"
 
 #include <fcntl.h>
@@ -152,12 +153,12 @@ static int clear(const struct session *s, const char *path, int fd)
     char                     file[SESSION_PATH + 64];
     struct own               own = own_of(s, path);
     int                      locked = 1;
-    int gone = own.files && !snapshots_each_file(path, own.files, look_file, &own);
+    int gone = own.files && !snapshot_files_each(path, own.files, look_file, &own);
 
     if (gone && own.changed)
         own.whole = is_as_written(path, fd, &locked);
     gone = gone && locked && !portions_remove(&own.portions) &&
-           !snapshots_each_file(path, own.files, unlink_file, &own) && !take_in_log(path);
+           !snapshot_files_each(path, own.files, unlink_file, &own) && !take_in_log(path);
     for (size_t i = 0; gone && i < sizeof names / sizeof *names; i++) {
         snprintf(file, sizeof file, "%s/%s", path, names[i]);
         if (strcmp(names[i], "run.db") || !file_sync_dir(path, NULL))

@@ -110,7 +110,7 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
 
     at->ours = whose == CERTAINLY_OURS;
     at->whole = known;
-    at->whole = known && !snapshots_each_file(at->path, files, look_file, at) && at->whole;
+    at->whole = known && !snapshot_files_each(at->path, files, look_file, at) && at->whole;
     at->files = at->whole = at->whole && look_portions(at, log);
     at->whole = at->whole && !at->lost;
     if (known && !stat(runlog_path(log), &st))
@@ -136,28 +136,6 @@ const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, co
             return at;
     }
     return NULL;
-}
-
-int snapshots_each_file(const char *path, const char *files,
-                        int (*each)(void *ctx, const char *file, uint64_t bytes), void *ctx)
-{
-    char *copy = strdup(files), *rest = copy, *line;
-    int   rc = copy ? 0 : -ENOMEM;
-
-    if (!*files) // with --snapshot-on devices and no tokenizer there is run.db alone
-        rest = NULL;
-    while (!rc && (line = strsep(&rest, "\n"))) {
-        char    *name, *file;
-        uint64_t bytes = strtoull(line, &name, 10);
-
-        if (*name++ != ' ' || !snapshot_files_is_plain(name))
-            rc = -EBADMSG; // not as snapshot_make.c writes it
-        file = rc ? NULL : file_path(NULL, "%s/%s", path, name);
-        rc = rc ? rc : file ? each(ctx, file, bytes) : -ENOMEM;
-        free(file);
-    }
-    free(copy);
-    return rc;
 }
 
 int snapshots_look(struct snapshot *at, const struct session *s, const char *path)

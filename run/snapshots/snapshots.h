@@ -121,8 +121,3 @@ int snapshot_is_whole(const char *path, snapshot_reads *read, const struct event
 
 /* The newest complete one that is certainly the run's, in the same folder as `path`; NULL: none. */
 const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path);
-
-/* Go over a snapshot's files, as snapshot.files has them (`files`): call each(ctx, path, bytes),
- * until it returns other than 0, which is returned. -EBADMSG: this is no such list. */
-int snapshots_each_file(const char *path, const char *files,
-                        int (*each)(void *ctx, const char *file, uint64_t bytes), void *ctx);

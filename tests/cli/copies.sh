@@ -330,7 +330,7 @@ run_there() { # OPTION NAME COMMAND...: refused, and nothing is made
     what=$1 name=$2
     shift 2
     picture "$tmp/a" >"$tmp/before"
-    refuses 2 "is the name of a part of the run" "$@"
+    refuses 2 "is the name of a part of a run" "$@"
     picture "$tmp/a" >"$tmp/after"
     cmp -s "$tmp/before" "$tmp/after" && [ ! -e "$tmp/new" ]
     result $? "and nothing is made ($what $name)"
