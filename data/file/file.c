@@ -463,10 +463,10 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
 
 void file_folder_identity(const char *dir, char out[FILE_IDENTITY])
 {
-    char *inside = file_path(NULL, "%s/.", dir);
+    char *at = realpath(dir, NULL);
 
-    file_identity(inside ? inside : dir, out);
-    free(inside);
+    file_identity(at ? at : dir, out);
+    free(at);
 }
 
 int file_names(const char *path, int fd)
