@@ -42,7 +42,7 @@ KERNEL_CFLAGS ?= -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=51
 MUST     := -ffp-contract=off -fno-strict-aliasing -fno-lto
 
 # Libraries as pkg-config knows them. Without its answer, the name of the package is the library's.
-PKGS     := openblas liburing sqlite3 libpcre2-8 jansson libutf8proc libisal argtable2 blkid zlib libzstd
+PKGS     := openblas liburing sqlite3 libpcre2-8 jansson libutf8proc libisal blkid zlib libzstd
 pkg       = $(shell for p in $(PKGS); do $(PKG_CONFIG) $(1) $$p 2>/dev/null || echo $(2); done)
 INCLUDES := -I. $(patsubst -I%,-isystem %,$(call pkg,--cflags))
 LIBS     := $(patsubst -lzlib,-lz,$(patsubst -llib%,-l%,$(call pkg,--libs,-l$$p))) -lm
@@ -102,8 +102,8 @@ LINKED   := $(WEAK_OBJ) $(LIB)
 # Debian's packages that the build and the demo need. apt may lack the optional ones.
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev \
               optional:opencl-headers optional:libopenmpi-dev optional:openmpi-bin liburing-dev \
-              libargtable2-dev libsqlite3-dev libpcre2-dev libjansson-dev libutf8proc-dev \
-              libisal-dev libblkid-dev zlib1g-dev libzstd-dev
+              libsqlite3-dev libpcre2-dev libjansson-dev libutf8proc-dev libisal-dev libblkid-dev \
+              zlib1g-dev libzstd-dev
 DEPS_DEMO  := bible-kjv
 
 .PHONY: all deps demo check install share deb format help clean FORCE
@@ -151,7 +151,7 @@ clean: ## remove what was built
 	@rm -f "$(TARGET)"
 
 # A compiler or header that is missing gets one sentence, not a page of errors.
-HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h utf8proc.h isa-l/crc.h argtable2.h blkid/blkid.h zlib.h zstd.h
+HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h utf8proc.h isa-l/crc.h blkid/blkid.h zlib.h zstd.h
 $(BUILD)/tests/found: HEADERS := cmocka.h
 $(BUILD)/found $(BUILD)/tests/found: $(BUILD)/flags
 	@$(CC) --version >/dev/null 2>&1 || { echo "$(CC) is missing: make deps installs what the build needs" >&2; exit 1; }

@@ -295,14 +295,14 @@ static void say_own(const struct material *m)
     size_t                  n = m->labels.n, at = 0;
     char                    name[NAME], texts[4 * NAME] = "", classes[MOST * (NAME + 8)] = "";
 
-    visible_text(name, NAME, f->read.text, strlen(f->read.text), "");
+    visible_text(name, NAME, f->read.text, strlen(f->read.text));
     snprintf(texts, sizeof texts, f->read.pair ? "two texts ('%s', " : "one text ('%s')", name);
     if (f->read.pair) {
-        visible_text(name, NAME, f->read.pair, strlen(f->read.pair), "");
+        visible_text(name, NAME, f->read.pair, strlen(f->read.pair));
         snprintf(texts + strlen(texts), sizeof texts - strlen(texts), "'%s')", name);
     }
     for (size_t i = 0; i < n && i < MOST; i++) {
-        visible_text(name, NAME, m->labels.name[i], strlen(m->labels.name[i]), "");
+        visible_text(name, NAME, m->labels.name[i], strlen(m->labels.name[i]));
         at += (size_t)snprintf(classes + at, sizeof classes - at, "%s '%s'", i ? "," : "", name);
     }
     if (n)

@@ -8,6 +8,7 @@
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "offload/upkeep/reshard.h"
+#include "run/folder/drives.h"
 #include "run/folder/output.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_reshard.h"
@@ -47,7 +48,16 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-struct switching { struct session now; struct reshard r; };
+struct switching { const struct session *was; struct session now; struct reshard r; };
+
+/* A copy is a run of its own before it lists new devices for removal. Killed later, it would take
+ * them for its original's. */
+static int settle(void *ctx, struct err *err)
+{
+    const struct switching *w = ctx;
+
+    return moved_settle(w->was->moved, &w->was->run, err);
+}
 
 /* Stores the new settings, in the transaction that switches. */
 static int settings(void *ctx, struct err *err)
@@ -55,7 +65,9 @@ static int settings(void *ctx, struct err *err)
     struct switching *w = ctx;
     int               rc = session_store_options(&w->now, 1, err);
 
-    return rc ? rc : moved_note(&w->r.to, err);
+    w->now.run = w->r.to;
+    rc = rc ? rc : moved_note(&w->now.run, err);
+    return rc ? rc : drives_record(&w->now, err);
 }
 
 /* Values for each device must fit the new ones, and snapshots on the devices, too. */
@@ -73,8 +85,10 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
 {
     struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
     struct switching w = {
+        .was = s,
         .now = *s, // what will be stored; it borrows from *s
-        .r = { .from = s->run, .to = s->run, .settings = settings, .ctx = &w, .watch = &watch },
+        .r = { .from = s->run, .to = s->run, .settle = settle, .settings = settings, .ctx = &w,
+               .watch = &watch },
     };
     struct session *now = &w.now;
     struct reshard *r = &w.r;
@@ -99,7 +113,6 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     rc = lost_explain(s, rc, err);
     work_end(&say_events);
     rc = rc ? rc : reshard_clean(&r->to, 1, notice, sizeof notice, err);
-    rc = rc ? rc : moved_settle(s->moved, &r->to, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)

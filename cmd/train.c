@@ -10,6 +10,7 @@
 #include "data/base/machine.h"
 #include "model/together.h"
 #include "plan/memory.h"
+#include "run/folder/output.h"
 #include "run/loop/going_back.h"
 #include "run/loop/training.h"
 #include "run/ranks/job_run.h"
@@ -21,12 +22,14 @@
 static int snapshot_dirs_check(const struct opt_strings *dirs, struct err *err)
 {
     struct stat st;
+    int         rc = 0;
 
-    for (size_t i = 0; i < dirs->n; i++)
-        if (stat(dirs->item[i], &st) || !S_ISDIR(st.st_mode))
-            return err_misuse(err, "--snapshot-dir %s: an existing folder is expected",
+    for (size_t i = 0; i < dirs->n && !rc; i++)
+        rc = !stat(dirs->item[i], &st) && S_ISDIR(st.st_mode)
+                 ? output_check_snapshots(dirs->item[i], err)
+                 : err_misuse(err, "--snapshot-dir %s: an existing folder is expected",
                               dirs->item[i]);
-    return 0;
+    return rc;
 }
 
 int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,
@@ -41,8 +44,7 @@ int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, con
     o->quiet |= !job_speaks();
     progress_quiet(o->quiet);
     memory_baseline();
-    job_run_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0);
-    return 0;
+    return job_run_own_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0, err);
 }
 
 int train_check_from(const struct opt_line *line, const char *resume, struct err *err)

@@ -122,7 +122,7 @@ static int name_take(struct machine_file *m, const char *text, struct err *err)
     size_t n = strlen(text);
     char   shown[4 * sizeof m->name];
 
-    if (n >= sizeof m->name || visible_text(shown, sizeof shown, text, n, "") != n)
+    if (n >= sizeof m->name || visible_text(shown, sizeof shown, text, n) != n)
         return err_misuse(err, "name: a text of at most %zu bytes in UTF-8 is expected, without "
                           "control characters", sizeof m->name - 1);
     memcpy(m->name, text, n + 1);

@@ -77,7 +77,7 @@ char *report_tamed(const char *text)
     char  *out = malloc(most);
 
     if (out)
-        visible_text(out, most, text, n, "");
+        visible_text(out, most, text, n);
     return out;
 }
 

@@ -47,25 +47,12 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
 
 struct keeping { struct session *s; struct err *err; };
 
-/* The files of a text, one a line, in full; malloced. */
-static char *real_paths(const char *text)
+/* The file in full, unless it is standard input or not there. */
+static char *real_path(const char *path)
 {
-    char  *out = NULL, *copy = strdup(text), *rest = copy, *line;
-    size_t size;
-    FILE  *f = copy ? open_memstream(&out, &size) : NULL;
+    char *full = strcmp(path, "-") ? realpath(path, NULL) : NULL;
 
-    while (f && (line = strsep(&rest, "\n"))) {
-        char *full = strcmp(line, "-") ? realpath(line, NULL) : NULL;
-
-        fprintf(f, "%s%s", full ? full : line, rest ? "\n" : "");
-        free(full);
-    }
-    if (f && fclose(f)) {
-        free(out);
-        out = NULL;
-    }
-    free(copy);
-    return out;
+    return full ? full : strdup(path);
 }
 
 static int keep_option(void *ctx, const struct opt_row *row, int given, const char *text)
@@ -77,7 +64,7 @@ static int keep_option(void *ctx, const struct opt_row *row, int given, const ch
         return 0;
     if (row->type == OPT_PATH)
         full = realpath(text, NULL);
-    if (row->type == OPT_FILES && !(full = real_paths(text)))
+    if (row->type == OPT_FILES && !(full = opt_place_lines(text, real_path)))
         return err_set(k->err, -ENOMEM, "%s: out of memory", k->s->dir);
     int rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);
     free(full);

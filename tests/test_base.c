@@ -159,17 +159,17 @@ static void test_visible(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        n = visible_text(to, sizeof to, texts[i].text, strlen(texts[i].text), "");
+        n = visible_text(to, sizeof to, texts[i].text, strlen(texts[i].text));
         assert_string_equal(to, texts[i].shown);
         assert_int_equal(n, strlen(to));
         err_misuse(&err, "%s", texts[i].text);
         assert_string_equal(err.text, texts[i].shown);
     }
-    assert_int_equal(visible_text(to, sizeof to, "a\0b", 3, ""), 6);
+    assert_int_equal(visible_text(to, sizeof to, "a\0b", 3), 6);
     assert_string_equal(to, "a\\x00b");
-    visible_text(to, 6, "ab\033c", 4, ""); // no half of an escape
+    visible_text(to, 6, "ab\033c", 4); // no half of an escape
     assert_string_equal(to, "ab");
-    visible_text(to, 4, "ab\xe2\x82\xac", 5, ""); // nor of a character
+    visible_text(to, 4, "ab\xe2\x82\xac", 5); // nor of a character
     assert_string_equal(to, "ab");
     FILE *f = open_memstream(&file, &n);
     visible_write(f, "a\n\tb\r\033", 6, "\n\t");

@@ -21,7 +21,7 @@ void say_line(FILE *out, const char *fmt, ...)
     size_t most = 4 * (size_t)n + 2; // a byte is at most \xNN; then a line break and a 0
     char  *shown = malloc(most);
     if (shown) {
-        size_t at = visible_text(shown, most - 1, text, (size_t)n, "");
+        size_t at = visible_text(shown, most - 1, text, (size_t)n);
         shown[at] = '\n';
         fwrite(shown, 1, at + 1, out);
     }

@@ -48,7 +48,7 @@ void lines_put(struct lines *p, const char *text)
         }
         size_t bytes = n;
         if (width < 0) { // characters without a width are escaped
-            bytes = visible_text(shown, sizeof shown, text, n, "");
+            bytes = visible_text(shown, sizeof shown, text, n);
             put = *shown == '\\' ? shown : "?";
             bytes = *shown == '\\' ? bytes : 1;
             width = (int)bytes;

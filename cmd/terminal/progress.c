@@ -238,7 +238,7 @@ void progress_work_begins(void *ctx, const char *what)
     char until[sizeof work.what + 64];
 
     (void)ctx;
-    visible_text(work.what, sizeof work.what, what, strlen(what), ""); // it may have names of files
+    visible_text(work.what, sizeof work.what, what, strlen(what)); // it may have names of files
     work.start_ns = work.looked_ns = clock_ns();
     work.drawn_ns = work.first_ns = 0;
     snprintf(until, sizeof until, "in the middle of %s, after the piece under way", work.what);

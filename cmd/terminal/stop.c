@@ -147,7 +147,7 @@ static void set(struct said *said, const char *text)
     int next = !said->shown;
 
     text = text ? text : "";
-    visible_text(said->text[next], TEXT_BYTES, text, strlen(text), ""); // it may name files
+    visible_text(said->text[next], TEXT_BYTES, text, strlen(text)); // it may name files
     said->shown = next;
 }
 

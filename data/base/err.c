@@ -37,7 +37,7 @@ static void err_write(struct err *err, enum err_kind kind, const char *fmt, va_l
     err->misuse = kind == ERR_MISUSED;
     err->stopped = kind == ERR_STOPPED;
     err->in_time = kind == ERR_IN_TIME;
-    n = visible_text(shown, sizeof shown, text, whole ? n : n - utf8_unfinished(text, n), "");
+    n = visible_text(shown, sizeof shown, text, whole ? n : n - utf8_unfinished(text, n));
     shorten(err->text, sizeof err->text, shown, n);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the first of n rows of `size` bytes whose first member, a text, is `name`, or NULL. */
@@ -27,6 +28,19 @@ static inline int table_by_name(const void *a, const void *b)
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
     return strcmp(x, y);
+}
+
+/* Sorts such rows by name. Returns a name that two of them have, or NULL. */
+static inline const char *table_sort(void *rows, size_t n, size_t size)
+{
+    const char *row = rows, *name;
+
+    if (n)
+        qsort(rows, n, size, table_by_name);
+    for (size_t i = 1; i < n; i++, row += size)
+        if (!table_by_name(row, row + size))
+            return memcpy(&name, row, sizeof name), name;
+    return NULL;
 }
 
 /* TABLE_WORDS(name, [ENUM] = "word", ...) defines a function that returns the i-th word, or NULL

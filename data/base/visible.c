@@ -52,13 +52,13 @@ static size_t visible_one(char to[LONGEST + 1], const char *text, size_t n, cons
     return at;
 }
 
-size_t visible_text(char *to, size_t size, const char *text, size_t n, const char *keep)
+size_t visible_text(char *to, size_t size, const char *text, size_t n)
 {
     char   one[LONGEST + 1];
     size_t at = 0, used;
 
     for (; n; text += used, n -= used) {
-        size_t bytes = visible_one(one, text, n, keep, &used);
+        size_t bytes = visible_one(one, text, n, "", &used);
 
         if (at + bytes + 1 > size)
             break;

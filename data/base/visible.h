@@ -8,12 +8,12 @@
 #include <stdio.h>
 
 /* Writes text[0..n) into to[0..size), with a 0 behind it. Only whole characters are written, as
- * many as there is room for. `keep` lists control characters that stay as they are. Returns the
- * number of bytes before the 0. */
-size_t visible_text(char *to, size_t size, const char *text, size_t n, const char *keep);
+ * many as there is room for. Returns the number of bytes before the 0. */
+size_t visible_text(char *to, size_t size, const char *text, size_t n);
 
-/* Writes the text to a file in the form of visible_text. It writes in blocks, because standard
- * error has no buffer. Failed writes show in ferror(out). */
+/* Writes the text to a file in the form of visible_text, except for the control characters in
+ * `keep`, which stay as they are. It writes in blocks, because standard error has no buffer. Failed
+ * writes show in ferror(out). */
 void visible_write(FILE *out, const char *text, size_t n, const char *keep);
 
 /* Returns whether a spreadsheet would take the text for a formula: it begins with = + - or @ and

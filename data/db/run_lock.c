@@ -1,7 +1,7 @@
 /* run_lock.c: takes, reads and writes run.lock. Its lines are the holder ("" for nobody), the
  * machine's start, the numbers of run_lock.h, and for a holder when it began, which file it has
- * locked, whether the file system may keep the lock to itself, and where its number and its
- * beginning count: its namespaces of processes and of time, and the machine's start.
+ * locked, whether the file system may keep the lock to itself, where its number and its beginning
+ * count (its namespaces of processes and of time, and the machine's start), and its word.
  *
  * A lock is on a file, not on its name. So the holder checks that the name still leads to that
  * file: when it takes the lock, and again before each transaction. */
@@ -215,30 +215,32 @@ int run_lock_note(struct run_lock *l)
         n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s in %" PRIu64
                       " %" PRIu64 " %s\n", l->start, l->file, sights[l->sight],
                       here.processes, here.times, here.boot);
+    if (l->writes)
+        n += snprintf(text + n, sizeof text - (size_t)n, "word %s\n", l->word);
     errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 
-/* Whom the file names as its holder. By FUSE it is opened anew, which forgets what this path has of
- * it in memory. The machine's name may have changed since. */
+/* Whom the file names as its holder. The word tells, since another container's process may have the
+ * same number and the same beginning. By FUSE it is opened anew, which forgets what this path has
+ * of it in memory. */
 enum named { NAMES_NOBODY, NAMES_US, NAMES_ANOTHER };
 
 static enum named named(const struct run_lock *l)
 {
-    char     text[TEXT];
-    long     pid = 0;
-    uint64_t start = l->start;
-    int      again = l->sight == LOCK_APART ? open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    char text[TEXT], word[RUN_LOCK_WORD] = "";
+    long pid;
+    int  again = l->sight == LOCK_APART ? open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 
     text_read(again < 0 ? l->fd : again, text, sizeof text);
     file_close(again);
     if (sscanf(text, "process %ld", &pid) != 1)
         return NAMES_NOBODY;
-    const char *line = strstr(text, "\nstart ");
+    const char *line = strstr(text, "\nword ");
     if (line)
-        sscanf(line, "\nstart %" SCNu64, &start);
-    return pid == (long)getpid() && start == l->start ? NAMES_US : NAMES_ANOTHER;
+        sscanf(line, "\nword %16[0-9a-f]", word);
+    return strcmp(word, l->word) ? NAMES_ANOTHER : NAMES_US;
 }
 
 static int rival_say(const struct run_lock *l, struct err *err)
@@ -319,7 +321,10 @@ static int is_form(const char *text)
     sscanf(text, " in %*u %*u%n %*36[0-9a-f-]%n", &where, &where);
     text += where;
     text += *text == ' '; // behind it the machine's start may be unknown
-    return (rest || line) && !strcmp(text, "\n");
+    int word = 0; // older versions wrote none
+    sscanf(text, "\nword %*16[0-9a-f]%n", &word);
+    text += word;
+    return (rest || line || word) && !strcmp(text, "\n");
 }
 
 /* Refuses somebody else's file. Next to a run's database, a small file of this name is the run's,
@@ -331,7 +336,9 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     struct stat st;
 
     text_read(fd, text, sizeof text);
-    if (!fstat(fd, &st) && st.st_size < TEXT && (access(l->db_path, F_OK) == 0 || is_form(text)))
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "%s cannot be read: %s", l->path, strerror(errno));
+    if (st.st_size < TEXT && (access(l->db_path, F_OK) == 0 || is_form(text)))
         return 0;
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
@@ -383,7 +390,8 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
         }
         usleep(LOOK_US);
     }
-    rc = rc ? rc : !file_names(l->path, *fd) ? 1 : ours_check(l, *fd, err);
+    int is = file_names(l->path, *fd);
+    rc = rc ? rc : is < 0 ? file_unseen(l->path, is, err) : !is ? 1 : ours_check(l, *fd, err);
     rc = rc ? rc : hidden_check(l, *fd, err);
     if (rc) {
         close(*fd);
@@ -414,20 +422,28 @@ static int note(struct run_lock *l, struct err *err)
 
 int run_lock_take(struct run_lock *l, struct err *err)
 {
+    // a run.lock that another user made could not be written by the owner of run.db
+    if (faccessat(AT_FDCWD, l->db_path, W_OK, AT_EACCESS) && errno != ENOENT)
+        return err_set(err, -errno, "%s may not be written: %s", l->db_path, strerror(errno));
     int rc = take(l, TAKE_LOOKS, &l->fd, err);
 
     if (rc)
         return rc;
     l->writes = 1;
     numbers_read(l, l->fd);
-    rc = note(l, err);
+    rc = machine_hex(l->word, RUN_LOCK_WORD - 1, err);
+    rc = rc ? rc : note(l, err);
     return rc ? rc : rival_check(l, err);
 }
 
 int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
 {
+    int is = file_names(l->path, l->fd);
+
     *fd = -1;
-    if (file_names(l->path, l->fd))
+    if (is < 0)
+        return file_unseen(l->path, is, err);
+    if (is)
         return named(l) == NAMES_ANOTHER ? rival_say(l, err) : 0;
     int rc = take(l, STILL_LOOKS, fd, err);
     return rc && err
@@ -544,6 +560,16 @@ enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t
     int stopped = taken && is_stopped(text);
     snprintf(who, size, "%.*s", (int)strcspn(text, "\n"), text);
     return stopped ? HOLDER_STOPPED : taken ? HOLDER_WRITES : HOLDER_NONE;
+}
+
+int run_lock_counts(const char *path)
+{
+    char text[TEXT];
+    int  fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    text_read(fd, text, sizeof text);
+    file_close(fd);
+    return strstr(text, "\ncommits ") != NULL;
 }
 
 void run_lock_release(struct run_lock *l)

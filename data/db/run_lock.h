@@ -9,7 +9,7 @@
 
 #include "data/file/file.h"
 
-enum { RUN_LOCK_BOOT = 37 };
+enum { RUN_LOCK_BOOT = 37, RUN_LOCK_WORD = 17 };
 
 /* Which paths to the file show a lock on it: all; all but those by an overlay or its layers; or, by
  * FUSE, perhaps only this one. */
@@ -28,6 +28,7 @@ struct run_lock {
     int      fd;     // -1 if not open
     int      writes; // held exclusively
     enum lock_sight sight;
+    char     word[RUN_LOCK_WORD]; // random, of this holder
     uint64_t start;  // of this process, in ticks since the machine's
     char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown
@@ -57,6 +58,9 @@ int run_lock_is_taken(struct run_lock *l, struct err *err);
  * if that writer removed its name. */
 enum run_lock_holder { HOLDER_NONE, HOLDER_WRITES, HOLDER_STOPPED };
 enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t size);
+
+/* True if the file at `path` has numbers: a database was next to it. */
+int run_lock_counts(const char *path);
 
 /* Stores the numbers in the file. The caller holds the lock as a writer. The numbers are known
  * from now on. Returns 0, or -errno without a sentence. */

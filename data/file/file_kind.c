@@ -313,25 +313,19 @@ int file_kind_begins(struct file_look *out, char head[FILE_HEAD_BYTES], size_t *
 int file_kind_look(struct file_look *out, const char *path, const struct watch *watch,
                    struct err *err)
 {
-    unsigned char head[HEAD_BYTES];
-    char         *buf = NULL;
-    uint64_t      size;
-    int           fd, rc = file_open_read(path, &fd, &size, err);
-    size_t        n = size_min(rc ? 0 : size, HEAD_BYTES);
+    char    *buf = malloc(MIB);
+    uint64_t size;
+    int      fd = -1, rc = buf ? file_open_read(path, &fd, &size, err)
+                               : err_set(err, -ENOMEM, "no memory to look at %s", path);
+    size_t   n = rc ? 0 : size_min(size, HEAD_BYTES);
 
-    if (rc)
-        return rc;
-    rc = file_pread(fd, head, n, 0, path, err);
-    if (!rc && !head_look(out, head, n, size)) {
-        out->format = json_format((char *)head, n);
-        out->kind = out->format ? FILE_JSON : FILE_TEXT;
-        buf = malloc(MIB);
-        rc = buf ? whole_look(out, fd, size, path, buf, watch, err)
-                 : err_set(err, -ENOMEM, "no memory to look at %s", path);
-        out->words = looks_like_words(head, n);
-    }
+    rc = rc ? rc : file_pread(fd, buf, n, 0, path, err);
+    if (!rc)
+        file_kind_head(out, buf, n, size);
+    if (!rc && (out->kind == FILE_TEXT || out->kind == FILE_JSON))
+        rc = whole_look(out, fd, size, path, buf, watch, err);
+    file_close(fd);
     free(buf);
-    close(fd);
     return rc;
 }
 

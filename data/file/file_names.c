@@ -43,17 +43,35 @@ uint64_t file_names_newest(const struct file_names *names)
     return newest;
 }
 
+/* Whether the file is in the folder, as it was. With `removes` it is removed then. */
+static int is_as_noted(const struct file_name *f, const char *dir, int removes)
+{
+    struct stat st;
+    char       *path = file_path(NULL, "%s/%s", dir, f->name);
+    int         is = path && !lstat(path, &st) && file_is(path, f->identity) &&
+             file_unwritten(&st, &f->st);
+
+    if (is && removes)
+        unlink(path); // if this fails, it stays, and the folder with it
+    free(path);
+    return is;
+}
+
+int file_names_same(const struct file_names *names, const char *dir, struct err *err)
+{
+    struct file_names now;
+    int               rc = file_names_take(&now, dir, err), same = now.n == names->n;
+
+    for (size_t i = 0; i < names->n && same; i++)
+        same = is_as_noted(&names->at[i], dir, 0);
+    file_names_release(&now);
+    return rc ? rc : same;
+}
+
 int file_names_remove(const struct file_names *names, const char *dir)
 {
-    for (size_t i = 0; i < names->n; i++) {
-        struct stat st;
-        char       *path = file_path(NULL, "%s/%s", dir, names->at[i].name);
-
-        if (path && !lstat(path, &st) && file_is(path, names->at[i].identity) &&
-            file_unwritten(&st, &names->at[i].st))
-            unlink(path); // if this fails, it stays, and the folder with it
-        free(path);
-    }
+    for (size_t i = 0; i < names->n; i++)
+        is_as_noted(&names->at[i], dir, 1);
     return rmdir(dir) && errno != ENOENT;
 }
 

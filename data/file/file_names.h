@@ -22,6 +22,9 @@ struct file_names {
 int file_names_take(struct file_names *out, const char *dir, struct err *err);
 /* Returns the latest change (ctime) of the noted files, in nanoseconds since 1970. 0: none. */
 uint64_t file_names_newest(const struct file_names *names);
+/* Returns 1 if the folder `dir`, by any path, has the noted files as they were, and no others;
+ * otherwise 0, or -errno. */
+int file_names_same(const struct file_names *names, const char *dir, struct err *err);
 /* Removes those that are as they were, and then the folder, whose path may be another one by now.
  * Returns 1 if something else is in it: that, and the folder, stay. */
 int  file_names_remove(const struct file_names *names, const char *dir);

@@ -10,6 +10,7 @@
 #include "data/file/file.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/machine.h"
 #include "data/file/file_walk.h"
 
 #include <assert.h>
@@ -285,7 +286,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, w.name);
         f->fd = f->temp ? open_dead(f->temp, w.dir, 0, O_RDWR) : -1;
         if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 ||
-                           !file_names(f->temp, f->fd) || !fits(ctx, f->fd))) {
+                           file_names(f->temp, f->fd) <= 0 || !fits(ctx, f->fd))) {
             close(f->fd);
             f->fd = -1;
         }
@@ -466,6 +467,16 @@ int file_rename_new(const char *from, const char *to, struct err *err)
         return err_set(err, -EEXIST, "%s was made by another program meanwhile: it stays; move it "
                        "elsewhere, and try again", to);
     return failed ? err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno)) : 0;
+}
+
+int file_put_aside(char **to, const char *path, const char *word, struct err *err)
+{
+    char hex[HEX + 1];
+    int  rc = machine_hex(hex, HEX, err);
+
+    *to = rc ? NULL : file_path(err, "%s.%s-%s", path, word, hex);
+    rc = rc ? rc : *to ? file_rename_new(path, *to, err) : -ENOMEM;
+    return rc ? rc : file_sync_parent(path, err);
 }
 
 int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err)

@@ -1,8 +1,7 @@
 /* opt.c: parses a command line and a file of options into an options struct. First it scans: every
- * option is rewritten as --row=VALUE (a flag as --row), and other programs' names (aliases) become
- * the rows that they stand for. Wrong names, and missing or extra values, are refused there,
- * because only there it is known what was typed and what would work. Then argtable2, which only
- * this file includes, splits the result, and each value is read by its row.
+ * option becomes an item, its row with its value, and other programs' names (aliases) become the
+ * rows that they stand for. Wrong names, and missing or extra values, are refused there, because
+ * only there it is known what was typed and what would work. Then each item is read by its row.
  *
  * Invariant: strings in an options struct are always malloc'd, also defaults, so that opt_release
  * frees them all. */
@@ -10,7 +9,6 @@
 #include "data/opt/opt_file.h"
 #include "data/opt/opt_known.h"
 
-#include <argtable2.h>
 #include <assert.h>
 #include <ctype.h>
 #include <strings.h>
@@ -91,11 +89,14 @@ int opt_set(struct opt_line *line, const char *name, const char *text, struct er
 
 /* ---- what was typed ---- */
 
+/* An option or a positional argument. row -1: no row takes this argument; value NULL: a flag's. */
+struct item { int row; char *value; };
+
 struct scan {
     struct opt_line *line;
     int    file; // one line of a file: a flag may have the value 1 or 0, and --help is no option
-    int    argc;
-    char **argv; // (argc + 1), rewritten strings of ours, behind the command's name
+    struct item *item; // (n) in the order in which they were typed
+    size_t n;
     unsigned char given[OPT_MAX_ROWS];
     char   via[OPT_MAX_ROWS][NAME_BYTES]; // the alias that gave the row; "": none
 };
@@ -218,14 +219,13 @@ static int value_take(const struct scan *s, struct typed *t, char **argv, struct
     return 0;
 }
 
-static int argv_add(struct scan *s, const char *before, const char *name, const char *value,
-                    struct err *err)
+static int item_add(struct scan *s, int row, const char *value, struct err *err)
 {
-    char *copy = NULL;
+    char *copy = value ? strdup(value) : NULL;
 
-    if (asprintf(&copy, "%s%s%s%s", before, name, value ? "=" : "", value ? value : "") < 0)
+    if (value && !copy)
         return opt_no_memory(err);
-    s->argv[s->argc++] = copy;
+    s->item[s->n++] = (struct item){ row, copy };
     return 0;
 }
 
@@ -310,29 +310,42 @@ static int option_scan(struct scan *s, struct typed *t, char **argv, struct err 
             return 0;
         t->value = NULL;
     }
-    return rc ? rc : argv_add(s, "--", t->r->name, t->value, err);
+    return rc ? rc : item_add(s, t->row, t->value, err);
+}
+
+/* Adds a positional argument. The first row that can have one more takes it. */
+static int arg_add(struct scan *s, const char *value, struct err *err)
+{
+    const struct opt_row *r;
+    size_t                i = 0;
+
+    while ((r = opt_row_at(s->line->cmd, i, NULL)) &&
+           (!opt_row_is_arg(r) || (s->given[i] && !opt_row_is_many(r))))
+        i++;
+    if (r)
+        s->given[i] = 1;
+    return item_add(s, r ? (int)i : -1, value, err);
 }
 
 static void scan_release(struct scan *s)
 {
-    for (int i = 0; i < s->argc; i++)
-        free(s->argv[i]);
-    free(s->argv);
-    s->argv = NULL;
-    s->argc = 0;
+    for (size_t k = 0; k < s->n; k++)
+        free(s->item[k].value);
+    free(s->item);
+    s->item = NULL;
+    s->n = 0;
 }
 
-/* Scans all arguments except argv[0]. Called again (a file has many lines), it makes another argv,
+/* Scans all arguments except argv[0]. Called again (a file has many lines), it makes other items,
  * and given rows stay given. 0; 1 if --help is asked for; or a refusal. The caller always releases
  * it. */
 static int scan(struct scan *s, int argc, char **argv, struct err *err)
 {
-    int i = 1;
+    int i = 1, rc;
 
     scan_release(s);
-    s->argv = calloc((size_t)argc + 1, sizeof *s->argv);
-    int rc = s->argv ? argv_add(s, "", s->line->cmd->name, NULL, err) : opt_no_memory(err);
-    for (; !rc && i < argc && strcmp(argv[i], "--"); i++) {
+    s->item = calloc((size_t)argc + 1, sizeof *s->item);
+    for (rc = s->item ? 0 : opt_no_memory(err); !rc && i < argc && strcmp(argv[i], "--"); i++) {
         struct typed t = { .follows = 0 };
 
         if (!s->file && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))) {
@@ -340,7 +353,7 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
             return 1;
         }
         if (argv[i][0] != '-' || !argv[i][1])
-            rc = argv_add(s, "", argv[i], NULL, err);
+            rc = arg_add(s, argv[i], err);
         else if (argv[i][1] != '-')
             rc = err_misuse(err, "there is no option %s; options are written --name, and siTrain "
                             "%s --help all lists them", argv[i], s->line->cmd->name);
@@ -348,100 +361,81 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
             rc = option_scan(s, &t, argv + i, err);
         i += t.follows;
     }
-    for (; i < argc && !rc; i++)
-        rc = argv_add(s, "", argv[i], NULL, err);
+    for (i++; i < argc && !rc; i++) // behind "--"
+        rc = arg_add(s, argv[i], err);
     return rc;
 }
 
-/* ---- argtable2 ---- */
+/* ---- what was scanned ---- */
 
-/* Whether an argument that was scanned names an option: "-" is a name like any other, and "--"
- * stands before names. */
-static int is_option(const char *arg)
+/* The row of item k, if that is an option; otherwise NULL. */
+static const struct opt_row *option_of(const struct scan *s, size_t k)
 {
-    return !strncmp(arg, "--", 2) && arg[2];
+    int                   row = s->item[k].row;
+    const struct opt_row *r = row < 0 ? NULL : opt_row_at(s->line->cmd, (size_t)row, NULL);
+
+    return r && !opt_row_is_arg(r) ? r : NULL;
 }
 
-/* Returns the name of the repeated option, such as --data=a, that stands before argv[i] with
- * nothing but arguments between them; otherwise NULL. A shell writes --data *.txt so. */
-static const char *repeated_before(const struct scan *s, int i)
+/* Item k was not expected. A shell writes --data *.txt as --data a.txt b.txt. */
+static int refuse_extra(const struct scan *s, size_t k, struct err *err)
 {
-    const struct opt_row *r;
+    const struct opt_command *cmd = s->line->cmd;
+    const char               *extra = s->item[k].value;
+    size_t                    at = k;
 
-    while (i > 1 && !is_option(s->argv[i - 1]))
-        i--;
-    for (size_t k = 0; i > 1 && (r = opt_row_at(s->line->cmd, k, NULL)); k++) {
-        size_t n = strlen(r->name);
-        if (opt_row_is_many(r) && !opt_row_is_arg(r) &&
-            !strncmp(s->argv[i - 1] + 2, r->name, n) && s->argv[i - 1][2 + n] == '=')
-            return r->name;
-    }
-    return NULL;
+    while (at > 0 && !option_of(s, at - 1))
+        at--;
+    const struct opt_row *r = at ? option_of(s, at - 1) : NULL;
+    if (r && opt_row_is_many(r))
+        return err_misuse(err, "%s was not expected: --%s takes one value, and is repeated for "
+                          "another one: --%s %s", extra, r->name, r->name, extra);
+    if (r && at == k && !s->item[k - 1].value)
+        return err_misuse(err, "--%s takes no value: %s was not expected; usage: siTrain %s %s",
+                          r->name, extra, cmd->name, cmd->usage);
+    return err_misuse(err, "%s was not expected; usage: siTrain %s %s", extra, cmd->name,
+                      cmd->usage);
 }
 
 /* Refuses too many or too few positional arguments, the only errors left after the scan. */
-static int refuse_positional(const struct scan *s, void *const *table, const char *extra,
-                             struct err *err)
+static int args_check(const struct scan *s, struct err *err)
 {
     const struct opt_command *cmd = s->line->cmd;
     const struct opt_row     *r;
     char                      what[512];
 
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (opt_row_is_arg(r) && !r->def && !((const struct arg_str *)table[i])->count)
+        if (opt_row_is_arg(r) && !r->def && !s->given[i])
             return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name,
                               help_within(r, what, sizeof what), cmd->name, cmd->usage);
-    for (int i = 1; i < s->argc && extra; i++) { // values of other options stand behind a "="
-        const char *many = s->argv[i] == extra ? repeated_before(s, i) : NULL;
-
-        if (many)
-            return err_misuse(err, "%s was not expected: --%s takes one value, and is "
-                              "repeated for another one: --%s %s", extra, many, many, extra);
-        if (s->argv[i] == extra && is_option(s->argv[i - 1]) && !strchr(s->argv[i - 1], '='))
-            return err_misuse(err, "%s takes no value: %s was not expected; usage: siTrain %s %s",
-                              s->argv[i - 1], extra, cmd->name, cmd->usage);
-    }
-    return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
-                      extra ? extra : "an argument", cmd->name, cmd->usage);
+    for (size_t k = 0; k < s->n; k++)
+        if (s->item[k].row < 0)
+            return refuse_extra(s, k, err);
+    return 0;
 }
 
 /* Fills the options with what was scanned. A row given through an alias is refused under both
  * names. */
 static int fill(const struct scan *s, struct err *err)
 {
-    const struct opt_command *cmd = s->line->cmd;
-    void                     *table[OPT_MAX_ROWS + 1] = { 0 }, *field; // each row's, and the end
-    const struct opt_row     *r;
-    struct arg_end           *end;
-    size_t                    n = 0;
-    int                       rc = 0;
+    const struct opt_row *r;
+    void                 *field;
+    int                   rc = s->file ? 0 : args_check(s, err);
 
-    for (; (r = opt_row_at(cmd, n, NULL)); n++) {
-        const char *name = opt_row_is_arg(r) ? NULL : r->name;
-
-        assert(n < OPT_MAX_ROWS);
-        table[n] = r->type == OPT_FLAG ? (void *)arg_lit0(NULL, name, NULL)
-                                       : arg_strn(NULL, name, NULL, !name && !r->def,
-                                                  opt_row_is_many(r) ? s->argc + 1 : 1, NULL);
-    }
-    table[n] = end = arg_end(4);
-    if (arg_nullcheck(table))
-        rc = opt_no_memory(err);
-    else if (arg_parse(s->argc, s->argv, table) && !s->file)
-        rc = refuse_positional(s, table, end->argval[0], err);
     for (size_t i = 0; !rc && (r = row_of(s->line, i, &field)); i++) {
-        const struct arg_str *given = table[i]; // a flag's struct arg_lit begins the same way
+        assert(i < OPT_MAX_ROWS);
+        for (size_t k = 0; k < s->n && !rc; k++) {
+            const char *value = r->type == OPT_FLAG ? "1" : s->item[k].value;
 
-        s->line->given[i] |= opt_row_is_arg(r) && given->count > 0;
-        for (int k = 0; k < given->count && !rc; k++) {
-            rc = opt_value_parse(r, r->type == OPT_FLAG ? "1" : given->sval[k], field, err);
+            if (s->item[k].row != (int)i)
+                continue;
+            rc = opt_value_parse(r, value, field, err);
             if (!rc && r->type == OPT_PATHS)
-                rc = opt_place_typed(r->name, given->sval[k], err);
+                rc = opt_place_typed(r->name, value, err);
         }
         if (rc && *s->via[i])
             err_misuse(err, "%s (--%s is --%s here)", err->text, s->via[i], r->name);
     }
-    arg_freetable(table, n + 1);
     return rc;
 }
 
@@ -471,9 +465,9 @@ static int config_read(const struct scan *typed, struct err *err)
     void                 *field;
     int                   rc = 0;
 
-    for (int i = 1; i < typed->argc && strcmp(typed->argv[i], "--") && !rc; i++)
-        if (!strncmp(typed->argv[i], "--config=", 9))
-            rc = opt_file_each(typed->argv[i] + 9, config_option, &file, err);
+    for (size_t k = 0; k < typed->n && !rc; k++)
+        if ((r = option_of(typed, k)) && !strcmp(r->name, "config") && r->type == OPT_PATH)
+            rc = opt_file_each(typed->item[k].value, config_option, &file, err);
     scan_release(&file);
     for (size_t i = 0; !rc && (r = row_of(l, i, &field)); i++) {
         l->given[i] = typed->given[i] || file.given[i];

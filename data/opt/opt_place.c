@@ -31,6 +31,28 @@ int opt_place(char **out, const char *option, const char *text, struct err *err)
     return rc;
 }
 
+char *opt_place_lines(const char *text, char *(*place)(const char *path))
+{
+    char  *copy = strdup(text), *rest = copy, *out = NULL, *line;
+    size_t size;
+    FILE  *f = copy ? open_memstream(&out, &size) : NULL;
+    int    missing = !f;
+
+    while (!missing && (line = strsep(&rest, "\n"))) {
+        char *path = place(line);
+
+        missing = !path;
+        fprintf(f, "%s%s", path ? path : "", rest ? "\n" : "");
+        free(path);
+    }
+    missing |= f && fclose(f);
+    free(copy);
+    if (!missing)
+        return out;
+    free(out);
+    return NULL;
+}
+
 int opt_place_typed(const char *option, const char *text, struct err *err)
 {
     if (!file_is_in_proc(text))

@@ -163,13 +163,8 @@ static int take_values(struct parsing *p, uint64_t n, struct err *err)
         g->values[g->n_values] = (struct gguf_value){ 0 };
         rc = take_value(p, &g->values[g->n_values++], err);
     }
-    if (rc || g->n_values == 0)
-        return rc;
-    qsort(g->values, g->n_values, sizeof *g->values, table_by_name);
-    for (size_t i = 1; i < g->n_values; i++)
-        if (!strcmp(g->values[i - 1].key, g->values[i].key))
-            return err_misuse(err, "%s: the key %s is there twice", g->path, g->values[i].key);
-    return 0;
+    const char *twice = rc ? NULL : table_sort(g->values, g->n_values, sizeof *g->values);
+    return twice ? err_misuse(err, "%s: the key %s is there twice", g->path, twice) : rc;
 }
 
 static int alignment_read(struct parsing *p, struct err *err)
@@ -271,14 +266,8 @@ static int take_tensors(struct parsing *p, uint64_t n, struct err *err)
         rc = take_tensor(p, &g->tensors[g->n_tensors++], err);
     }
     rc = rc ? rc : places_check(p, err);
-    if (rc || g->n_tensors == 0)
-        return rc;
-    qsort(g->tensors, g->n_tensors, sizeof *g->tensors, table_by_name);
-    for (size_t i = 1; i < g->n_tensors; i++)
-        if (!strcmp(g->tensors[i - 1].name, g->tensors[i].name))
-            return err_misuse(err, "%s: the tensor %s is there twice", g->path,
-                              g->tensors[i].name);
-    return 0;
+    const char *twice = rc ? NULL : table_sort(g->tensors, g->n_tensors, sizeof *g->tensors);
+    return twice ? err_misuse(err, "%s: the tensor %s is there twice", g->path, twice) : rc;
 }
 
 /* ---- the file ---- */

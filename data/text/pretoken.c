@@ -16,7 +16,7 @@
 #include <assert.h>
 
 struct specials {
-    struct pretoken_special *list; // no two with the same content
+    struct pretoken_special *list; // no two with the same content; a copy borrows it
     size_t                   n, cap;
     unsigned char            begins[256]; // 1: a special token begins with this byte
     int                      one_begin;   // the byte, if all begin with the same, or -1
@@ -33,7 +33,8 @@ enum { TURNS = 2 };
 
 struct pretoken {
     struct split      *split;
-    int                borrowed; // it belongs to the outer one
+    int                inside;  // split belongs to the outer one
+    int                is_copy; // the lists of turns belong to another one
     struct specials    turns[TURNS];
     struct held        held; // for a text in pieces: uncut text
     struct normalizer *normalizer; // NULL: text is not normalized
@@ -54,14 +55,14 @@ void pretoken_close(struct pretoken *p)
 {
     if (!p)
         return;
-    for (struct specials *t = p->turns; t < p->turns + TURNS; t++) {
+    for (struct specials *t = p->turns; t < p->turns + TURNS && !p->is_copy; t++) {
         for (size_t i = 0; i < t->n; i++)
             free((char *)(uintptr_t)t->list[i].content);
         free(t->list);
     }
     normalizer_close(p->normalizer);
     pretoken_close(p->inner);
-    if (!p->borrowed)
+    if (!p->inside)
         split_close(p->split);
     free(p->held.text);
     free(p);
@@ -74,7 +75,7 @@ static int inner_open(struct pretoken *p, struct err *err)
     if (!p->inner)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
     p->inner->split = p->split;
-    p->inner->borrowed = 1;
+    p->inner->inside = 1;
     return 0;
 }
 
@@ -185,7 +186,7 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
     struct specials *t = &p->turns[s->second ? 1 : 0];
     unsigned char    first = (unsigned char)s->content[0];
 
-    assert(s->n > 0 && s->id >= 0);
+    assert(s->n > 0 && s->id >= 0 && !p->is_copy);
     if (s->second && p->inner)
         return inner_special(p, s, err);
     int rc = special_append(t, s, err);
@@ -202,33 +203,29 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
 
 /* ---- another one of the same kind ---- */
 
-static int specials_copy(struct pretoken *to, const struct pretoken *p, struct err *err)
+static void specials_share(struct pretoken *to, const struct pretoken *p)
 {
-    int rc = 0;
-
-    for (int turn = 0; turn < TURNS; turn++) {
-        to->turns[turn] = p->turns[turn];
-        to->turns[turn].list = NULL;
-        to->turns[turn].n = to->turns[turn].cap = to->turns[turn].scan = 0;
-        for (size_t i = 0; i < p->turns[turn].n && !rc; i++)
-            rc = special_append(&to->turns[turn], &p->turns[turn].list[i], err);
-    }
-    return rc;
+    to->is_copy = 1;
+    memcpy(to->turns, p->turns, sizeof to->turns);
+    for (struct specials *t = to->turns; t < to->turns + TURNS; t++)
+        t->scan = 0, t->in_word = 0;
 }
 
 int pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *err)
 {
     struct pretoken *c = *out = calloc(1, sizeof *c);
-    int              rc = c ? split_copy(&c->split, p->split, err)
-                            : err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
 
-    rc = rc ? rc : specials_copy(c, p, err);
-    if (!rc && p->normalizer)
+    if (!c)
+        return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
+    specials_share(c, p);
+    int rc = split_copy(&c->split, p->split, err);
+    if (!rc && p->inner) {
         rc = normalizer_copy(&c->normalizer, p->normalizer, err);
-    if (rc || !p->inner)
-        return rc;
-    rc = inner_open(c, err);
-    return rc ? rc : specials_copy(c->inner, p->inner, err);
+        rc = rc ? rc : inner_open(c, err);
+        if (!rc)
+            specials_share(c->inner, p->inner);
+    }
+    return rc;
 }
 
 /* ---- finding special tokens ---- */
@@ -457,7 +454,7 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
         normalizer_reset(p->normalizer);
         held_reset(&p->inner->held);
     }
-    if ((rc || final) && !p->borrowed)
+    if ((rc || final) && !p->inside)
         split_reset(p->split);
     return rc;
 }

@@ -242,12 +242,17 @@ static int32_t added_find(const struct tokenizer *t, const char *content)
     return -1;
 }
 
-/* The id of the added token that the files name as `role`, otherwise of the first of `usual` that
- * exists, or -1. */
-static int32_t role_find(const struct tokenizer *t, const char *role, const char *const *usual)
+int32_t tokenizer_role(const struct tokenizer *t, const char *role)
 {
     const char *name = tokenizer_role_name(t->roles, role);
-    int32_t     id = name ? added_find(t, name) : -1;
+
+    return name ? added_find(t, name) : -1;
+}
+
+/* tokenizer_role, otherwise the id of the first of `usual` that exists, or -1. */
+static int32_t role_find(const struct tokenizer *t, const char *role, const char *const *usual)
+{
+    int32_t id = tokenizer_role(t, role);
 
     while (id < 0 && *usual)
         id = added_find(t, *usual++);
@@ -322,14 +327,11 @@ size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
 int32_t tokenizer_endoftext(const struct tokenizer *t) { return t->end; }
 
-int32_t tokenizer_begin(const struct tokenizer *t)
-{
-    return role_find(t, "bos_token", &(const char *const){ NULL });
-}
+int32_t tokenizer_begin(const struct tokenizer *t) { return tokenizer_role(t, "bos_token"); }
 
 int32_t tokenizer_pad(const struct tokenizer *t, size_t vocab)
 {
-    int32_t id = role_find(t, "pad_token", &(const char *const){ NULL });
+    int32_t id = tokenizer_role(t, "pad_token");
 
     return id >= 0 && (size_t)id < vocab ? id : t->end;
 }

@@ -233,19 +233,6 @@ static void put_id(struct gguf_writer *w, const char *key, long id)
         gguf_put_u32(w, key, (uint32_t)id);
 }
 
-static long role_id(const struct writing *k, const char *role)
-{
-    const char *name = tokenizer_role_name(k->t->roles, role);
-
-    for (size_t i = 0; name && i < k->t->n; i++) {
-        const struct token_entry *e = &k->t->entries[i];
-
-        if (e->added && e->n == strlen(name) && !memcmp(e->bytes, name, e->n))
-            return (long)i;
-    }
-    return -1;
-}
-
 /* Whether the template puts this id, and nothing else, at a place. -1: it puts something else. */
 static int only_puts(const struct tokenizer *t, enum tokenizer_place place, long id)
 {
@@ -256,8 +243,8 @@ static int only_puts(const struct tokenizer *t, enum tokenizer_place place, long
 
 static int put_around(struct writing *k, struct err *err)
 {
-    long begin = k->to->begin, end = k->to->end, unknown = role_id(k, "unk_token"),
-         pad = role_id(k, "pad_token");
+    long begin = k->to->begin, end = k->to->end, unknown = tokenizer_role(k->t, "unk_token"),
+         pad = tokenizer_role(k->t, "pad_token");
     int  first = tokenizer_has_template(k->t) ? only_puts(k->t, TOKENIZER_BEFORE, begin) : 0,
          last = tokenizer_has_template(k->t) ? only_puts(k->t, TOKENIZER_BEHIND, end) : 0;
 

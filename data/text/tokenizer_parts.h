@@ -140,6 +140,9 @@ struct tokenizer {
     json_t                 *roles; // bos_token and its kin, as the files have them; NULL: unsaid
 };
 
+/* The id of the added token that the files name as `role`, such as bos_token, or -1. */
+int32_t tokenizer_role(const struct tokenizer *t, const char *role);
+
 /* GPT-2's bytes in the order of their ids; the code point that stands for each byte in the files,
  * and the byte that a code point stands for, or -1. */
 #define CODE_POINTS 324u // 256, and for the 68 bytes that are not printable one each behind them

@@ -349,6 +349,7 @@ int reshard_run(struct reshard *r, struct err *err)
     rc = devices_open(&m.old, &from, DEVICES_READ, NULL, err);
     if (!rc) // always, because the old devices are removed after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
+    rc = rc || !r->settle ? rc : r->settle(r->ctx, err);
     rc = rc ? rc : list_put(&r->to, 1, err);
     int listed = !rc;
     rc = rc ? rc : move_run(&m, err);

@@ -15,7 +15,7 @@ int moved_store(struct runlog *log, const char *dir, struct err *err)
 {
     char here[FILE_IDENTITY];
 
-    file_identity(dir, here);
+    file_folder_identity(dir, here);
     char *place = file_path(err, "%s %s", here, dir);
     int   rc = place ? runlog_set(log, "place", place, err) : -ENOMEM;
 
@@ -129,17 +129,19 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
 {
     *out = (struct other){ 0 };
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !out->path; i++) {
-        const char *given = run->device_paths ? run->device_paths[i] : run->dir;
-        char       *file;
-        int         rc = device_file(&file, run, i, err);
+        char *file;
+        int   rc = device_file(&file, run, i, err);
 
         if (rc)
             return rc;
-        if (file ? !is_strange(run, i, file, moved, copied) : moved != MOVED_WHOLE) {
+        // one that is lost in RUN is nobody else's
+        if (file ? !is_strange(run, i, file, moved, copied)
+                 : moved != MOVED_WHOLE || !run->device_paths) {
             free(file);
             continue;
         }
-        *out = (struct other){ i, file ? file : strdup(given) }; // a drive, or not mounted
+        // a drive, or not mounted
+        *out = (struct other){ i, file ? file : strdup(run->device_paths[i]) };
         if (!out->path)
             return err_set(err, -ENOMEM, "out of memory for a path");
     }
@@ -215,21 +217,31 @@ out:
     return -EXDEV;
 }
 
-int moved_original_rests(const struct run_config *run, struct err *err)
+int moved_original(char out[PATH_MAX], struct runlog *log, const char *dir, struct err *err)
 {
-    char       *place, *path = NULL, who[128];
-    int         rc = settings_find(&place, run->log, err, "place");
+    char       *place;
+    int         rc = settings_find(&place, log, err, "place");
     const char *was = place ? moved_path(place) : NULL;
 
-    if (!rc && was && strcmp(was, run->dir) && !file_is(run->dir, place) && file_is(was, place) &&
-        !(path = file_path(err, "%s/run.db", was)))
+    snprintf(out, PATH_MAX, "%s",
+             was && strcmp(was, dir) && !file_is(dir, place) && file_is(was, place) ? was : "");
+    free(place);
+    return rc;
+}
+
+int moved_original_rests(const struct run_config *run, struct err *err)
+{
+    char  was[PATH_MAX], who[128];
+    int   rc = moved_original(was, run->log, run->dir, err);
+    char *path = rc || !*was ? NULL : file_path(err, "%s/run.db", was);
+
+    if (!rc && *was && !path)
         rc = -ENOMEM;
     if (path && runlog_writer(path, who, sizeof who))
         rc = err_set(err, -EBUSY, "%s is a copy of %s, which is being trained (%s). A drive may "
                      "have several names, so the named devices may be those of %s: wait until that "
                      "has ended", run->dir, was, who, was);
     free(path);
-    free(place);
     return rc;
 }
 
@@ -262,7 +274,7 @@ int moved_note(const struct run_config *run, struct err *err)
     char folder[FILE_IDENTITY] = "";
     int  rc;
 
-    file_identity(run->dir, folder);
+    file_folder_identity(run->dir, folder);
     rc = settings_set(run->log, err, "device.place=%s", folder);
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !rc; i++) {
         char  here[FILE_IDENTITY] = "";

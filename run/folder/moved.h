@@ -16,6 +16,8 @@
 #include "offload/layout/config.h"
 #include "offload/layout/superblock.h"
 
+#include <limits.h>
+
 /* What happened to a run's folder since it was last written. UNKNOWN: an older version wrote it.
  * RENAMED: it has another path. WHOLE: copied or moved together with its devices. APART: its
  * devices are elsewhere, and may be another run's. */
@@ -31,6 +33,10 @@ enum moved moved_folder(const char *dir, const char *place);
 /* Check a run that is opened for writing. -EXDEV if it is APART, unless `named` says that the user
  * names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
+
+/* The path of the folder that dir, a path without links, is a copy of. "" if dir is no copy, or its
+ * original is not there any more. */
+int moved_original(char out[PATH_MAX], struct runlog *log, const char *dir, struct err *err);
 
 /* Before a run takes the devices that were named: 0, or -EBUSY if it is a copy and a process writes
  * to its original. The original's devices could be named in another way (a file and a loop device

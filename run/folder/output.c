@@ -2,7 +2,6 @@
  * resolved; the last component must not be a link. */
 #include "run/folder/output.h"
 
-#include "data/base/crc32c.h"
 #include "data/file/file.h"
 #include "data/file/file_names.h"
 #include "data/file/file_walk.h"
@@ -179,10 +178,16 @@ static int has(const char *dir, const char *name)
     return !lstat(path, &st) || !file_is_absent(errno);
 }
 
-/* True if dir is a run, or is becoming one. */
-static int is_run(const char *dir)
+/* The name by which dir is a run, or is becoming one. NULL: it is neither. The file may be another
+ * program's; its run.db may have a log, too. */
+static const char *run_sign(const char *dir)
 {
-    return has(dir, "run.db") || has(dir, "run.db.new") || has(dir, "run.lock");
+    static const char *const signs[] = { "run.db", "run.db.new", "run.lock" };
+
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (has(dir, signs[i]))
+            return signs[i];
+    return NULL;
 }
 
 /* Refuse a reserved name in a run, or any name below a run's own folders. */
@@ -194,11 +199,13 @@ static int check_runs(const struct output *o, const struct target *p, struct err
     snprintf(dir, sizeof dir, "%s", p->dir);
     for (;;) {
         const struct run_file *f = run_file_reserves(name);
+        const char            *sign = f ? run_sign(dir) : NULL;
         char                  *slash = strrchr(dir, '/');
 
-        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")))
-            return err_misuse(err, "%s: %s is the name of a part of the run %s (%s): choose "
-                              "another name", o->path, name, dir, f->what);
+        if (sign && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")) &&
+            (o->kind != OUTPUT_SNAPSHOTS || strcasecmp(name, "snapshots")))
+            return err_misuse(err, "%s: %s is the name of a part of a run (%s), and %s has %s: "
+                              "choose another name", o->path, name, f->what, dir, sign);
         if (!slash || !slash[1])
             return 0;
         snprintf(below, sizeof below, "%.*s", NAME_MAX, slash + 1);
@@ -352,37 +359,17 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
     return file_walk_end(&w, rc, err);
 }
 
-/* A checksum of which folder this is, and of its files' inodes, sizes and times, in any order. */
-static uint32_t folder_state(const char *path)
-{
-    struct stat    st;
-    struct dirent *e;
-    DIR           *d = opendir(path);
-    uint32_t       sum = d ? 1 : 0;
-
-    while (d && (e = readdir(d))) {
-        int is_up = !strcmp(e->d_name, ".."), is_here = !strcmp(e->d_name, ".");
-
-        if (is_up || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
-            continue;
-        const uint64_t of[] = { st.st_dev, st.st_ino, is_here ? 0 : (uint64_t)st.st_size,
-                                is_here ? 0 : file_ns(&st.st_mtim) };
-        sum += crc32c(crc32c(0, e->d_name, strlen(e->d_name)), of, sizeof of);
-    }
-    file_close_dir(d);
-    return sum;
-}
-
-/* The folder at `path` was, or is, o->path: refuse one that is not as it was at the beginning. */
-static int check_state(const struct output *o, const char *path, uint32_t was, struct err *err)
+/* The folder at `path` was, or is, o->path: refuse one whose files are not as at the beginning. */
+static int check_state(const struct output *o, const char *path, const struct file_names *files,
+                       struct err *err)
 {
     int rc = check_tokenizer(o, path, err);
 
-    return rc || folder_state(path) == was
-               ? rc
-               : err_set(err, -EEXIST, "%s was made or changed by another program meanwhile: it "
-                         "stays; move it elsewhere, or choose another name, and try again",
-                         o->path);
+    rc = rc ? rc : file_names_same(files, path, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    return err_set(err, -EEXIST, "%s was made or changed by another program meanwhile: it stays; "
+                   "move it elsewhere, or choose another name, and try again", o->path);
 }
 
 /* Call the new folder DIR.old-HEX before the exchange, so that the old one gets that name from its
@@ -400,9 +387,9 @@ static int name_old(struct file_new *f, struct err *err)
  * now f->temp, is checked again, because somebody may have added or changed a file meanwhile. What
  * comes to it even later stays. */
 static int exchange(const struct output *o, struct file_new *f, const struct file_names *files,
-                    uint32_t was, struct err *err)
+                    struct err *err)
 {
-    int rc = check_state(o, f->path, was, err);
+    int rc = check_state(o, f->path, files, err);
 
     rc = rc ? rc : name_old(f, err);
     if (rc)
@@ -413,7 +400,7 @@ static int exchange(const struct output *o, struct file_new *f, const struct fil
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
                              strerror(errno));
-    rc = check_state(o, f->temp, was, err);
+    rc = check_state(o, f->temp, files, err);
     if (rc && !renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return rc;
     if (!rc && !file_names_remove(files, f->temp))
@@ -432,7 +419,6 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
 
     if (rc)
         return rc;
-    uint32_t was = folder_state(f.path);
     if (file_may_be(f.path))
         rc = file_names_take(&files, f.path, err);
     rc = rc ? rc : tokenizer_save(tok, f.temp, err);
@@ -440,7 +426,7 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
     rc = rc ? rc : output_check(o, err);
     if (!rc && rename(f.temp, f.path)) // replaces nothing or an empty folder
         rc = errno == ENOTEMPTY || errno == EEXIST
-                 ? exchange(o, &f, &files, was, err)
+                 ? exchange(o, &f, &files, err)
                  : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f.path, err);
     file_names_release(&files);
@@ -494,15 +480,29 @@ int output_check_events(const char *dir, struct err *err)
     return check_runs(&o, &p, err);
 }
 
+/* Check the path as it is written, and where it leads: it may be a link into a run. */
+static int check_name(const struct output *o, const char *option, struct err *err)
+{
+    char          real[PATH_MAX];
+    const char   *paths[] = { o->path, realpath(o->path, real) };
+    struct target p;
+    struct err    why;
+
+    for (size_t i = 0; i < 2 && paths[i]; i++)
+        if (!target_find(&p, paths[i], NULL) && check_runs(o, &p, &why))
+            return err_misuse(err, "%s%s%s", option ? option : "", option ? " " : "", why.text);
+    return 0;
+}
+
 int output_check_name(const char *option, const char *path, struct err *err)
 {
-    const struct output o = { .path = path, .kind = OUTPUT_NAME };
-    struct target       p;
-    struct err          why;
+    return check_name(&(struct output){ .path = path, .kind = OUTPUT_NAME }, option, err);
+}
 
-    if (target_find(&p, path, NULL) || !check_runs(&o, &p, &why))
-        return 0;
-    return err_misuse(err, "%s%s%s", option ? option : "", option ? " " : "", why.text);
+int output_check_snapshots(const char *dir, struct err *err)
+{
+    return check_name(&(struct output){ .path = dir, .kind = OUTPUT_SNAPSHOTS }, "--snapshot-dir",
+                      err);
 }
 
 int output_put(const struct output *o, const void *bytes, size_t n, struct err *err)

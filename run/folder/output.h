@@ -22,6 +22,7 @@ enum output_kind {
     OUTPUT_RENDERINGS,  // prepare --render: only creates new files
     OUTPUT_EVENTS,      // --tensorboard: only creates new files
     OUTPUT_NAME,        // only for output_check_name
+    OUTPUT_SNAPSHOTS,   // --snapshot-dir: only creates new folders
 };
 
 struct output {
@@ -47,9 +48,12 @@ int output_is_model(const char *name);
 int output_check_events(const char *dir, struct err *err);
 
 /* Check whether `option` may create a device at path, or, with NULL, whether a run may be created
- * there. Returns misuse in another run's folder, if that run has or may get such a name. 0 if the
- * parent folder is missing; others report that. */
+ * there. Returns misuse if the path, or where it leads, is in another run's folder, and that run
+ * has or may get such a name. 0 if the parent folder is missing; others report that. */
 int output_check_name(const char *option, const char *path, struct err *err);
+
+/* Check an existing --snapshot-dir in the same way. Any run's folder `snapshots` may be one. */
+int output_check_snapshots(const char *dir, struct err *err);
 
 /* Returns misuse if a folder's name has the extension of a file format. it: the beginning of the
  * reason, such as "an export is a folder". */

@@ -5,36 +5,20 @@
 #include "csd/csd.h"
 #include "data/file/file.h"
 #include "offload/devices/slots.h"
+#include "run/folder/drives.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
+
+static char *absolute(const char *path) { return *path ? file_absolute(path, NULL) : strdup(""); }
 
 /* The text of an option as stored, malloced. Paths, one per line, become absolute, because a resume
  * may start in another directory. */
 static char *stored_text(const struct opt_row *row, const char *text)
 {
-    char  *copy = strdup(text), *rest = copy, *line, *out = NULL;
-    size_t size;
-
     if ((row->type != OPT_PATHS && row->type != OPT_PATH) ||
         (row->words && opt_words_find(row->words, text, strlen(text)) >= 0))
-        return copy;
-    FILE *f = copy ? open_memstream(&out, &size) : NULL;
-    int   missing = !f;
-    while (!missing && (line = strsep(&rest, "\n"))) {
-        char *full = *line ? file_absolute(line, NULL) : NULL;
-
-        missing = *line && !full;
-        fprintf(f, "%s%s", full ? full : "", rest ? "\n" : "");
-        free(full);
-    }
-    if (f)
-        missing |= fclose(f) != 0;
-    if (missing) {
-        free(out);
-        out = NULL;
-    }
-    free(copy);
-    return out;
+        return strdup(text);
+    return opt_place_lines(text, absolute);
 }
 
 /* places: store only the options that locate the devices. */
@@ -251,6 +235,7 @@ static int devices_settle(void *ctx, struct err *err)
     int                   rc = session_store_options(s, 1, err);
 
     rc = rc ? rc : devices_record(f->d, s->log, err);
+    rc = rc ? rc : drives_record(s, err);
     return rc ? rc : moved_settle(s->moved, &s->run, err);
 }
 

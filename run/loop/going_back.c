@@ -185,7 +185,7 @@ static int keep_present(struct back *b, struct err *err)
     int                    rc = snapshots_list(&list, b->s, err);
 
     if (!rc && (has = snapshots_present(&list, b->s, b->present)))
-        rc = snapshot_is_whole(has->path, 1, b->s->events, err);
+        rc = snapshot_is_whole(has->path, snapshot_verify, b->s->events, err);
     snapshots_free(&list);
     if (rc >= 0 && b->s->ranks.comm)
         rc = all_have(b, rc, err);

@@ -113,7 +113,7 @@ static int parts_read(const struct choice *c, const struct part_seen *of, char *
         whole = whole == -ENOENT ? 0
                 : whole          ? whole
                 : c->states      ? made_whole(c->s, &at, &mended, &why)
-                                 : snapshot_is_whole(at.path, 0, c->events, &why);
+                                 : snapshot_is_whole(at.path, snapshot_prove_rest, c->events, &why);
         if (whole < 0)
             return *err = why, whole;
         if (!whole && !*out) {

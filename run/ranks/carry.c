@@ -58,40 +58,37 @@ static uint64_t ranges_put(FILE *table, int fd, uint64_t bytes)
     return all;
 }
 
-static int file_put(struct end *e, FILE *table, const char *line, struct err *err)
-{
-    char    *name, *path;
-    uint64_t bytes = strtoull(line, &name, 10), size;
-    int      fd, rc;
+struct putting { struct end *e; FILE *table; struct err *err; int rc; };
 
-    if (*name++ != ' ' || !snapshot_files_is_plain(name) ||
-        !(path = file_path(err, "%s/%s", e->c->folder, name)))
-        return err_set(err, -EBADMSG, "%s: its list of files cannot be read", e->c->folder);
-    rc = file_open_read(path, &fd, &size, err);
+static int file_put(void *putting, const char *path, uint64_t bytes)
+{
+    struct putting *p = putting;
+    uint64_t        size;
+    int             fd, rc = file_open_read(path, &fd, &size, p->err);
+
     if (!rc && size != bytes)
-        rc = err_set(err, -EBADMSG, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, size,
+        rc = err_set(p->err, -EBADMSG, "%s has %" PRIu64 " bytes instead of %" PRIu64, path, size,
                      bytes);
     if (!rc) {
-        fprintf(table, "f %" PRIu64 " %s\n", bytes, name);
-        e->length += ranges_put(table, fd, bytes);
-        close(fd);
+        fprintf(p->table, "f %" PRIu64 " %s\n", bytes, path + strlen(p->e->c->folder) + 1);
+        p->e->length += ranges_put(p->table, fd, bytes);
     }
-    free(path);
-    return rc;
+    file_close(fd);
+    return p->rc = rc;
 }
 
 /* Make the table of a sending end. */
 static int table_make(struct end *e, struct err *err)
 {
-    FILE *table = open_memstream(&e->table, &e->table_bytes);
-    char *copy = strdup(e->c->files), *rest = copy, *line;
-    int   rc = table && copy ? 0 : err_set(err, -ENOMEM, "out of memory for a list of files");
+    struct putting p = { e, open_memstream(&e->table, &e->table_bytes), err, 0 };
+    int rc = p.table ? snapshot_files_each(e->c->folder, e->c->files, file_put, &p) : -ENOMEM;
 
-    while (!rc && (line = strsep(&rest, "\n")))
-        rc = *line ? file_put(e, table, line, err) : 0;
-    free(copy);
-    if (table && fclose(table) && !rc)
-        rc = err_set(err, -ENOMEM, "out of memory for a list of files");
+    if (p.table && fclose(p.table) && !rc)
+        rc = -ENOMEM;
+    if (rc == -ENOMEM)
+        err_set(err, rc, "out of memory for a list of files");
+    else if (rc && !p.rc)
+        err_set(err, rc, "%s: its list of files cannot be read", e->c->folder);
     if (!rc && e->table_bytes > TABLE_MOST)
         rc = err_set(err, -E2BIG, "%s has too many ranges of files", e->c->folder);
     e->length += 8 + e->table_bytes;

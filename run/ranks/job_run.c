@@ -7,6 +7,7 @@
 #include "model/together.h"
 #include "offload/upkeep/recovery.h"
 #include "run/folder/creation.h"
+#include "run/folder/moved.h"
 
 #include <sys/stat.h>
 
@@ -60,6 +61,21 @@ void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
         memcpy(out, beside, sizeof beside);
 }
 
+int job_run_own_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err)
+{
+    char        other[SESSION_PATH];
+    struct stat own, st;
+
+    job_run_dir(out, run, rank);
+    for (size_t i = 0; i < rank && !stat(out, &own); i++) {
+        job_run_dir(other, run, i);
+        if (!stat(other, &st) && file_same(&own, &st))
+            return err_misuse(err, "%s leads to %s, the folder of rank %zu: put the folder of rank "
+                              "%zu in its place", out, other, i, rank);
+    }
+    return 0;
+}
+
 void job_run_id_of(char id[33], const char *job, size_t rank)
 {
     char text[33];
@@ -75,14 +91,14 @@ static int same_job(const char *a, const char *b)
 
 enum { ID_BYTES = sizeof ((struct session *)0)->id };
 
-/* Gives the id that rank 0's session has. All ranks call it. */
-static int first_id(char id[ID_BYTES], const struct session *s, struct comm *comm, struct err *err)
+/* Gives what rank 0 has at `own`. All ranks call it. */
+static int first_has(void *out, const void *own, size_t size, struct comm *comm, struct err *err)
 {
-    int  rc;
-    char (*all)[ID_BYTES] = comm_collect(comm, s->id, ID_BYTES, &rc, err);
+    int   rc;
+    char *all = comm_collect(comm, own, size, &rc, err);
 
     if (all)
-        memcpy(id, all[0], ID_BYTES);
+        memcpy(out, all, size);
     free(all);
     return rc;
 }
@@ -95,7 +111,7 @@ int job_run_id(struct session *s, struct err *err)
 
     if (rc || !comm)
         return rc;
-    rc = first_id(id, s, comm, err);
+    rc = first_has(id, s->id, ID_BYTES, comm, err);
     if (!rc)
         job_run_id_of(s->id, id, comm->rank);
     return rc;
@@ -147,6 +163,23 @@ int job_run_fits(const struct session *s, const struct comm *comm, struct err *e
     return 0;
 }
 
+/* Refuses a rank's folder that is written for a copy of rank 0's and is the original's.
+ * `original`: of rank 0's folder; "" if that is no copy, or nothing is there any more. */
+static int original_check(const struct session *s, const char *original, struct err *err)
+{
+    char        theirs[SESSION_PATH];
+    struct stat a, b;
+
+    if (!*original || !s->ranks.rank || s->read_only)
+        return 0;
+    job_run_dir(theirs, original, s->ranks.rank);
+    return stat(theirs, &a) || stat(s->dir, &b) || !file_same(&a, &b)
+               ? 0
+               : err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is a "
+                            "copy of %s: copy the folders of all ranks", s->dir, original,
+                            original);
+}
+
 int job_run_open(struct session *s, const char *dir, enum session_how how,
                  const struct events *events, struct comm *comm, struct err *err)
 {
@@ -159,14 +192,17 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
 
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
-    char id[ID_BYTES];
+    char id[ID_BYTES], own[SESSION_PATH] = "", original[SESSION_PATH];
     int  rc = job_run_fits(s, comm, err);
 
     if (rc || !comm)
         return rc;
-    rc = first_id(id, s, comm, err);
+    rc = first_has(id, s->id, ID_BYTES, comm, err);
     if (!rc && !same_job(id, s->id))
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
+    rc = rc ? rc : moved_original(own, s->log, s->dir, err);
+    rc = rc ? rc : first_has(original, own, SESSION_PATH, comm, err);
+    rc = rc ? rc : original_check(s, original, err);
     s->ranks.comm = comm;
     return rc ? rc : session_config(s, err);
 }
@@ -179,12 +215,11 @@ int job_run_together(const struct session *a, const struct session *b)
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
                    enum session_how how, struct err *err)
 {
-    char dir[SESSION_PATH], id[33];
-    int  rc = 0;
+    char dir[SESSION_PATH], id[33], original[SESSION_PATH];
+    int  rc = job_run_own_dir(dir, path, rank, err);
 
-    job_run_dir(dir, path, rank);
     job_run_id_of(id, first->id, rank);
-    if (how != SESSION_READ)
+    if (!rc && how != SESSION_READ)
         rc = creation_finish(dir, id, err);
     if (rc)
         return rc;
@@ -194,7 +229,8 @@ static int see_one(struct session *s, const struct session *first, const char *p
     rc = session_open(s, dir, how, first->events, err);
     if (!rc && (!job_run_together(first, s) || s->ranks.rank != rank))
         rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
-    return rc;
+    rc = rc ? rc : moved_original(original, first->log, first->dir, err);
+    return rc ? rc : original_check(s, original, err);
 }
 
 int job_run_is_placed(const struct session *s)

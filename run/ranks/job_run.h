@@ -10,6 +10,8 @@
  * in RUN are resolved first. Exception: an older version put the folders next to the link; if one
  * exists there, and none next to the real folder, it is used. */
 void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank);
+/* The same, for a rank that opens it. Misuse if a link leads to the folder of a rank before it. */
+int  job_run_own_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err);
 
 /* Generate s->id, 32 hex digits, which never changes. All ranks' ids are equal except for digits 4
  * to 7, the rank. Files of different ranks in one folder therefore have different names. */
@@ -43,7 +45,8 @@ int  job_run_open(struct session *s, const char *dir, enum session_how how,
                   const struct events *events, struct comm *comm, struct err *err);
 
 /* Attach the ranks that train the run. Misuse if their number differs from the number that created
- * it, or if a rank has a folder of another rank or run. comm NULL: a single process. */
+ * it, or if a rank has a folder of another rank or run, or writes to one of the original of which
+ * rank 0's folder is a copy. comm NULL: a single process. */
 int  job_run_fits(const struct session *s, const struct comm *comm, struct err *err); // that alone
 int  job_run_join(struct session *s, struct comm *comm, struct err *err);
 

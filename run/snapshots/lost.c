@@ -3,7 +3,6 @@
 
 #include "data/file/file.h"
 #include "data/file/file_walk.h"
-#include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_room.h"
 #include "offload/devices/image.h"
@@ -104,21 +103,6 @@ int lost_explain(struct session *s, int rc, struct err *err)
 
 /* ---- where it is made again ---- */
 
-/* The paths of --device with another one for device i, as opt_set takes them; malloced. */
-static char *paths_with(const struct session *s, size_t i, const char *path)
-{
-    char  *text = NULL;
-    size_t size;
-    FILE  *f = open_memstream(&text, &size);
-
-    for (size_t k = 0; f && k < s->o.device.n; k++)
-        fprintf(f, "%s%s", k ? "\n" : "", k == i ? path : s->o.device.item[k]);
-    if (f && !fclose(f))
-        return text;
-    free(text);
-    return NULL;
-}
-
 /* The number of the device in I=PATH, and *path. -1: this is not of that form. */
 static long place_of(const struct session *s, const char *text, const char **path)
 {
@@ -179,10 +163,9 @@ int lost_is(const struct session *s, const char *text)
 
 int lost_place(struct session *s, const char *text, struct err *err)
 {
-    struct opt_line line = train_opts_line(&s->o);
-    const char     *given;
-    char           *path;
-    long            i = place_of(s, text, &given);
+    const char *given;
+    char       *path;
+    long        i = place_of(s, text, &given);
 
     if (i < 0)
         return err_misuse(err, "--device %s: expected I=PATH, where I is a device's number, 0 to "
@@ -205,12 +188,13 @@ int lost_place(struct session *s, const char *text, struct err *err)
         rc = err_misuse(err, "--device %s: device %ld of %s is there, in %s: leave it out (siTrain "
                         "reshard moves devices)", text, i, s->dir, s->o.device.item[i]);
     store_release(&st);
-    char *all = rc ? NULL : paths_with(s, (size_t)i, path);
-    if (!rc)
-        rc = all ? opt_set(&line, "device", all, err) : err_set(err, -ENOMEM, "out of memory");
-    free(path);
-    free(all);
-    return rc ? rc : session_config(s, err);
+    if (rc) {
+        free(path);
+        return rc;
+    }
+    free((char *)(uintptr_t)s->o.device.item[i]);
+    s->o.device.item[i] = path;
+    return session_config(s, err);
 }
 
 /* ---- before anything changes ---- */
@@ -344,17 +328,11 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
 /* A file without the run's superblock is not certainly its own: it stays, under another name. */
 static int put_aside(const struct run_config *cfg, size_t i, struct err *err)
 {
-    char *path = NULL, *to = NULL, hex[17];
+    char *path = NULL, *to = NULL;
     int   rc = devices_path(&path, cfg, i, 0, err);
 
-    if (rc)
-        return rc;
-    int has = is_own(cfg, i, path);
-    if (!has && !(rc = machine_hex(hex, sizeof hex - 1, err)) &&
-        (to = file_path(err, "%s.cut-%s", path, hex)) && !(rc = file_rename_new(path, to, err)))
-        rc = file_sync_parent(path, err);
-    else if (!has && !to)
-        rc = rc ? rc : -ENOMEM;
+    if (!rc && !is_own(cfg, i, path))
+        rc = file_put_aside(&to, path, "cut", err);
     free(path);
     free(to);
     return rc;

@@ -7,8 +7,7 @@
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/portions.h"
-
-#include <unistd.h>
+#include "run/snapshots/snapshot_log.h"
 
 struct mending {
     struct session *s, snapshot;
@@ -28,21 +27,21 @@ static char *path_in(const char *folder, const char *path, struct err *err)
 /* Whether a file of device i is not there. */
 static int is_gone(const struct mending *m, size_t i)
 {
-    return !file_may_be(m->p.path[2 * i]) || !file_may_be(m->p.path[2 * i + 1]);
+    return !file_may_be(m->p.path[i]) || !file_may_be(m->p.path[m->p.n + i]);
 }
 
 /* Where device i's files are made: where they were, or in the folder of the device now. */
 static int place(struct mending *m, size_t i, struct err *err)
 {
-    char *folder = portions_folder(m->s, i, err), *was = file_folder(m->p.path[2 * i]);
+    char *folder = portions_folder(m->s, i, err), *was = file_folder(m->p.path[i]);
     int   rc = folder && was ? 0 : -ENOMEM, lost = is_gone(m, i);
 
-    for (size_t k = 2 * i; lost && k < 2 * i + 2 && !rc && strcmp(folder, was); k++) {
+    for (size_t k = i; lost && k < 2 * m->p.n && !rc && strcmp(folder, was); k += m->p.n) {
         if (file_may_be(m->p.path[k])) // it stays where it is
             continue;
         char *path = path_in(folder, m->p.path[k], err);
         rc = path ? 0 : -ENOMEM;
-        free(m->p.path[k]);
+        free((char *)(uintptr_t)m->p.path[k]);
         m->p.path[k] = path;
         m->moved[k] = !path || !file_may_be(path); // or else somebody has put it there
         m->any_moved = 1;
@@ -56,23 +55,18 @@ static int place(struct mending *m, size_t i, struct err *err)
 /* Has the snapshot's run.db say where its files are. */
 static int record(struct mending *m, struct err *err)
 {
-    char           lock[SESSION_PATH + 16];
     struct runlog *log = NULL;
+    int            rc = runlog_open_in(&log, m->at->path, 0, err);
 
-    snprintf(lock, sizeof lock, "%s/run.lock", m->at->path);
-    int rc = runlog_open_in(&log, m->at->path, 0, err);
     if (!rc && !(rc = runlog_begin(log, err))) {
         rc = portions_store(&m->p, log, err);
         for (size_t i = 0; i < m->p.n && !rc; i++)
-            rc = runlog_device(log, (int)i, m->p.path[2 * i], csd_name(0), m->s->run.disk,
-                               m->p.bytes[2 * i], err);
+            rc = runlog_device(log, (int)i, m->p.path[i], csd_name(0), m->s->run.disk,
+                               m->p.bytes[i], err);
         rc = runlog_end(log, rc, err);
         m->recorded = !rc;
     }
-    rc = rc ? rc : runlog_whole(log, err);
-    runlog_close(log);
-    unlink(lock);
-    return rc;
+    return snapshot_log_close(&log, m->at->path, rc, err);
 }
 
 /* Removes what was made in another place, which no run.db names. */
@@ -89,18 +83,15 @@ static void remove_moved(const struct mending *m)
 static int mend(struct mending *m, struct parity_files *f, const char *doing, struct err *err)
 {
     struct run_config cfg = m->snapshot.run;
-    const char      **paths = portions_paths(&m->p, 0, err);
+    struct watch      w = work_begin(m->snapshot.events, "%s %s by its parity", doing, m->at->path);
 
-    if (!paths)
-        return -ENOMEM;
-    cfg.device_paths = paths;
-    struct watch w = work_begin(m->snapshot.events, "%s %s by its parity", doing, m->at->path);
+    cfg.device_paths = m->p.path;
     f->snapshot = &cfg;
     f->step = m->at->step;
     f->watch = &w;
-    int rc = portions_work(f, &m->p, parity_mend, err);
+    portions_parity(f, &m->p);
+    int rc = parity_mend(f, err);
     work_end(m->snapshot.events);
-    free(paths);
     return rc;
 }
 
@@ -190,17 +181,6 @@ static int mend_one(struct session *s, const struct snapshot *at, uint64_t *mend
     return rc;
 }
 
-static int read_one(const struct snapshot *at, const struct events *events,
-                    int (*read)(struct session *snapshot, struct err *err), struct err *err)
-{
-    struct session s;
-    int            rc = session_open(&s, at->path, SESSION_READ, events, err);
-
-    rc = rc ? rc : read(&s, err);
-    session_close(&s);
-    return rc;
-}
-
 /* 1, 0 or -errno, as made_whole.h has it, of what came of reading. */
 static int verdict(struct snapshot *at, int rc)
 {
@@ -211,7 +191,7 @@ static int verdict(struct snapshot *at, int rc)
 int made_whole(struct session *s, struct snapshot *at, uint64_t *mended, struct err *why)
 {
     return verdict(at, at->parity ? mend_one(s, at, mended, why)
-                                  : read_one(at, s->events, snapshot_verify, why));
+                                  : snapshot_read(at->path, snapshot_verify, s->events, why));
 }
 
 static int make_one(struct session *s, struct snapshot *at, struct made_whole_sum *sum,
@@ -259,7 +239,7 @@ static int can(const struct snapshot *at, const struct events *events, struct er
 int made_whole_check(struct snapshot *at, const struct events *events, struct err *why)
 {
     struct err unsaid;
-    int        rc = read_one(at, events, snapshot_check, why), whole = verdict(at, rc);
+    int        rc = snapshot_read(at->path, snapshot_check, events, why), whole = verdict(at, rc);
 
     if (whole)
         return whole;

@@ -70,7 +70,7 @@ static int room(struct portions *p, size_t n, struct err *err)
 void portions_release(struct portions *p)
 {
     for (size_t i = 0; p->path && i < 2 * p->n; i++)
-        free(p->path[i]);
+        free((char *)(uintptr_t)p->path[i]);
     free(p->path);
     free(p->bytes);
     *p = (struct portions){ 0 };
@@ -107,9 +107,9 @@ static int name_files(struct portions *p, const struct session *s, size_t i, uin
 
     snapshot_places_names(run, name, s, step);
     if (!rc) {
-        p->path[2 * i] = file_path(err, "%s/%s.%s.dev%zu", folder, name, word, i);
-        p->path[2 * i + 1] = file_path(err, "%s/%s.%s.parity%zu", folder, name, word, i);
-        rc = p->path[2 * i] && p->path[2 * i + 1] ? 0 : -ENOMEM;
+        p->path[i] = file_path(err, "%s/%s.%s.dev%zu", folder, name, word, i);
+        p->path[p->n + i] = file_path(err, "%s/%s.%s.parity%zu", folder, name, word, i);
+        rc = p->path[i] && p->path[p->n + i] ? 0 : -ENOMEM;
     }
     free(folder);
     return rc;
@@ -146,15 +146,15 @@ static char *begun_text(const struct portions *p, const struct session *s, const
     size_t size;
     FILE  *f = open_memstream(&text, &size);
 
-    file_identity(s->dir, is);
+    file_folder_identity(s->dir, is);
     if (f) {
         fprintf(f, "%s ", is);
         put_line(f, s->dir);
         fputc('\n', f);
         put_line(f, folder);
     }
-    for (size_t i = 0; f && i < 2 * p->n; i++)
-        fprintf(f, "\n%s", p->path[i]);
+    for (size_t i = 0; f && i < p->n; i++)
+        fprintf(f, "\n%s\n%s", p->path[i], p->path[p->n + i]);
     if (f && !fclose(f))
         return text;
     free(text);
@@ -185,29 +185,11 @@ int portions_end(struct session *s, struct err *err)
     return settings_has(s->log, "portions.begun") ? runlog_unset(s->log, "portions.begun", err) : 0;
 }
 
-const char **portions_paths(const struct portions *p, int parity, struct err *err)
+void portions_parity(struct parity_files *f, const struct portions *p)
 {
-    const char **out = calloc(p->n, sizeof *out);
-
-    for (size_t i = 0; out && i < p->n; i++)
-        out[i] = p->path[2 * i + (parity != 0)];
-    if (!out)
-        err_set(err, -ENOMEM, "out of memory for %zu devices", p->n);
-    return out;
-}
-
-int portions_work(struct parity_files *f, const struct portions *p,
-                  int (*work)(struct parity_files *f, struct err *err), struct err *err)
-{
-    const char **paths = portions_paths(p, 1, err);
-
-    f->paths = paths;
+    f->paths = p->path + p->n;
     f->parity = p->parity;
     f->sums_crc = p->sums_crc;
-    int rc = paths ? work(f, err) : -ENOMEM;
-    free(paths);
-    f->paths = NULL;
-    return rc;
 }
 
 int portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
@@ -216,8 +198,9 @@ int portions_encode(struct portions *p, const struct run_config *to, uint64_t st
     struct parity_files f = { .snapshot = to, .step = step, .watch = watch,
                               .beside = beside };
     struct stat         st;
-    int                 rc = portions_work(&f, p, parity_make, err);
 
+    portions_parity(&f, p);
+    int rc = parity_make(&f, err);
     p->sums_crc = f.sums_crc;
     for (size_t i = 0; i < 2 * p->n && !rc; i++) {
         if (lstat(p->path[i], &st))
@@ -251,9 +234,9 @@ int portions_store(const struct portions *p, struct runlog *log, struct err *err
     for (size_t i = 0; f && d && i < p->n; i++) {
         const char *end = i + 1 < p->n ? "\n" : "";
 
-        fprintf(f, "%" PRIu64 " %s\n%" PRIu64 " %s%s", p->bytes[2 * i], p->path[2 * i],
-                p->bytes[2 * i + 1], p->path[2 * i + 1], end);
-        fprintf(d, "%s%s", p->path[2 * i], end);
+        fprintf(f, "%" PRIu64 " %s\n%" PRIu64 " %s%s", p->bytes[i], p->path[i],
+                p->bytes[p->n + i], p->path[p->n + i], end);
+        fprintf(d, "%s%s", p->path[i], end);
     }
     int bad = !f || fclose(f);
     bad |= !d || fclose(d);
@@ -281,9 +264,11 @@ static int load_lines(struct portions *p, const char *id, char *text, struct err
     char *rest = text, *line, *path;
     int   rc = 0;
 
-    for (size_t i = 0; (line = strsep(&rest, "\n")) && !rc; i++) {
+    for (size_t k = 0; (line = strsep(&rest, "\n")) && !rc; k++) {
+        size_t i = k % 2 * p->n + k / 2; // the lines of a device stand together
+
         p->bytes[i] = strtoull(line, &path, 10);
-        if (path == line || *path++ != ' ' || !portions_named(path, i, id))
+        if (path == line || *path++ != ' ' || !portions_named(path, k, id))
             rc = err_set(err, -EBADMSG, "the setting snapshot.portions is damaged");
         else if (!(p->path[i] = file_path(err, "%s", path)))
             rc = -ENOMEM;
@@ -326,8 +311,8 @@ size_t portions_lost(const struct portions *p, size_t *first)
     size_t   n = 0;
 
     for (size_t i = 0; i < p->n; i++)
-        if (!snapshot_files_is_there(p->path[2 * i], p->bytes[2 * i], &held) ||
-            !snapshot_files_is_there(p->path[2 * i + 1], p->bytes[2 * i + 1], &held))
+        if (!snapshot_files_is_there(p->path[i], p->bytes[i], &held) ||
+            !snapshot_files_is_there(p->path[p->n + i], p->bytes[p->n + i], &held))
             if (!n++)
                 *first = i;
     return n;

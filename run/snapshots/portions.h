@@ -21,7 +21,7 @@
 struct portions {
     size_t    n, parity;        // devices (0: it has no such files); losses that they bear
     uint32_t  sums_crc;
-    char    **path;             // (2 n) device i: its portion, then its parity file
+    const char **path;          // (2 n) of each device's portion; then of each one's parity file
     uint64_t *bytes;            // (2 n)
 };
 
@@ -36,11 +36,8 @@ int  portions_begin(struct portions *p, struct session *s, uint64_t step, const 
 /* Make the parity files of the snapshot `to`, whose portions are there, and set p->bytes. */
 int  portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
                      const struct watch *watch, struct beside *beside, struct err *err);
-/* The paths of the portions, or of the parity files, alone; malloced. */
-const char **portions_paths(const struct portions *p, int parity, struct err *err);
-/* Do work with all files of a snapshot: f needs its other members. */
-int  portions_work(struct parity_files *f, const struct portions *p,
-                   int (*work)(struct parity_files *f, struct err *err), struct err *err);
+/* Name the parity files in *f, which needs its other members. They live as long as p. */
+void portions_parity(struct parity_files *f, const struct portions *p);
 /* The folder in which the files of device i of the run belong; malloced. */
 char *portions_folder(const struct session *s, size_t i, struct err *err);
 /* In a transaction of the snapshot's log: store where they are. */
@@ -58,8 +55,8 @@ size_t portions_lost(const struct portions *p, size_t *first);
 /* Bytes that they take on the drives. */
 uint64_t portions_held(const struct portions *p);
 
-/* Whether a path is one that siTrain gives to file k (as in struct portions) of a run of this id.
- * No other file is written or removed, whatever run.db says. */
+/* Whether a path is one that siTrain gives to the file on line k of snapshot.portions, of a run of
+ * this id. No other file is written or removed, whatever run.db says. */
 int portions_named(const char *path, size_t k, const char *id);
 /* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN, or of a lost one
  * whose place RUN has (moved.h). A copy of RUN has copies of its snapshots, whose portions are the

@@ -30,11 +30,9 @@ static int files_open(struct portions_scrub *o, const struct session *snapshot, 
         return rc;
     if (o->p.n != cfg->n_devices || !cfg->device_paths)
         return err_set(err, -EBADMSG, "the settings of the snapshot's parity are damaged");
-    if (!(o->paths = portions_paths(&o->p, 1, err)))
-        return -ENOMEM;
     o->watch = (struct watch){ keep_pace, o };
-    o->files = (struct parity_files){ .snapshot = cfg, .paths = o->paths, .watch = &o->watch,
-                                      .parity = o->p.parity, .sums_crc = o->p.sums_crc };
+    o->files = (struct parity_files){ .snapshot = cfg, .watch = &o->watch };
+    portions_parity(&o->files, &o->p);
     settings_scan(snapshot->log, "%" SCNu64, &o->files.step, "snapshot");
     return parity_check_begin(&o->files, err);
 }
@@ -46,12 +44,12 @@ int portions_scrub(struct portions_scrub *o, int *more, struct scrub *s,
 
     *more = 0;
     o->pace = s;
-    if (!o->paths)
+    if (!o->p.n)
         rc = files_open(o, snapshot, err);
-    if (!rc && o->paths)
+    if (!rc && o->p.n)
         rc = parity_check_some(&o->files, piece * STRIPES, STRIPES, err);
     count(o);
-    int damaged = o->files.damaged > 0, any = o->paths != NULL;
+    int damaged = o->files.damaged > 0, any = o->p.n > 0;
     if (damaged)
         *err = rc ? *err : o->files.first;
     o->files.damaged = 0; // each piece says its own
@@ -64,7 +62,6 @@ int portions_scrub(struct portions_scrub *o, int *more, struct scrub *s,
 void portions_scrub_close(struct portions_scrub *o)
 {
     parity_end(&o->files);
-    free(o->paths);
     portions_release(&o->p);
     *o = (struct portions_scrub){ 0 };
 }

@@ -8,9 +8,8 @@
  * which are read first, are as long for one piece as for all. */
 struct portions_scrub {
     // private
-    struct portions     p;
+    struct portions     p; // n 0: not open
     struct parity_files files;
-    const char        **paths; // NULL: not open
     struct watch        watch;
     struct scrub       *pace;
     uint64_t            counted;

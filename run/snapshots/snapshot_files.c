@@ -20,6 +20,29 @@ int snapshot_files_is_plain(const char *name)
     return *name && *name != '/' && !strstr(name, "..") && (!slash || !strchr(slash + 1, '/'));
 }
 
+int snapshot_files_each(const char *dir, const char *files,
+                        int (*each)(void *ctx, const char *path, uint64_t bytes), void *ctx)
+{
+    char *copy = strdup(files), *rest = copy, *line;
+    int   rc = copy ? 0 : -ENOMEM;
+
+    while (!rc && (line = strsep(&rest, "\n"))) {
+        char    *name, *path = NULL;
+        uint64_t bytes = strtoull(line, &name, 10);
+
+        if (!*line) // the list may be empty, or end with a line's end
+            continue;
+        if (*name++ != ' ' || !snapshot_files_is_plain(name))
+            rc = -EBADMSG;
+        else if (!(path = file_path(NULL, "%s/%s", dir, name)))
+            rc = -ENOMEM;
+        rc = rc ? rc : each(ctx, path, bytes);
+        free(path);
+    }
+    free(copy);
+    return rc;
+}
+
 int snapshot_files_is_there(const char *path, uint64_t bytes, uint64_t *held)
 {
     struct stat st;
@@ -87,11 +110,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
     return rc ? rc : file_sync_dir(to, err);
 }
 
-static uint64_t size_of(const struct stat *st) { return (uint64_t)st->st_size; }
-static uint64_t time_of(const struct stat *st) { return file_ns(&st->st_mtim); }
-
-static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat *st),
-                  struct err *err)
+char *snapshot_files_text(struct snapshot_files *f, int times, struct err *err)
 {
     char       *out = NULL, *names, *rest, *name;
     size_t      size;
@@ -109,7 +128,10 @@ static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat
         char *path = file_path(NULL, "%s/%s", f->dir, name);
 
         bad |= !path || lstat(path, &st);
-        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "", bad ? 0 : number(&st), name);
+        fprintf(to, "%s%" PRIu64 " %s", ftell(to) ? "\n" : "",
+                bad     ? 0
+                : times ? file_ns(&st.st_mtim)
+                        : (uint64_t)st.st_size, name);
         free(path);
     }
     bad |= fclose(to) != 0;
@@ -119,14 +141,4 @@ static char *text(struct snapshot_files *f, uint64_t (*number)(const struct stat
     free(out);
     err_set(err, -EIO, "%s: the files of the snapshot cannot be listed", f->dir);
     return NULL;
-}
-
-char *snapshot_files_sizes(struct snapshot_files *f, struct err *err)
-{
-    return text(f, size_of, err);
-}
-
-char *snapshot_files_times(struct snapshot_files *f, struct err *err)
-{
-    return text(f, time_of, err);
 }

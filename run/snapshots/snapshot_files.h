@@ -21,10 +21,15 @@ int  snapshot_files_note(void *files, const char *name, struct err *err);
  * if there is no such folder. */
 int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
                          int (*takes)(const char *name), struct err *err);
-/* The list with sizes or with times of writing, as snapshot.files and snapshot.times have it;
+/* The list with sizes, or with times of writing, as snapshot.files and snapshot.times have it;
  * malloced. */
-char *snapshot_files_sizes(struct snapshot_files *f, struct err *err);
-char *snapshot_files_times(struct snapshot_files *f, struct err *err);
+char *snapshot_files_text(struct snapshot_files *f, int times, struct err *err);
+
+/* Go over a list of files of the folder `dir`, as snapshot.files has it: call each(ctx, path,
+ * bytes), until it returns other than 0, which is returned. -EBADMSG: this is no such list; or
+ * -ENOMEM. */
+int snapshot_files_each(const char *dir, const char *files,
+                        int (*each)(void *ctx, const char *path, uint64_t bytes), void *ctx);
 
 /* Whether the file is there, with this size; adds what it takes on the drive to *held. Where this
  * user may not look, it counts as there: who reads it says why that fails. */

@@ -7,6 +7,7 @@
 #include "data/db/ledger.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/image.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/snapshots.h"
 
@@ -24,7 +25,7 @@ static int store_folder(struct runlog *log, const char *key, const char *folder,
 {
     char is[FILE_IDENTITY];
 
-    file_identity(folder, is);
+    file_folder_identity(folder, is);
     char *value = file_path(err, "%s %s", is, path);
     int   rc = value ? runlog_set(log, key, value, err) : -ENOMEM;
 
@@ -121,7 +122,8 @@ int snapshot_log_states(const struct snapshot_log *l, struct err *err)
     return rc ? rc : ledger_clear_image(to->log, 1 - newest.area, err);
 }
 
-int snapshot_log_flush(const char *db, struct err *err)
+/* Flushes a closed run.db, and drops its pages. */
+static int flush(const char *db, struct err *err)
 {
     uint64_t size;
     int      fd, rc = file_open_read(db, &fd, &size, err);
@@ -133,4 +135,19 @@ int snapshot_log_flush(const char *db, struct err *err)
     close(fd);
     file_forget(db);
     return rc;
+}
+
+int snapshot_log_close(struct runlog **log, const char *dir, int rc, struct err *err)
+{
+    char *db = file_path(err, "%s/" RUN_DB, dir), *lock = file_path(err, "%s/" RUN_LOCK, dir);
+
+    rc = rc ? rc : db && lock ? runlog_whole(*log, err) : -ENOMEM;
+    runlog_close(*log);
+    *log = NULL;
+    if (lock)
+        unlink(lock);
+    rc = rc ? rc : flush(db, err);
+    free(db);
+    free(lock);
+    return rc ? rc : file_sync_dir(dir, err);
 }

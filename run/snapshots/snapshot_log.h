@@ -19,5 +19,6 @@ int snapshot_log_settle(const struct snapshot_log *l, struct err *err);
 int snapshot_log_states(const struct snapshot_log *l, struct err *err);
 /* Of a snapshot that comes from elsewhere: where it lies, and whose it is. */
 int snapshot_log_place(const struct snapshot_log *l, struct err *err);
-/* Flush a closed run.db. Its pages are dropped. */
-int snapshot_log_flush(const char *db, struct err *err);
+/* Close the database of the snapshot in the folder `dir`. If rc is 0, it becomes one file without a
+ * log, and is flushed; its pages are dropped. Returns rc, or -errno. *log is NULL afterwards. */
+int snapshot_log_close(struct runlog **log, const char *dir, int rc, struct err *err);

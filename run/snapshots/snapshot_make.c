@@ -139,12 +139,12 @@ static int settle_begun(struct snapshot_making *m, struct err *err)
     return rc ? rc : runlog_end(m->to.log, snapshot_log_settle(&l, err), err);
 }
 
-/* The rest, when all files are there; then one file without a log. */
+/* The rest, when all files are there. */
 static int settle_whole(struct snapshot_making *m, struct err *err)
 {
     struct snapshot_log l = log_of(m);
-    char               *files = snapshot_files_sizes(&m->files, err);
-    char               *times = files ? snapshot_files_times(&m->files, err) : NULL;
+    char               *files = snapshot_files_text(&m->files, 0, err);
+    char               *times = files ? snapshot_files_text(&m->files, 1, err) : NULL;
     int                 rc = times ? runlog_begin(m->to.log, err) : -ENOMEM;
 
     if (!rc) {
@@ -157,7 +157,7 @@ static int settle_whole(struct snapshot_making *m, struct err *err)
     }
     free(files);
     free(times);
-    return rc ? rc : runlog_whole(m->to.log, err);
+    return rc;
 }
 
 /* ---- the folder ---- */
@@ -180,18 +180,11 @@ static int pin(struct snapshot_making *m, struct err *err)
 
 static int fill(struct snapshot_making *m, struct err *err)
 {
-    char db[MAKE_PATH], lock[MAKE_PATH];
-
-    snprintf(db, sizeof db, "%s/" RUN_DB, m->to.dir);
-    snprintf(lock, sizeof lock, "%s/" RUN_LOCK, m->to.dir);
     int rc = copy_states(m, err);
+
     rc = rc ? rc : encode_parity(m, err);
-    rc = rc ? rc : db_failed(m, settle_whole(m, err), err);
-    runlog_close(m->to.log);
-    m->to.log = NULL;
-    unlink(lock);
-    rc = rc ? rc : snapshot_log_flush(db, err);
-    return rc ? rc : file_sync_dir(m->to.dir, err);
+    int db = snapshot_log_close(&m->to.log, m->to.dir, rc ? rc : settle_whole(m, err), err);
+    return rc ? rc : db_failed(m, db, err);
 }
 
 /* Reads what was written back from the drive. */
@@ -285,8 +278,8 @@ static int begin_portions(struct snapshot_making *m, struct err *err)
     int rc = portions_begin(&m->portions, m->s, m->step, m->owner, m->folder.temp, err);
     if (rc)
         return rc;
-    m->to.device_paths = portions_paths(&m->portions, 0, err);
-    return m->to.device_paths ? 0 : -ENOMEM;
+    m->to.device_paths = m->portions.path;
+    return 0;
 }
 
 /* Forgets the files on the devices' drives, of a snapshot that has its name or was not made. The
@@ -296,8 +289,6 @@ static void end_portions(struct snapshot_making *m)
 {
     if (m->portions.n && !m->named) // portions.begun goes with the next snapshots_clean: a stream
         portions_remove(&m->portions); // that has failed may be using run.db
-    if (m->portions.n)
-        free((void *)(uintptr_t)m->to.device_paths);
     m->to.device_paths = NULL;
     portions_release(&m->portions);
 }
@@ -557,30 +548,24 @@ static int note_listed(void *making, const char *path, uint64_t size)
 static int adopt_settle(struct snapshot_making *m, struct err *err)
 {
     struct snapshot_log l = log_of(m);
-    char                db[MAKE_PATH], lock[MAKE_PATH], *files = NULL, *times = NULL;
+    char               *files = NULL, *times = NULL;
 
     m->to.dir = m->folder.temp;
-    snprintf(db, sizeof db, "%s/" RUN_DB, m->to.dir);
-    snprintf(lock, sizeof lock, "%s/" RUN_LOCK, m->to.dir);
     int rc = snapshot_files_begin(&m->files, m->to.dir, err);
-    rc = rc ? rc : runlog_open(&m->to.log, db, 0, 0, err);
+    rc = rc ? rc : runlog_open_in(&m->to.log, m->to.dir, 0, err);
     rc = rc ? rc : settings_find(&files, m->to.log, err, "snapshot.files");
-    if (!rc && (!files || snapshots_each_file(m->to.dir, files, note_listed, m)))
+    if (!rc && (!files || snapshot_files_each(m->to.dir, files, note_listed, m)))
         rc = err_set(err, -EBADMSG, "%s has no list of its files", m->to.dir);
     free(files);
-    rc = rc || (times = snapshot_files_times(&m->files, err)) ? rc : -ENOMEM;
+    rc = rc || (times = snapshot_files_text(&m->files, 1, err)) ? rc : -ENOMEM;
     if (!rc && !(rc = runlog_begin(m->to.log, err))) {
         rc = snapshot_log_place(&l, err);
         rc = rc ? rc : runlog_set(m->to.log, "snapshot.times", times, err);
         rc = runlog_end(m->to.log, rc, err);
     }
     free(times);
-    rc = rc ? rc : runlog_whole(m->to.log, err);
-    runlog_close(m->to.log);
     snapshot_files_end(&m->files);
-    unlink(lock);
-    rc = rc ? rc : snapshot_log_flush(db, err);
-    return rc ? rc : file_sync_dir(m->to.dir, err);
+    return snapshot_log_close(&m->to.log, m->to.dir, rc, err);
 }
 
 int snapshot_adopt_end(struct snapshot_making *m, int rc, struct snapshot *out,

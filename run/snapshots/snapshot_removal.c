@@ -4,10 +4,10 @@
 #include "run/snapshots/snapshot_removal.h"
 
 #include "data/file/file.h"
-#include "data/base/machine.h"
 #include "data/file/file_walk.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/portions.h"
+#include "run/snapshots/snapshot_files.h"
 #include "run/snapshots/snapshot_places.h"
 
 #include <fcntl.h>
@@ -119,13 +119,9 @@ static void own_release(struct own *own)
  * snapshot, locked by fd, is shared for reading. 0 also if it is not locked afterwards. */
 static int is_as_written(const char *path, int fd, int *locked)
 {
-    struct session s = { 0 };
-    struct err     why;
-    int            whole = !flock(fd, LOCK_SH) &&
-                           !session_open(&s, path, SESSION_READ, NULL, &why) &&
-                           !snapshot_check(&s, &why);
+    struct err why;
+    int        whole = !flock(fd, LOCK_SH) && !snapshot_read(path, snapshot_check, NULL, &why);
 
-    session_close(&s);
     *locked = !flock(fd, LOCK_EX | LOCK_NB);
     return whole && *locked;
 }
@@ -157,12 +153,12 @@ static int clear(const struct session *s, const char *path, int fd)
     char                     file[SESSION_PATH + 64];
     struct own               own = own_of(s, path);
     int                      locked = 1;
-    int gone = own.files && !snapshots_each_file(path, own.files, look_file, &own);
+    int gone = own.files && !snapshot_files_each(path, own.files, look_file, &own);
 
     if (gone && own.changed)
         own.whole = is_as_written(path, fd, &locked);
     gone = gone && locked && !portions_remove(&own.portions) &&
-           !snapshots_each_file(path, own.files, unlink_file, &own) && !take_in_log(path);
+           !snapshot_files_each(path, own.files, unlink_file, &own) && !take_in_log(path);
     for (size_t i = 0; gone && i < sizeof names / sizeof *names; i++) {
         snprintf(file, sizeof file, "%s/%s", path, names[i]);
         if (strcmp(names[i], "run.db") || !file_sync_dir(path, NULL))
@@ -234,14 +230,11 @@ int snapshot_replaced(const struct session *s, const char *path, const char *nam
 
 int snapshot_put_aside(struct session *s, const char *path, struct err *err)
 {
-    char  hex[17], text[2 * SESSION_PATH + 128], *to = NULL;
-    int   rc = snapshots_is_damaged(s, path) ? machine_hex(hex, sizeof hex - 1, err) : 1;
+    char text[2 * SESSION_PATH + 128], *to;
 
-    if (rc)
-        return rc < 0 ? rc : 0;
-    to = file_path(err, "%s.damaged-%s", path, hex);
-    rc = to ? file_rename_new(path, to, err) : -ENOMEM;
-    rc = rc ? rc : file_sync_parent(to, err);
+    if (!snapshots_is_damaged(s, path))
+        return 0;
+    int rc = file_put_aside(&to, path, "damaged", err);
     if (!rc) {
         snprintf(text, sizeof text, "%s has a damaged run.db, and stays as %s", path, to);
         rc = session_notice(s, text, err);

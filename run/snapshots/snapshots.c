@@ -110,7 +110,7 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
 
     at->ours = whose == CERTAINLY_OURS;
     at->whole = known;
-    at->whole = known && !snapshots_each_file(at->path, files, look_file, at) && at->whole;
+    at->whole = known && !snapshot_files_each(at->path, files, look_file, at) && at->whole;
     at->files = at->whole = at->whole && look_portions(at, log);
     at->whole = at->whole && !at->lost;
     if (known && !stat(runlog_path(log), &st))
@@ -136,28 +136,6 @@ const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, co
             return at;
     }
     return NULL;
-}
-
-int snapshots_each_file(const char *path, const char *files,
-                        int (*each)(void *ctx, const char *file, uint64_t bytes), void *ctx)
-{
-    char *copy = strdup(files), *rest = copy, *line;
-    int   rc = copy ? 0 : -ENOMEM;
-
-    if (!*files) // with --snapshot-on devices and no tokenizer there is run.db alone
-        rest = NULL;
-    while (!rc && (line = strsep(&rest, "\n"))) {
-        char    *name, *file;
-        uint64_t bytes = strtoull(line, &name, 10);
-
-        if (*name++ != ' ' || !snapshot_files_is_plain(name))
-            rc = -EBADMSG; // not as snapshot_make.c writes it
-        file = rc ? NULL : file_path(NULL, "%s/%s", path, name);
-        rc = rc ? rc : file ? each(ctx, file, bytes) : -ENOMEM;
-        free(file);
-    }
-    free(copy);
-    return rc;
 }
 
 int snapshots_look(struct snapshot *at, const struct session *s, const char *path)
@@ -482,7 +460,8 @@ static int look_at_parity(struct session *snapshot, const struct portions *p,
     struct watch w = work_begin(snapshot->events, "checking the parity of %s", snapshot->dir);
 
     f.watch = &w;
-    int rc = portions_work(&f, p, parity_check, err);
+    portions_parity(&f, p);
+    int rc = parity_check(&f, err);
     work_end(snapshot->events);
     if (!rc && f.damaged)
         note(found, 1, f.first.text);
@@ -576,12 +555,21 @@ int snapshot_verify(struct session *snapshot, struct err *err)
     return snapshot_prove(snapshot, 0, NULL, err);
 }
 
-int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err)
+int snapshot_read(const char *path, snapshot_reads *read, const struct events *events,
+                  struct err *err)
 {
     struct session s;
     int            rc = session_open(&s, path, SESSION_READ, events, err);
 
-    rc = rc ? rc : states ? snapshot_verify(&s, err) : snapshot_prove_rest(&s, err);
+    rc = rc ? rc : read(&s, err);
     session_close(&s);
+    return rc;
+}
+
+int snapshot_is_whole(const char *path, snapshot_reads *read, const struct events *events,
+                      struct err *err)
+{
+    int rc = snapshot_read(path, read, events, err);
+
     return !rc ? 1 : err->stopped || rc == -ENOMEM ? rc : 0;
 }

@@ -111,14 +111,13 @@ int snapshot_prove_rest(struct session *snapshot, struct err *err);
  * A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
-/* Whether the snapshot at this path is whole: 1; 0 with a sentence; or -errno if that was not found
- * out. states 0: only its run.db and its best model are read. */
-int snapshot_is_whole(const char *path, int states, const struct events *events, struct err *err);
+/* Open the snapshot at this path, and read it in one of these three ways. */
+typedef int snapshot_reads(struct session *snapshot, struct err *err);
+int snapshot_read(const char *path, snapshot_reads *read, const struct events *events,
+                  struct err *err);
+/* Whether it is whole by that: 1; 0 with a sentence; or -errno if that was not found out. */
+int snapshot_is_whole(const char *path, snapshot_reads *read, const struct events *events,
+                      struct err *err);
 
 /* The newest complete one that is certainly the run's, in the same folder as `path`; NULL: none. */
 const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path);
-
-/* Go over a snapshot's files, as snapshot.files has them (`files`): call each(ctx, path, bytes),
- * until it returns other than 0, which is returned. -EBADMSG: this is no such list. */
-int snapshots_each_file(const char *path, const char *files,
-                        int (*each)(void *ctx, const char *file, uint64_t bytes), void *ctx);

@@ -50,7 +50,7 @@ static const char *name_of(const struct tokenizer *tok, int32_t id, char *out, s
     size_t      n = 0;
     const char *bytes = tokenizer_bytes(tok, id, &n);
 
-    visible_text(out, size, bytes ? bytes : "", bytes ? n : 0, "");
+    visible_text(out, size, bytes ? bytes : "", bytes ? n : 0);
     return out;
 }
 

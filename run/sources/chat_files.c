@@ -95,7 +95,7 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
         if (tokenizer_text_add(e->tok[0], &t, ids->ids.ids[i], 0, &why))
             break;
     if (!tokenizer_text_end(e->tok[0], &t, &why))
-        visible_text(e->first, sizeof e->first, t.text ? t.text : "", t.n, "");
+        visible_text(e->first, sizeof e->first, t.text ? t.text : "", t.n);
     token_text_free(&t);
 }
 

@@ -68,7 +68,7 @@ static int tell_spelled(const struct teller *to, const struct tokenizer *tok, st
     const char              *bytes = t->spelled ? tokenizer_bytes(tok, t->spelled_id, &n) : NULL;
     char                     name[80];
 
-    visible_text(name, sizeof name, bytes ? bytes : "", n, "");
+    visible_text(name, sizeof name, bytes ? bytes : "", n);
     return tell(to, t->spelled, err, "spell special tokens, such as %s, which are plain text "
                 "there: --special-in-text makes them tokens, as rows that were rendered before "
                 "need it", name);

@@ -330,7 +330,7 @@ run_there() { # OPTION NAME COMMAND...: refused, and nothing is made
     what=$1 name=$2
     shift 2
     picture "$tmp/a" >"$tmp/before"
-    refuses 2 "is the name of a part of the run" "$@"
+    refuses 2 "is the name of a part of a run" "$@"
     picture "$tmp/a" >"$tmp/after"
     cmp -s "$tmp/before" "$tmp/after" && [ ! -e "$tmp/new" ]
     result $? "and nothing is made ($what $name)"
@@ -340,6 +340,22 @@ for name in run.db-wal run.db-journal eval_results.json dev3 image1 best tokeniz
     run_there --device "$name" $new --device "$tmp/a/$name"
     run_there --run "$name" pretrain --run "$tmp/a/$name" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 2
 done
+mkdir "$tmp/a/best" "$tmp/a/checkpoint-4"
+train "$tmp/m" --steps 1
+for part in tokenizer best dev0 checkpoint-4; do # a link that leads there
+    ln -sfn "$tmp/a/$part" "$tmp/link"
+    run_there --device "link to $part" $new --device "$tmp/link"
+    run_there --act-device "link to $part" $new --activations offload --act-device "$tmp/link"
+    run_there --tensorboard "link to $part" $new --tensorboard "$tmp/link"
+    run_there reshard "link to $part" reshard "$tmp/m" --device "$tmp/link"
+    for dir in "$tmp/link" "$tmp/a/$part"; do
+        run_there --snapshot-dir "$dir" $new --snapshot-every 1 --snapshot-dir "$dir"
+        run_there "a resume's --snapshot-dir" "$dir" pretrain --resume "$tmp/m" --steps 2 --snapshot-every 1 --snapshot-dir "$dir"
+    done
+done
+mkdir "$tmp/a/snapshots"
+works "another run's folder of snapshots holds these, too" pretrain --resume "$tmp/m" --steps 2 --snapshot-every 1 --snapshot-dir "$tmp/a/snapshots" --quiet
+rm -r "$tmp/m" "$tmp/link" "$tmp/a/best" "$tmp/a/checkpoint-4" "$tmp/a/snapshots"
 run_there --act-device run.db-wal $new --activations offload --act-device "$tmp/a/run.db-wal"
 run_there import best import "$tmp/hf" "$tmp/a/dev7"
 run_there reshard dev1 reshard "$tmp/a" --device "$tmp/a/dev1"
@@ -388,4 +404,33 @@ if [ "$(id -u)" = 0 ] && mount --bind "$tmp/m r/a" "$tmp/b" 2>"$tmp/null"; then
 else
     skip "bind mounts" "nothing may be mounted here"
 fi
+# ---- a copy that has lost a device of its own folder
+
+train "$tmp/K" --devices 2 --steps 2 --snapshot-every 1
+cp -a "$tmp/K" "$tmp/lacks"
+rm "$tmp/lacks/dev1/states"
+run pretrain --resume "$tmp/lacks" --steps 3
+result "$([ "$got" != 0 ] && ! grep -q "it is a copy of" "$tmp/err" && grep -q "siTrain restore $tmp/lacks" "$tmp/err"; echo $?)" "a copy without one of its devices names restore"
+works "which makes it again" restore "$tmp/lacks"
+works "and the copy goes on" pretrain --resume "$tmp/lacks" --steps 3
+
+# ---- RUN is moved, and a link left in its place, while a copy is opened for its first training
+
+find_shim
+if [ -n "$shim" ]; then
+    cp -a "$tmp/K" "$tmp/linked"
+    held pwrite:/linked/run.db-wal:1 pretrain --resume "$tmp/linked" --steps 4 --quiet --snapshot-every 1
+    mv "$tmp/linked" "$tmp/where"
+    ln -s where "$tmp/linked"
+    rm "$tmp/held"
+    wait $pid
+    result $? "a run that is moved, with a link in its place, goes on"
+    rm "$tmp/linked"
+    mv "$tmp/where" "$tmp/linked"
+    works "and when it is back" pretrain --resume "$tmp/linked" --steps 5 --quiet
+    same "$(stat -c %i "$tmp/linked")" "$(sqlite3 "$(find "$tmp/linked/snapshots" -path '*/step-00000004/run.db')" "SELECT value FROM runs WHERE key = 'snapshot.of'" | cut -d' ' -f1)" "its snapshots are its own"
+else
+    skip "a run that is moved while it is opened" "no shim"
+fi
+
 done_testing

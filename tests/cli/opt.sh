@@ -97,6 +97,8 @@ refuse "c.txt was not expected: --data takes one value, and is repeated for anot
 refuse "c.txt was not expected; usage: siTrain pretrain" --data a.txt --steps 2 c.txt
 refuse "- was not expected; usage: siTrain pretrain" --data=a.txt --steps 2 - c.txt
 expect 2 err "siTrain devices: x was not expected" devices -- x
+# an environment that changes how getopt reads a line changes nothing here
+POSIXLY_CORRECT=1 expect 2 err "siTrain export: c was not expected" export a --last b c
 refuse "there is no option --max-eval-samples: pretrain evaluates on all of --eval-data" --max-eval-samples 4
 refuse "did you mean --grad-accum?" --grad-acum 2
 refuse "did you mean --weight-decay?" --weigth-decay 2

@@ -247,4 +247,29 @@ ranks 2 finetune --run "$tmp/best" --init "$tmp/hf1" $tune --keep-best
 result "$(refused_by_ranks && grep -q 'keep-best does not work with several ranks' "$tmp/err" && [ ! -e "$tmp/best" ]; echo $?)" "--keep-best with several ranks is refused"
 ranks 2 eval "$tmp/tuned" --task sst2 --data "$tmp/sst2"
 result "$(refused_by_ranks && grep -q 'this command is one process: start it without them' "$tmp/err"; echo $?)" "eval through mpirun is refused"
+# A copy of rank 0's folder alone: it does not go on with the other folders of its original.
+# shellcheck disable=SC2086
+ranks 2 pretrain --run "$tmp/orig" $model $data --schedule constant --steps 2 --tensorboard none
+cp -a "$tmp/orig" "$tmp/copy"
+ln -s orig.rank1 "$tmp/copy.rank1"
+before=$(sqlite3 "$tmp/orig.rank1/run.db" "SELECT max(step) FROM steps")
+ranks 2 pretrain --resume "$tmp/copy" --steps 4
+result "$(refused_by_ranks && grep -q "$tmp/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is a copy of" "$tmp/err"; echo $?)" "a copy of rank 0's folder with the original's other rank"
+refuses 2 "$tmp/orig.rank1 belongs to $tmp/orig, and" reshard "$tmp/copy" --ranks 1 --new-run "$tmp/one-of-copy"
+same "$before" "$(sqlite3 "$tmp/orig.rank1/run.db" "SELECT max(step) FROM steps")" "and the original's is as it was"
+rm "$tmp/copy.rank1"
+cp -a "$tmp/orig.rank1" "$tmp/copy.rank1"
+ranks 2 pretrain --resume "$tmp/copy" --steps 4
+result "$got" "a copy of all folders goes on"
+mkdir "$tmp/moved"
+mv "$tmp/orig" "$tmp/moved/orig"
+ln -s ../orig.rank1 "$tmp/moved/orig.rank1"
+ranks 2 pretrain --resume "$tmp/moved/orig" --steps 4
+result "$got" "and so does the original, whose rank 0 was moved away from the others"
+# A link from one rank's folder to another's.
+rm -r "$tmp/copy.rank1"
+ln -s copy "$tmp/copy.rank1"
+refuses 2 "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0: put the folder of rank 1 in its place" export "$tmp/copy" "$tmp/copy-hf"
+ranks 2 pretrain --resume "$tmp/copy" --steps 5
+result "$(refused_by_ranks && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "and a resume says so, too"
 done_testing

@@ -256,6 +256,31 @@ else
     skip "new devices that go away" "no shim"
 fi
 
+# ---- a copy that is moved to another drive, killed anywhere, is a run of its own; and where its device was is known from then on
+
+works "a run with a device in its folder" pretrain --run "$tmp/orig" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 \
+    --batch 1 --csd-mem 128K --threads 1 --schedule constant --quiet --steps 2 --snapshot-every 1
+mkdir "$tmp/m1"
+if [ -f "$shim" ]; then
+    n=0 wrong=
+    while n=$((n + 1)) && rm -rf "$tmp/M" "$tmp"/m1/* && cp -a "$tmp/orig" "$tmp/M" &&
+        ! (export LD_PRELOAD="$shim" SHIM_AT="pwrite:/M/run.db-wal:$n:kill"; exec "$bin" reshard "$tmp/M" --device "$tmp/m1" --quiet); do
+        run pretrain --resume "$tmp/M" --steps 3 --quiet
+        [ "$got" = 0 ] && [ ! -s "$tmp/err" ] && [ "$(find "$tmp/M" "$tmp/m1" -path "*/dev0/states" ! -path "*/snapshots/*" -o -name "sitrain-*-dev0" | wc -l)" = 1 ] || wrong="$wrong $n"
+    done 2>"$tmp/null"
+    result "$([ $n -gt 20 ] && [ -z "$wrong" ]; echo $?)" "a copy goes on after a kill at any of $((n - 1)) moments, on one device$wrong"
+else
+    skip "a copy that is killed" "no shim"
+fi
+rm -rf "$tmp/M" "$tmp"/m1/*
+cp -a "$tmp/orig" "$tmp/M"
+works "a copy is moved" reshard "$tmp/M" --device "$tmp/m1"
+rm "$tmp"/m1/*
+works "its lost device is restored where it was" restore "$tmp/M"
+run pretrain --resume "$tmp/orig" --steps 3 --quiet
+run pretrain --resume "$tmp/M" --steps 3 --quiet
+same "$(exported "$tmp/orig")" "$(exported "$tmp/M")" "and it goes on like its original"
+
 # ---- a reshard whose run.lock somebody removes while it switches, and another one that comes: it removes nothing that the first one switches to
 
 if [ -f "$shim" ]; then
