@@ -186,6 +186,7 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
     int rc = comm_first(comm, 0, err);
 
     rc = rc ? rc : session_open(s, dir, how, events, err);
+    rc = rc ? rc : job_run_fits(s, comm, err); // said before anybody waits for a rank that failed
     return rc ? rc : comm_first(comm, 1, err);
 }
 
