@@ -85,7 +85,7 @@ int train_open(struct session *s, const char *dir, int resumes, const struct opt
                            : opt_given(line, "device") ? SESSION_NAMED
                                                        : SESSION_WRITE;
 
-    rc = rc ? rc : session_open(s, dir, how, say_events_of_job(), err);
+    rc = rc ? rc : job_run_open(s, dir, how, say_events_of_job(), comm, err);
     return rc ? rc : job_run_join(s, comm, err);
 }
 
@@ -113,7 +113,7 @@ int train_go_back(struct session *s, const char *dir, uint64_t from, struct opt_
     int rc = lost_explain(s, going_back(s, from, line, &all, err), err);
 
     session_close(s);
-    rc = rc ? rc : session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
+    rc = rc ? rc : job_run_open(s, dir, SESSION_WRITE, say_events_of_job(), comm, err);
     return rc ? rc : job_run_join(s, comm, err);
 }
 

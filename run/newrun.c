@@ -434,8 +434,9 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_room(&s, n, err);
     events_kill_costs(n->events, "leaves %s incomplete; the same command then begins anew, or "
                       "goes on behind the tokens that were kept", n->dir);
-    if (!rc && !(rc = job_run_id(&s, err)) &&
+    if (!rc && !(rc = job_run_id(&s, err)) && !(rc = comm_first(n->comm, 0, err)) &&
         !(rc = creation_claim(&place, &s, n->dir, n->corpus != NULL, err)) &&
+        !(rc = comm_first(n->comm, 1, err)) &&
         !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;

@@ -7,6 +7,7 @@
 #include "run/folder/base_folder.h"
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
+#include "run/folder/tensorboard.h"
 #include "run/snapshots/portions.h"
 #include "run/texts/tokenise.h"
 
@@ -145,6 +146,8 @@ int newrun_check(const struct newrun *n, struct err *err)
     if (!rc && n->o->snapshot_every && n->o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
         rc = portions_can(n->dir, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
+    if (!rc && !(n->comm && n->comm->rank)) // only rank 0 writes it
+        rc = tensorboard_check(n->o->tensorboard, err);
     if (!rc && n->tokenizer)
         rc = tokenizer_expect(n->tokenizer, err);
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))

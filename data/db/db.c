@@ -386,14 +386,26 @@ static int journal_check(const struct db *db, struct err *err)
     return rc;
 }
 
+/* A reader that may not write the database would leave its log and the log's index behind, and the
+ * database's owner could not write them. If both are there, it makes none. */
+static int leaves_files(const struct db *db)
+{
+    struct stat st;
+    char       *index = file_path(NULL, "%s-shm", db->path);
+    int         makes = !index || stat(index, &st) || log_stat(db, &st);
+
+    free(index);
+    return makes && faccessat(AT_FDCWD, db->path, W_OK, AT_EACCESS);
+}
+
 /* Opens it. A reader, too, opens for writing if the file allows it: a read-only connection would
  * leave -shm and -wal behind. */
 int db_open(struct db *db, int read_only, struct err *err)
 {
     int rc = journal_check(db, err);
 
-    if (rc)
-        return rc;
+    if (rc || (read_only && leaves_files(db)))
+        return rc ? rc : 1;
     rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     db->wait.path = db->path;
     if (!rc) {
@@ -406,21 +418,25 @@ int db_open(struct db *db, int read_only, struct err *err)
         return err_set(err, -EROFS,
                        "%s may not be written here: it is read-only, or another user's", db->path);
     db->read_only = read_only;
+    int moved = 0;
     if (!rc && stat(db->path, &db->st))
-        return err_set(err, -errno, "%s was removed or renamed while it was being opened: %s",
-                       db->path, strerror(errno));
+        return err_set(err, -errno, "%s cannot be read: %s", db->path, strerror(errno));
+    if (!rc && !sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) && moved)
+        return err_set(err, -ENOENT, "%s was removed, renamed or replaced while it was being "
+                       "opened, or could not be looked at: run the command again", db->path);
     return rc ? db_fail(db, "opening", err) : 0;
 }
 
 int db_is_named(const struct db *db)
 {
     struct stat st;
-    int         moved = 0; // since it was opened: until db->st exists
-    int         rc = sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    int         moved; // SQLite looks, too, and does not say why it could not
 
-    if (rc == SQLITE_NOTFOUND) // no file of this system: the power-cut machine's (tests/crash)
-        return 1;
-    return !rc && !moved && !stat(db->path, &st) && file_same(&st, &db->st);
+    if (sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_NOTFOUND)
+        return 1; // no file of this system: the power-cut machine's (tests/crash)
+    if (stat(db->path, &st))
+        return file_is_absent(errno) ? 0 : -errno;
+    return file_same(&st, &db->st);
 }
 
 /* What the file is now. 0: it cannot be told. A second descriptor would drop SQLite's locks as it
@@ -475,7 +491,7 @@ void db_close(struct db *db)
         sqlite3_finalize(db->known[i].stmt);
     memset(db->known, 0, sizeof db->known);
     if (db->sql &&
-        ((db->read_only && db_has_log(db)) || !db_is_named(db) || !db_is_noted(db)))
+        ((db->read_only && db_has_log(db)) || db_is_named(db) <= 0 || !db_is_noted(db)))
         sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close_v2(db->sql);
     db->sql = NULL;

@@ -74,8 +74,9 @@ int  db_has_log(const struct db *db);
 enum db_log { DB_LOG_SAME, DB_LOG_GONE, DB_LOG_OTHER, DB_LOG_CUT };
 void        db_log_note(struct db *db);
 enum db_log db_log_is(const struct db *db);
-/* Returns whether the path still leads to the file that was opened. It does not if the file was
- * moved. It does not if a snapshot of its file system, with the same inode, took its place. */
+/* Returns whether the path still leads to the file that was opened; -errno if nobody can look. It
+ * does not if the file was moved. It does not if a snapshot of its file system, with the same
+ * inode, took its place. */
 int db_is_named(const struct db *db);
 /* Notes what the database's file is, after this process has opened it or made a checkpoint: nothing
  * else writes it. db_is_noted returns whether that still holds. It does not if another program has

@@ -82,23 +82,24 @@ static int wait_say(struct db_wait *w)
     return wait_rule.say(wait_rule.ctx, text.text);
 }
 
-/* Whether the database's file system has the locks that SQLite takes (fcntl's). Without them SQLite
- * says busy, too. This is tried on run.lock next to it, on which nobody else takes such locks:
- * closing another descriptor of the database would drop SQLite's own. */
-static int has_locks(const char *db_path)
+/* Why the locks that SQLite takes (fcntl's) cannot be had here, so that no wait helps; 0: they can.
+ * -ENOLCK: the file system has none. SQLite says busy then, too, as it does if the kernel has no
+ * memory for a lock of the index. This is tried on run.lock next to the database, on which nobody
+ * else takes such locks: closing another descriptor of the database would drop SQLite's own. */
+static int locks_lack(const char *db_path)
 {
     struct flock want = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
     char        *path = file_beside(db_path, "run.lock", NULL);
     uint64_t     size;
-    int          fd = -1, none = 0;
+    int          fd = -1, why = 0;
 
     if (path && !file_open_read(path, &fd, &size, NULL)) {
-        none = fcntl(fd, F_SETLK, &want) &&
-               (errno == ENOLCK || errno == ENOSYS || errno == EINVAL || errno == EOPNOTSUPP);
+        why = fcntl(fd, F_SETLK, &want) ? errno : 0;
         close(fd);
     }
     free(path);
-    return !none;
+    return why == ENOMEM ? -ENOMEM
+           : why == ENOLCK || why == ENOSYS || why == EINVAL || why == EOPNOTSUPP ? -ENOLCK : 0;
 }
 
 /* SQLite calls this if the database is locked. count: calls for this lock so far. Not 0: try
@@ -112,10 +113,8 @@ int db_wait_busy(void *wait, int count)
     if (count == 0) {
         w->busy_ns = clock_ns();
         w->told = 0;
-        if (!has_locks(w->path)) {
-            w->given_up = -ENOLCK;
+        if ((w->given_up = locks_lack(w->path)))
             return 0;
-        }
     }
     uint64_t ms = (clock_ns() - w->busy_ns) / 1000000;
     if (ms >= wait_rule.limit_ms)
@@ -136,6 +135,8 @@ int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
         return err_set(err, -ENOLCK, "lock %s: %s: the file system has no locks, so a second "
                        "process could not be kept from this run; put it on a local one", w->path,
                        strerror(ENOLCK));
+    if (w->given_up == -ENOMEM)
+        return err_set(err, -ENOMEM, "lock %s: %s (while %s)", w->path, strerror(ENOMEM), doing);
     if (!w->given_up) // waiting could not help
         return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try "
                        "again", w->path, doing);

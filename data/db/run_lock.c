@@ -336,7 +336,9 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     struct stat st;
 
     text_read(fd, text, sizeof text);
-    if (!fstat(fd, &st) && st.st_size < TEXT && (access(l->db_path, F_OK) == 0 || is_form(text)))
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "%s cannot be read: %s", l->path, strerror(errno));
+    if (st.st_size < TEXT && (access(l->db_path, F_OK) == 0 || is_form(text)))
         return 0;
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
@@ -388,7 +390,8 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
         }
         usleep(LOOK_US);
     }
-    rc = rc ? rc : !file_names(l->path, *fd) ? 1 : ours_check(l, *fd, err);
+    int is = file_names(l->path, *fd);
+    rc = rc ? rc : is < 0 ? file_unseen(l->path, is, err) : !is ? 1 : ours_check(l, *fd, err);
     rc = rc ? rc : hidden_check(l, *fd, err);
     if (rc) {
         close(*fd);
@@ -419,6 +422,9 @@ static int note(struct run_lock *l, struct err *err)
 
 int run_lock_take(struct run_lock *l, struct err *err)
 {
+    // a run.lock that another user made could not be written by the owner of run.db
+    if (faccessat(AT_FDCWD, l->db_path, W_OK, AT_EACCESS) && errno != ENOENT)
+        return err_set(err, -errno, "%s may not be written: %s", l->db_path, strerror(errno));
     int rc = take(l, TAKE_LOOKS, &l->fd, err);
 
     if (rc)
@@ -432,8 +438,12 @@ int run_lock_take(struct run_lock *l, struct err *err)
 
 int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
 {
+    int is = file_names(l->path, l->fd);
+
     *fd = -1;
-    if (file_names(l->path, l->fd))
+    if (is < 0)
+        return file_unseen(l->path, is, err);
+    if (is)
         return named(l) == NAMES_ANOTHER ? rival_say(l, err) : 0;
     int rc = take(l, STILL_LOOKS, fd, err);
     return rc && err
@@ -550,6 +560,16 @@ enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t
     int stopped = taken && is_stopped(text);
     snprintf(who, size, "%.*s", (int)strcspn(text, "\n"), text);
     return stopped ? HOLDER_STOPPED : taken ? HOLDER_WRITES : HOLDER_NONE;
+}
+
+int run_lock_counts(const char *path)
+{
+    char text[TEXT];
+    int  fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    text_read(fd, text, sizeof text);
+    file_close(fd);
+    return strstr(text, "\ncommits ") != NULL;
 }
 
 void run_lock_release(struct run_lock *l)

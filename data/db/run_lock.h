@@ -59,6 +59,9 @@ int run_lock_is_taken(struct run_lock *l, struct err *err);
 enum run_lock_holder { HOLDER_NONE, HOLDER_WRITES, HOLDER_STOPPED };
 enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t size);
 
+/* True if the file at `path` has numbers: a database was next to it. */
+int run_lock_counts(const char *path);
+
 /* Stores the numbers in the file. The caller holds the lock as a writer. The numbers are known
  * from now on. Returns 0, or -errno without a sentence. */
 int  run_lock_note(struct run_lock *l);

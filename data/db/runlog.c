@@ -394,9 +394,13 @@ int runlog_refuse_begun(const char *dir, struct err *err)
     int         rc = !lock || !db ? -ENOMEM : 0;
 
     if (!rc && !stat(lock, &st) && stat(db, &st) && errno == ENOENT)
-        rc = err_misuse(err, "%s is not a run yet: the command that makes it is still at work, or "
-                        "was ended too early; in the second case type that command again, without "
-                        "--resume", dir);
+        rc = run_lock_counts(lock)
+                 ? err_misuse(err, "%s was a run, and its run.db is missing: bring it back, with "
+                              "its log (run.db-wal) if it had one; then type this command again",
+                              dir)
+                 : err_misuse(err, "%s is not a run yet: the command that makes it is still at "
+                              "work, or was ended too early; in the second case type that command "
+                              "again, without --resume", dir);
     free(lock);
     free(db);
     return rc;

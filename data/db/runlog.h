@@ -58,7 +58,7 @@ int runlog_open_in(struct runlog **out, const char *dir, int read_only, struct e
  * says so. */
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err);
 /* Refuses a folder in which a run was begun (it has run.lock) and is not complete (it has no
- * run.db). Returns 0 for any other folder. */
+ * run.db), or which has lost its run.db. Returns 0 for any other folder. */
 int runlog_refuse_begun(const char *dir, struct err *err);
 /* Opens a run whose log (run.db-wal) is damaged, so that runlog_open refuses it. It is opened
  * for reading, at the last commit before the damage; nothing is written. If no damage is known,

@@ -25,13 +25,10 @@ int runlog_unchanged(struct runlog *log, struct err *err)
 
 static int named_check(const struct runlog *log, struct err *err)
 {
-    struct stat st;
+    int is = db_is_named(&log->db);
 
-    if (db_is_named(&log->db))
-        return 0;
-    if (stat(log->db.path, &st) && errno != ENOENT && errno != ENOTDIR)
-        return err_set(err, -errno, "%s cannot be read any more: %s; go on with --resume when its "
-                       "drive is back", log->db.path, strerror(errno));
+    if (is)
+        return is < 0 ? file_unseen(log->db.path, is, err) : 0;
     return err_set(err, -ENOENT, "%s was removed, renamed or replaced while the run used it; bring "
                    "it back and go on with --resume", log->db.path);
 }

@@ -461,11 +461,27 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
              (int64_t)x.stx_btime.tv_sec, x.stx_btime.tv_nsec);
 }
 
+void file_folder_identity(const char *dir, char out[FILE_IDENTITY])
+{
+    char *inside = file_path(NULL, "%s/.", dir);
+
+    file_identity(inside ? inside : dir, out);
+    free(inside);
+}
+
 int file_names(const char *path, int fd)
 {
     struct stat named, open;
 
-    return !stat(path, &named) && !fstat(fd, &open) && file_same(&named, &open);
+    if (stat(path, &named) || fstat(fd, &open))
+        return file_is_absent(errno) ? 0 : -errno;
+    return file_same(&named, &open);
+}
+
+int file_unseen(const char *path, int rc, struct err *err)
+{
+    return err_set(err, rc, "%s cannot be read any more: %s; go on with --resume when its drive is "
+                   "back", path, strerror(-rc));
 }
 
 /* The numbers in a text of file_identity. inode 0: it has none. */

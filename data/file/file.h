@@ -110,6 +110,9 @@ int file_block_bytes(const char *path, uint64_t *bytes, struct err *err);
  * exist. A link is identified itself, not its target. */
 enum { FILE_IDENTITY = 64 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
+/* That of the folder to which `dir` leads, by a link, too: a run's folder may be moved while it is
+ * trained, and a link be left in its place. */
+void file_folder_identity(const char *dir, char out[FILE_IDENTITY]);
 /* Returns whether `path` is the file that `identity` describes. `identity` begins with a text of
  * file_identity; more may follow. Times of birth are compared only if both are known. */
 int  file_is(const char *path, const char *identity);
@@ -118,8 +121,10 @@ int  file_is(const char *path, const char *identity);
  * and exFAT do so at any time: there no inode is compared, and in exFAT no folder is known. */
 int  file_has_births(const char *path, const char *identity);
 /* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
- * same inode. If a file has lost its name, nobody else sees later writes to it. */
+ * same inode. If a file has lost its name, nobody else sees later writes to it. -errno: nobody can
+ * look (an error of the drive, a stale handle, no memory). file_unseen says so, of an open file. */
 int  file_names(const char *path, int fd);
+int  file_unseen(const char *path, int rc, struct err *err);
 /* Returns whether both are the status of one file. */
 static inline int file_same(const struct stat *a, const struct stat *b)
 {

@@ -286,7 +286,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, w.name);
         f->fd = f->temp ? open_dead(f->temp, w.dir, 0, O_RDWR) : -1;
         if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 ||
-                           !file_names(f->temp, f->fd) || !fits(ctx, f->fd))) {
+                           file_names(f->temp, f->fd) <= 0 || !fits(ctx, f->fd))) {
             close(f->fd);
             f->fd = -1;
         }

@@ -258,8 +258,9 @@ int devices_present(const struct devices *d, const char *used, struct err *err)
         struct stat          st;
 
         if (stat(path, &st))
-            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and %s", i, path,
-                           strerror(errno), used);
+            return err_set(err, -ENODEV, "device %zu: %s %s (%s), and %s", i, path,
+                           file_is_absent(errno) ? "is gone" : "cannot be read", strerror(errno),
+                           used);
         if (st.st_dev != at->dev || st.st_ino != at->ino)
             return err_set(err, -ENODEV, "device %zu: %s is another file by now, and %s", i, path,
                            used);

@@ -132,10 +132,12 @@ int image_present(const struct run_config *cfg, unsigned area, int fd, struct er
     char path[PATH_MAX];
 
     image_path(cfg, area, path, sizeof path);
-    return file_names(path, fd)
-               ? 0 : err_set(err, -ENODEV, "%s is gone, or another file by now than the one that "
-                             "the run was writing to; bring that one back and go on with --resume",
-                             path);
+    int is = file_names(path, fd);
+    if (is < 0)
+        return file_unseen(path, is, err);
+    return is ? 0 : err_set(err, -ENODEV, "%s is gone, or another file by now than the one that "
+                            "the run was writing to; bring that one back and go on with --resume",
+                            path);
 }
 
 /* ---- the journal's rows ---- */

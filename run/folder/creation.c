@@ -348,6 +348,10 @@ static int lock_taken(struct creation *p, const char *dir, struct err *err)
     if (!p->lock.path || !p->lock.db_path)
         return -ENOMEM;
     int rc = run_lock_take(&p->lock, err);
+    if (!rc) {
+        p->lock.known = 0; // of a run that was here before
+        run_lock_note(&p->lock);
+    }
     if (rc == -ENOENT)
         return 1;
     if (rc == -EBUSY && session_is_run(p->dir))
@@ -445,7 +449,7 @@ void creation_give_up(struct creation *p, struct session *s)
     if (!p->kept && p->part.path)
         run_files_remove(p->part.temp, NULL);
     // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)
-    if (p->lock.fd >= 0 && file_names(p->lock.path, p->lock.fd) && !look(p->dir, NULL, &f) &&
+    if (p->lock.fd >= 0 && file_names(p->lock.path, p->lock.fd) > 0 && !look(p->dir, NULL, &f) &&
         !*f.part && !*f.other) {
         unlink(p->lock.path);
         if (p->made)

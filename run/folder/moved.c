@@ -15,7 +15,7 @@ int moved_store(struct runlog *log, const char *dir, struct err *err)
 {
     char here[FILE_IDENTITY];
 
-    file_identity(dir, here);
+    file_folder_identity(dir, here);
     char *place = file_path(err, "%s %s", here, dir);
     int   rc = place ? runlog_set(log, "place", place, err) : -ENOMEM;
 
@@ -274,7 +274,7 @@ int moved_note(const struct run_config *run, struct err *err)
     char folder[FILE_IDENTITY] = "";
     int  rc;
 
-    file_identity(run->dir, folder);
+    file_folder_identity(run->dir, folder);
     rc = settings_set(run->log, err, "device.place=%s", folder);
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !rc; i++) {
         char  here[FILE_IDENTITY] = "";

@@ -178,10 +178,16 @@ static int has(const char *dir, const char *name)
     return !lstat(path, &st) || !file_is_absent(errno);
 }
 
-/* True if dir is a run, or is becoming one. */
-static int is_run(const char *dir)
+/* The name by which dir is a run, or is becoming one. NULL: it is neither. The file may be another
+ * program's; its run.db may have a log, too. */
+static const char *run_sign(const char *dir)
 {
-    return has(dir, "run.db") || has(dir, "run.db.new") || has(dir, "run.lock");
+    static const char *const signs[] = { "run.db", "run.db.new", "run.lock" };
+
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (has(dir, signs[i]))
+            return signs[i];
+    return NULL;
 }
 
 /* Refuse a reserved name in a run, or any name below a run's own folders. */
@@ -193,12 +199,13 @@ static int check_runs(const struct output *o, const struct target *p, struct err
     snprintf(dir, sizeof dir, "%s", p->dir);
     for (;;) {
         const struct run_file *f = run_file_reserves(name);
+        const char            *sign = f ? run_sign(dir) : NULL;
         char                  *slash = strrchr(dir, '/');
 
-        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")) &&
+        if (sign && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")) &&
             (o->kind != OUTPUT_SNAPSHOTS || strcasecmp(name, "snapshots")))
-            return err_misuse(err, "%s: %s is the name of a part of the run %s (%s): choose "
-                              "another name", o->path, name, dir, f->what);
+            return err_misuse(err, "%s: %s is the name of a part of a run (%s), and %s has %s: "
+                              "choose another name", o->path, name, f->what, dir, sign);
         if (!slash || !slash[1])
             return 0;
         snprintf(below, sizeof below, "%.*s", NAME_MAX, slash + 1);

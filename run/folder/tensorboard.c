@@ -192,6 +192,31 @@ static int begin_file(struct tensorboard *t, uint64_t first, struct err *err)
     return append_record(t, &m, err);
 }
 
+/* True if `where` is a folder that the user has named. */
+static int is_named(const char *where)
+{
+    return where && *where && strcmp(where, TENSORBOARD_NONE) && strcmp(where, TENSORBOARD_AUTO);
+}
+
+int tensorboard_check(const char *where, struct err *err)
+{
+    char       *dir = is_named(where) ? file_absolute(where, err) : NULL, *slash;
+    struct stat st;
+
+    if (!dir)
+        return is_named(where) ? -ENOMEM : 0;
+    // the folder, or the one around it in which the first missing folder would be made
+    while (lstat(dir, &st) && errno == ENOENT && (slash = strrchr(dir, '/')) && slash[1])
+        slash[slash == dir] = '\0';
+    int why = stat(dir, &st) ? errno : !S_ISDIR(st.st_mode) ? ENOTDIR
+              : access(dir, W_OK | X_OK) ? errno : 0;
+    int rc = why ? err_name(err, why, "--tensorboard %s: %s: %s; expected a folder, or a name that "
+                            "is free", where, dir, strerror(why))
+                 : 0;
+    free(dir);
+    return rc;
+}
+
 int tensorboard_open(struct tensorboard **out, const char *where, const char *run_dir,
                      uint64_t first, const struct events *e, struct err *err)
 {

@@ -18,6 +18,9 @@
 
 struct tensorboard;
 
+/* Before a run is made: check that tensorboard_open could create its file. */
+int tensorboard_check(const char *where, struct err *err);
+
 /* Create a file in the folder `where`, which is created if needed. auto: run_dir/tensorboard; NULL
  * or none: *out is NULL. first: the next step, from 0. `e` receives the notice; it is borrowed
  * until tensorboard_close. */

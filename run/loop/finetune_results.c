@@ -4,6 +4,7 @@
 
 #include "data/file/file.h"
 #include "data/base/round.h"
+#include "model/file/hf.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
@@ -156,6 +157,23 @@ static int know_older(struct finetune_results *o, struct session *s, uint64_t be
     return rc;
 }
 
+/* The best model predicts at the end, unless a better one comes: what its folder lacks is said
+ * before training. An adapter needs no config.json. */
+static int best_check(const struct finetune_results *o, struct session *s, struct err *err)
+{
+    struct model_config g;
+    struct best         best = { 0 };
+    uint64_t            rows = task_files_rows(s, run_test[0]) + task_files_rows(s, run_test[1]);
+
+    if (!rows || !s->o.keep_best || s->config.lora.rank || !file_may_be(o->model))
+        return 0;
+    int rc = best_load(&best, s, err);
+    if (rc || !best.any || !(rc = hf_config(&g, o->model, err)))
+        return rc;
+    return err_set(err, rc, "%s; the model in %s makes the predictions: put a copy of the file "
+                   "there, or move %s elsewhere", err->text, o->model, o->model);
+}
+
 int finetune_results_check(struct session *s, uint64_t before, struct err *err)
 {
     const struct run_file  *f;
@@ -163,6 +181,7 @@ int finetune_results_check(struct session *s, uint64_t before, struct err *err)
     int                     rc = task_labels_load(&o.labels, s, err);
 
     snprintf(o.model, sizeof o.model, "%s/best", s->dir);
+    rc = rc ? rc : best_check(&o, s, err);
     if (!rc && before && !settings_has(s->log, "result.trainer_state.json"))
         rc = know_older(&o, s, before, err);
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
@@ -238,6 +257,11 @@ static int predict(struct finetune_results *o, struct err *err)
     struct evaluator    e = { 0 };
     char               *text[TASK_SPLITS] = { NULL };
     size_t              n[TASK_SPLITS];
+
+    if (o->results.best_checkpoint && !o->adapted && !hf_is_folder(o->model))
+        return err_set(err, -ENOENT, "%s is not there any more, or has no config.json: put a copy "
+                       "of the best model there, and go on with --resume, for the predictions",
+                       o->model);
     int rc = model_folder_open(&r, o->adapted ? o->dir : o->model, NULL,
                                o->adapted ? MODEL_BEST : MODEL_LAST, NULL, o->events, err);
 

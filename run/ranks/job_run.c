@@ -180,6 +180,15 @@ static int original_check(const struct session *s, const char *original, struct 
                             original);
 }
 
+int job_run_open(struct session *s, const char *dir, enum session_how how,
+                 const struct events *events, struct comm *comm, struct err *err)
+{
+    int rc = comm_first(comm, 0, err);
+
+    rc = rc ? rc : session_open(s, dir, how, events, err);
+    return rc ? rc : comm_first(comm, 1, err);
+}
+
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
     char id[ID_BYTES], own[SESSION_PATH] = "", original[SESSION_PATH];

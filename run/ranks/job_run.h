@@ -39,6 +39,11 @@ int  job_run_part(const struct session *s, const char *path, struct err *err);
 /* True if the folder's name is the one that job_run_dir gives for its rank. */
 int  job_run_is_placed(const struct session *s);
 
+/* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,
+ * one gets the folders of all ranks. */
+int  job_run_open(struct session *s, const char *dir, enum session_how how,
+                  const struct events *events, struct comm *comm, struct err *err);
+
 /* Attach the ranks that train the run. Misuse if their number differs from the number that created
  * it, or if a rank has a folder of another rank or run, or writes to one of the original of which
  * rank 0's folder is a copy. comm NULL: a single process. */

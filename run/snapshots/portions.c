@@ -146,7 +146,7 @@ static char *begun_text(const struct portions *p, const struct session *s, const
     size_t size;
     FILE  *f = open_memstream(&text, &size);
 
-    file_identity(s->dir, is);
+    file_folder_identity(s->dir, is);
     if (f) {
         fprintf(f, "%s ", is);
         put_line(f, s->dir);

@@ -25,7 +25,7 @@ static int store_folder(struct runlog *log, const char *key, const char *folder,
 {
     char is[FILE_IDENTITY];
 
-    file_identity(folder, is);
+    file_folder_identity(folder, is);
     char *value = file_path(err, "%s %s", is, path);
     int   rc = value ? runlog_set(log, key, value, err) : -ENOMEM;
 

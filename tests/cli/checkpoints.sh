@@ -92,7 +92,7 @@ rm -r "$tmp/run/checkpoint-16"
 echo mine >"$tmp/run/checkpoint-16"
 works "a file with the name of a folder that is to go" pretrain --resume "$tmp/run" --steps 20 --export-limit 1 --quiet
 same "mine 1" "$(cat "$tmp/run/checkpoint-16") $(grep -c 'checkpoint-16 holds something that this run did not write, so it stays' "$tmp/err")" "stays, and is named"
-refuses 2 "checkpoint-7 is the name of a part of the run" export "$tmp/run" "$tmp/run/checkpoint-7"
+refuses 2 "checkpoint-7 is the name of a part of a run" export "$tmp/run" "$tmp/run/checkpoint-7"
 refuses 2 "--export-limit needs --export-every" pretrain --run "$tmp/none" $shape --export-limit 2
 refuses 2 "devices that store nothing have none" pretrain --run "$tmp/none" $shape --csd null --export-every 2
 

@@ -330,7 +330,7 @@ run_there() { # OPTION NAME COMMAND...: refused, and nothing is made
     what=$1 name=$2
     shift 2
     picture "$tmp/a" >"$tmp/before"
-    refuses 2 "is the name of a part of the run" "$@"
+    refuses 2 "is the name of a part of a run" "$@"
     picture "$tmp/a" >"$tmp/after"
     cmp -s "$tmp/before" "$tmp/after" && [ ! -e "$tmp/new" ]
     result $? "and nothing is made ($what $name)"
@@ -413,5 +413,24 @@ run pretrain --resume "$tmp/lacks" --steps 3
 result "$([ "$got" != 0 ] && ! grep -q "it is a copy of" "$tmp/err" && grep -q "siTrain restore $tmp/lacks" "$tmp/err"; echo $?)" "a copy without one of its devices names restore"
 works "which makes it again" restore "$tmp/lacks"
 works "and the copy goes on" pretrain --resume "$tmp/lacks" --steps 3
+
+# ---- RUN is moved, and a link left in its place, while a copy is opened for its first training
+
+find_shim
+if [ -n "$shim" ]; then
+    cp -a "$tmp/K" "$tmp/linked"
+    held pwrite:/linked/run.db-wal:1 pretrain --resume "$tmp/linked" --steps 4 --quiet --snapshot-every 1
+    mv "$tmp/linked" "$tmp/where"
+    ln -s where "$tmp/linked"
+    rm "$tmp/held"
+    wait $pid
+    result $? "a run that is moved, with a link in its place, goes on"
+    rm "$tmp/linked"
+    mv "$tmp/where" "$tmp/linked"
+    works "and when it is back" pretrain --resume "$tmp/linked" --steps 5 --quiet
+    same "$(stat -c %i "$tmp/linked")" "$(sqlite3 "$(find "$tmp/linked/snapshots" -path '*/step-00000004/run.db')" "SELECT value FROM runs WHERE key = 'snapshot.of'" | cut -d' ' -f1)" "its snapshots are its own"
+else
+    skip "a run that is moved while it is opened" "no shim"
+fi
 
 done_testing

@@ -18,10 +18,13 @@ made() { # NAME STEPS ARGUMENTS...
 
 made own 1
 for file in run.db dev0/states; do
-    refuses 2 "is the name of a part of the run" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/own/$file"
-    refuses 2 "is the name of a part of the run" bench --quick --only memory --json "$tmp/own/$file"
+    refuses 2 "is the name of a part of a run" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/own/$file"
+    refuses 2 "is the name of a part of a run" bench --quick --only memory --json "$tmp/own/$file"
 done
 works "which is whole" check "$tmp/own"
+mkdir "$tmp/program" && echo mine >"$tmp/program/run.db" # another program's, which is not called a run
+refuses 2 "run.db.html is the name of a part of a run (its journal), and $tmp/program has run.db: choose another name" \
+    report "$tmp/own" --html "$tmp/program/run.db.html"
 # what a stranger's schema would compute is not read, however its statement is written
 for sql in "CREATE TABLE z (a, b AS (a + 1))" "CREATE /* */ VIRTUAL TABLE z USING fts5(a)" \
     "DROP TABLE notices; CREATE TABLE notices (id, time, text AS (1) STORED)" \
@@ -211,6 +214,14 @@ waits "locked against readers too"
 reporter=$!
 until_there "run.db is locked by sqlite3" "$tmp/err"
 result $? "a report waits then, too, and says so"
+find_shim
+if [ -f "$shim" ]; then # SQLite says busy, too, if the kernel has no memory for a lock of the index
+    (export LD_PRELOAD="$shim" SHIM_FAIL=fcntl=ENOMEM@run.lock; exec timeout -s KILL 60 "$bin" report "$tmp/whole" >"$tmp/out" 2>"$tmp/err.lock" </dev/null 3>&-)
+    result "$([ $? = 1 ] && grep -q "lock $tmp/whole/run.db: Cannot allocate memory" "$tmp/err.lock" && [ "$(wc -l <"$tmp/err.lock")" = 1 ]; echo $?)" \
+        "if no lock can be taken at all, nothing is waited for"
+else
+    skip "a lock for which there is no memory" "no shim"
+fi
 let_go
 wait $reporter
 result $? "and reports"
@@ -337,5 +348,25 @@ rm -f "$tmp/drops/run.db-shm"
 works "without the last step's rows it goes on" pretrain --resume "$tmp/drops" --steps 4
 same "$(exported "$tmp/stays")" "$(exported "$tmp/drops")" "to the same parameters"
 works "and is whole" check "$tmp/drops"
+
+# ---- run.db is away: the folder was a run, and is not one that is being made
+
+mv "$tmp/drops/run.db" "$tmp/away.db"
+for command in "pretrain --steps 5 --resume" check report "export --last" restore snapshots "reshard --devices 2" "watch --once"; do
+    # shellcheck disable=SC2086
+    refuses 2 "$tmp/drops was a run, and its run.db is missing: bring it back" $command "$tmp/drops" $([ "$command" != "export --last" ] || echo "$tmp/no")
+done
+mv "$tmp/away.db" "$tmp/drops/run.db"
+works "it is back" check "$tmp/drops"
+find_shim
+if [ -n "$shim" ]; then
+    mkdir "$tmp/anew"
+    cp "$tmp/drops/run.lock" "$tmp/anew/"
+    # shellcheck disable=SC2086
+    (export LD_PRELOAD="$shim" SHIM_AT="name:/anew/:3:kill"; exec "$bin" pretrain --run "$tmp/anew" $shape --steps 1) >"$tmp/out" 2>"$tmp/err"
+    refuses 2 "$tmp/anew is not a run yet" pretrain --resume "$tmp/anew"
+else
+    skip "a run that is made where one was" "no shim"
+fi
 
 done_testing

@@ -169,7 +169,7 @@ same "$(cat "$tmp/learnt/eval_results.json")" "$(cat "$tmp/early/eval_results.js
 run eval "$tmp/learnt" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8
 same "accuracy 1.000000" "$(grep accuracy "$tmp/out")" "eval of the run"
 first=$(cat "$tmp/out")
-refuses 2 "run.db is the name of a part of the run" eval "$tmp/learnt" --task sst2 --data "$tmp/sst2" --predict "$tmp/learnt/run.db"
+refuses 2 "run.db is the name of a part of a run" eval "$tmp/learnt" --task sst2 --data "$tmp/sst2" --predict "$tmp/learnt/run.db"
 run export "$tmp/learnt" "$tmp/learnt-hf"
 run eval "$tmp/learnt-hf" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8 --predict "$tmp/predictions"
 same "$first" "$(cat "$tmp/out")" "eval of its export"

@@ -82,7 +82,7 @@ keeps "$tmp/run" tokenizer export html
 keeps "$tmp/run/dev1" tokenizer export
 for at in dev0 best/x tokenizer dev7/y; do
     # shellcheck disable=SC2086
-    refuses 2 "a part of the run" pretrain --run "$tmp/none" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 1 --tensorboard "$tmp/run/$at"
+    refuses 2 "a part of a run" pretrain --run "$tmp/none" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 1 --tensorboard "$tmp/run/$at"
 done
 result "$([ ! -e "$tmp/none" ]; echo $?)" "  and no run is made"
 same "$(cat "$tmp/before")" "$(sums "$tmp/run")" "the run is what it was"

@@ -721,6 +721,29 @@ rm -rf "$tmp/kept" "$tmp/at.hf" "$tmp/imported"
 cp -a "$tmp/kept.from" "$tmp/kept"
 shimmed SHIM_FAIL=look=EIO@/kept/best run pretrain --resume "$tmp/kept" --steps 3 --quiet
 result "$([ $? = 1 ] && grep -q "$tmp/kept/best cannot be read: Input/output error" "$tmp/err"; echo $?)" "nor a best model"
+for part in "" /run.lock; do # a loop of links stands for it while a training goes on
+    rm -rf "$tmp/seen"
+    cp -a "$tmp/at" "$tmp/seen"
+    held pwrite:/seen/run.lock:3 pretrain --resume "$tmp/seen" --steps 9 --quiet
+    mv "$tmp/seen$part" "$tmp/aside.seen"
+    ln -s "$(basename "$tmp/seen$part")" "$tmp/seen$part"
+    rm "$tmp/held"
+    wait $pid
+    result "$([ $? = 1 ] && grep -q "${part:-run.db} cannot be read any more: Too many levels of symbolic links; go on with --resume when its drive is back" "$tmp/err"; echo $?)" "nor is ${part:-run.db} of a training removed or another process's"
+    rm "$tmp/seen$part"
+    mv "$tmp/aside.seen" "$tmp/seen$part"
+    works "which goes on when it is back" pretrain --resume "$tmp/seen" --steps 9 --quiet
+done
+if strace -o "$tmp/null" true 2>"$tmp/null"; then # one look fails
+    for n in 2 4 5 7 8; do
+        rm -rf "$tmp/seen"
+        cp -a "$tmp/at" "$tmp/seen"
+        strace -f -qq -o "$tmp/null" -P "$tmp/seen/run.db" -e trace=newfstatat,?stat,statx -e "inject=newfstatat,?stat,statx:error=ESTALE:when=$n" "$bin" pretrain --resume "$tmp/seen" --steps 5 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+        result "$(! grep -q "was removed" "$tmp/err"; echo $?)" "nor is run.db, of which look $n fails"
+    done
+else
+    skip "one look that fails" "no strace here, or it may trace nothing"
+fi
 
 # ---- without the exchange of two folders: a kill before each change of a name leaves a best, or the next opening makes it whole
 

@@ -86,7 +86,27 @@ if [ -n "$shim" ]; then
         [ "$got" = 0 ] && [ "$(state)" = "$wanted" ] || bad="$bad $at"
     done
     result "$([ -z "$bad" ] && [ $killed -gt 5 ] && [ $half -gt 2 ] && [ $half = $refused ]; echo $?)" "a rank killed $killed times, $half times half way: refused, and then finished$bad"
+    # ---- two jobs at once: the one whose rank 0 has the lock gets all ranks' folders, and they do not end each other
+    clear_all
+    for how in --run --resume; do
+        nth=1
+        [ $how = --run ] || nth=2 # the first one is of a look at its id
+        rm -f "$tmp/held" "$tmp/held.over"
+        # shellcheck disable=SC2086
+        timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run/run.lock:$nth:$tmp/held" "$bin" pretrain $how "$tmp/run" \
+            $([ $how = --run ] && echo $shape || echo --quiet) --steps 4 >"$tmp/first" 2>&1 </dev/null &
+        for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
+        sleep 0.3 # so long its rank 1 would have had to take its lock
+        result "$([ -e "$tmp/held" ]; echo $?)" "a job ($how) whose rank 0 is about to take its lock"
+        # shellcheck disable=SC2086
+        job 2 "$bin" pretrain $how "$tmp/run" $([ $how = --run ] && echo $shape || echo --quiet) --steps 3
+        result "$got" "another one that came later goes on"
+        rm -f "$tmp/held"
+        wait
+        result "$([ $how = --resume ] || grep -q "/run is a run already" "$tmp/first"; echo $?)" "and the first one says so, or goes on"
+    done
+    same 4 "$(steps_of "$tmp/run.rank1" | wc -l)" "after both all ranks are at the last step"
 else
-    skip "kills" "no shim here"
+    skip "kills, two jobs" "no shim here"
 fi
 done_testing

@@ -136,4 +136,21 @@ refuses_rows "semicolons.csv has semicolons between its columns, where .csv has 
 refuses_rows "tabs.csv has tabs between its columns, where .csv has commas: name it .tsv, or write it with commas" tabs.csv
 refuses_rows "commas.tsv has commas between its columns, where .tsv has tabs: name it .csv, or write it with tabs" commas.tsv
 
+# the best model makes the predictions: what its folder lacks is said before training, and the earlier predictions stay
+tune kept own.csv --text-column body --label-column class --eval-file "$tmp/own.csv" --test-file "$tmp/own.csv" --predict --keep-best --schedule constant --lr 1e-9
+cp "$tmp/kept/best/config.json" "$tmp/config.json"
+for how in missing empty; do
+    rm -f "$tmp/kept/best/config.json"
+    [ $how = missing ] || : >"$tmp/kept/best/config.json"
+    refuses 1 "kept/best makes the predictions: put a copy of the file there, or move $tmp/kept/best elsewhere" finetune --resume "$tmp/kept" --steps 3 --quiet
+    result "$([ -f "$tmp/kept/predict_results_None.txt" ]; echo $?)" "  and nothing is trained ($how)"
+done
+mv "$tmp/kept/best" "$tmp/kept.best"
+asked="best is not there any more, or has no config.json: put a copy of the best model there, and go on with --resume, for the predictions"
+run finetune --resume "$tmp/kept" --steps 3 --quiet # no step is better
+result "$([ "$got" = 1 ] && grep -qF "$asked" "$tmp/err" && [ ! -e "$tmp/kept/best" ]; echo $?)" "moved elsewhere, it is asked for at the end"
+cp "$tmp/config.json" "$tmp/kept.best/" && mv "$tmp/kept.best" "$tmp/kept/best"
+run finetune --resume "$tmp/kept" --steps 3 --quiet
+result "$([ "$got" = 0 ] && [ -f "$tmp/kept/predict_results_None.txt" ]; echo $?)" "  and put back, it predicts"
+
 done_testing

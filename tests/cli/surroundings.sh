@@ -135,6 +135,23 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
         [ "$got" != 0 ] || one pretrain --resume "$tmp/shared" --steps $((step + 2)) --quiet
         result "$got" "one user trains what another one has divided anew, and the other way round ($step)"
     done
+    # in a folder that the group may write to, a run that it may only read: nobody leaves a file that its owner could not write
+    cp -a "$tmp/shared" "$tmp/team"
+    chown -R 4711:4700 "$tmp/team" && chmod -R g-w "$tmp/team" && chmod 2775 "$tmp/team"
+    for lock in "" run.lock; do # the second time, as after somebody removed it
+        rm -f "$tmp/team/$lock" 2>"$tmp/null"
+        (cd "$tmp/team" && find . | sort) >"$tmp/before"
+        for command in report check snapshots "watch --once" "eval --data $tmp/text.bin --batch 1" "check --repair" "pretrain --steps 9 --resume"; do
+            # shellcheck disable=SC2086
+            two $command "$tmp/team"
+            [ "${command#*--re}" = "$command" ] || got=$((got != 1))
+            result "$got" "another user: $command"
+        done
+        (cd "$tmp/team" && find . | sort) | diff "$tmp/before" - >"$tmp/out" 2>&1
+        result $? "and nothing was left there${lock:+, nor a run.lock}"
+    done
+    one pretrain --resume "$tmp/team" --steps 6 --quiet
+    result "$got" "and its owner goes on"
     mkdir "$tmp/shared/best/notes" && echo private >"$tmp/shared/best/private" && echo mine >"$tmp/shared/best/notes/x"
     chown 4712:4700 "$tmp/shared/best/notes" "$tmp/shared/best/private" "$tmp/shared/best/notes/x" && chmod 600 "$tmp/shared/best/private"
     chmod 755 "$tmp/shared/best/notes"
@@ -232,6 +249,7 @@ for fs in bindfs sshfs; do
         if unshare -p -f true 2>"$tmp/null"; then
             printf '#!/bin/sh\nexec unshare -p -f --kill-child %s "$@"\n' "$bin" >"$tmp/contained"
             chmod +x "$tmp/contained"
+            rm -f "$tmp/late" "$tmp/ended"
             (bin=$tmp/contained; held pwrite:/pair/run.lock:1 pretrain --resume "$tmp/fuse/pair" --steps 1000000 --quiet; echo $pid >"$tmp/late"; wait $pid; echo $? >"$tmp/ended") &
             outer=$!
             until [ -s "$tmp/late" ]; do sleep 0.05; done

@@ -61,6 +61,12 @@ same "$(of_database "$tmp/killed")" "$(cat "$tmp/out")" "and no step is there tw
 
 echo >"$tmp/file"
 refuses 2 "expected a folder" pretrain --resume "$tmp/run" --steps 12 --tensorboard "$tmp/file"
+ln -s "$tmp/nowhere/x" "$tmp/link"
+for dir in "$tmp/link" "$tmp/link/deep"; do
+    refuses 2 "$tmp/link: No such file or directory; expected a folder" pretrain --run "$tmp/new" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 \
+        --n-head 1 --n-embd 8 --seq 8 --batch 1 --steps 1 --tensorboard "$dir"
+    result "$([ ! -e "$tmp/new" ]; echo $?)" "and no run is made"
+done
 refuses 1 "make the folder /proc/no" pretrain --resume "$tmp/run" --steps 12 --tensorboard /proc/no/where
 same none "$(sqlite3 "$tmp/run/run.db" "SELECT value FROM runs WHERE key = 'option.tensorboard'")" "and not remembered"
 done_testing

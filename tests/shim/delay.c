@@ -65,7 +65,7 @@ static int error_of(const char *word)
 {
     static const struct { const char *name; int error; } errors[] = {
         { "ENOLCK", ENOLCK }, { "ENOSYS", ENOSYS }, { "EOPNOTSUPP", EOPNOTSUPP },
-        { "EINVAL", EINVAL }, { "EIO", EIO },
+        { "EINVAL", EINVAL }, { "EIO", EIO }, { "ENOMEM", ENOMEM },
     };
 
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
