@@ -83,7 +83,7 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
             " steps are committed", c->s.dir, db->steps, next_step);
     check_damage(c, text.text);
     for (uint64_t step = db->steps; c->mend && step < next_step; step++)
-        if (runlog_step_forget(c->s.log, step, NULL))
+        if (runlog_step_forget(c->s.log, step))
             return;
     c->mended += c->mend && db->steps < next_step;
 }

@@ -230,7 +230,7 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
                  void *ctx, struct runlog_check *out, struct err *err);
 
 /* Sets all numbers of a step to NULL. The step itself stays on record. */
-int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
+int runlog_step_forget(struct runlog *log, uint64_t step);
 /* Checks that each of the steps [0, n) has an intact row. Each row was written in the
  * transaction that completed its step. If pages were lost, a missing row may be the only sign.
  * That can happen after a power cut with --durability none, or with a drive that does not flush. */

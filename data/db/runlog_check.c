@@ -71,7 +71,7 @@ static void steps_forget(struct checking *c, uint64_t from, uint64_t end)
     int rc = !c->mend;
 
     for (; from < end && !rc; from++)
-        rc = runlog_step_forget(c->log, from, NULL);
+        rc = runlog_step_forget(c->log, from);
     c->out->mended += !rc;
 }
 

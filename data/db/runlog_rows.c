@@ -118,13 +118,13 @@ int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err
                         (uint64_t)runlog_step_sum(s));
 }
 
-int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err)
+int runlog_step_forget(struct runlog *log, uint64_t step)
 {
     const struct runlog_step none = {
         .step = step, .loss = (double)NAN, .lr = (double)NAN, .grad_norm = (double)NAN
     };
 
-    return runlog_step(log, &none, err);
+    return runlog_step(log, &none, NULL);
 }
 
 int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss,

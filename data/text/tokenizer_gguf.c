@@ -68,14 +68,6 @@ static int no_memory(const struct reading *k, struct err *err)
     return err_set(err, -ENOMEM, "no memory for the tokenizer of %s", k->file->path);
 }
 
-static int is_text(const struct reading *k, const char *key, const char *text)
-{
-    size_t      n;
-    const char *said = gguf_text(&n, k->file, gguf_find(k->file, key));
-
-    return said && strlen(text) == n && !memcmp(said, text, n);
-}
-
 static int flag(const struct reading *k, const char *key, int otherwise)
 {
     const struct gguf_value *v = gguf_find(k->file, key);
@@ -381,9 +373,9 @@ static int read_kind(struct reading *k, struct err *err)
     const char *name = gguf_text(&n, k->file, gguf_find(k->file, "tokenizer.ggml.pre")),
                *model = gguf_text(&of, k->file, gguf_find(k->file, "tokenizer.ggml.model"));
 
-    if (is_text(k, "tokenizer.ggml.model", "llama"))
+    if (model && of == 5 && !memcmp(model, "llama", of))
         return 0;
-    if (!is_text(k, "tokenizer.ggml.model", "gpt2"))
+    if (!model || of != 4 || memcmp(model, "gpt2", of))
         return err_misuse(err, "%s: its tokenizer is \"%s\", but this version reads gpt2 (byte-"
                           "level BPE) and llama (SentencePiece)", k->file->path,
                           gguf_shown(shown, model, of));

@@ -118,34 +118,32 @@ int snapshot_places_is_folder(const char *path, size_t n, const char *id)
            !memcmp(at + RANK + RANK_DIGITS, id + RANK + RANK_DIGITS, ID - RANK - RANK_DIGITS);
 }
 
-/* Calls each(ctx, NAME-ID) for each of the run's folders in this snapshot directory. */
+/* Calls each(ctx, DIR/NAME-ID) for each of the run's folders in this snapshot directory. */
 static int each_folder(const struct session *s, const char *dir,
-                       int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
-                       struct err *err)
+                       int (*each)(void *ctx, const char *folder), void *ctx)
 {
     struct file_walk w;
     int              rc = file_walk_begin(&w, dir, NULL);
 
     if (rc) // or else a drive that is away
-        return file_is_unknown(rc) ? each(ctx, dir, err) : 0;
+        return file_is_unknown(rc) ? each(ctx, dir) : 0;
     while (!rc && file_walk_next(&w))
-        rc = snapshot_places_is_folder(w.name, strlen(w.name), s->id) ? each(ctx, w.path, err) : 0;
+        rc = snapshot_places_is_folder(w.name, strlen(w.name), s->id) ? each(ctx, w.path) : 0;
     file_walk_end(&w, rc, NULL);
     return rc;
 }
 
-int snapshot_places_each(const struct session *s,
-                         int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
-                         struct err *err)
+int snapshot_places_each(const struct session *s, int (*each)(void *ctx, const char *folder),
+                         void *ctx)
 {
     char own[SESSION_PATH], ranks[SESSION_PATH];
 
     snapshot_places_own(own, s);
     snapshot_places_ranks(ranks, s);
-    int rc = each_folder(s, own, each, ctx, err);
+    int rc = each_folder(s, own, each, ctx);
     if (!rc && strcmp(own, ranks))
-        rc = each_folder(s, ranks, each, ctx, err);
+        rc = each_folder(s, ranks, each, ctx);
     for (size_t i = 0; i < s->o.snapshot_dir.n && !rc; i++)
-        rc = each_folder(s, s->o.snapshot_dir.item[i], each, ctx, err);
+        rc = each_folder(s, s->o.snapshot_dir.item[i], each, ctx);
     return rc;
 }

@@ -27,9 +27,8 @@ int snapshot_places_check(const struct session *s, struct err *err);
 int snapshot_places_is_folder(const char *path, size_t n, const char *id);
 /* True if a snapshot of this rank may have this name in a folder NAME-ID. */
 int snapshot_places_is_step(const struct session *s, const char *name);
-/* Call each(ctx, DIR/NAME-ID, err) for each of the run's folders in all snapshot directories, until
- * it returns other than 0, which is returned. A directory that cannot be read is skipped: its drive
+/* Call each(ctx, DIR/NAME-ID) for each of the run's folders in all snapshot directories, until it
+ * returns other than 0, which is returned. A directory that cannot be read is skipped: its drive
  * may be away. One that this user may not read is passed itself. */
-int snapshot_places_each(const struct session *s,
-                         int (*each)(void *ctx, const char *folder, struct err *err), void *ctx,
-                         struct err *err);
+int snapshot_places_each(const struct session *s, int (*each)(void *ctx, const char *folder),
+                         void *ctx);

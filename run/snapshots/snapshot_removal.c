@@ -265,12 +265,11 @@ static void clean(const struct session *s, const char *path, const char *folder,
     free(name);
 }
 
-static int clean_folder(void *ctx, const char *folder, struct err *err)
+static int clean_folder(void *ctx, const char *folder)
 {
     struct file_walk w;
     size_t           end = strlen(aside);
 
-    (void)err;
     file_walk_begin(&w, folder, NULL);
     while (file_walk_next(&w)) {
         char        base[NAME_MAX + 1];
@@ -387,7 +386,7 @@ static void clean_begun(struct session *s)
 
 void snapshots_clean(struct session *s)
 {
-    snapshot_places_each(s, clean_folder, s, NULL);
+    snapshot_places_each(s, clean_folder, s);
     clean_begun(s);
 }
 

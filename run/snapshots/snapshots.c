@@ -246,7 +246,7 @@ static int add(struct snapshots *list, const struct session *s, const char *path
 
 struct listing { struct snapshots *list; const struct session *s; struct err *err; int rc; };
 
-static int list_folder(void *ctx, const char *folder, struct err *err)
+static int list_folder(void *ctx, const char *folder)
 {
     struct listing  *l = ctx;
     struct file_walk w;
@@ -260,7 +260,7 @@ static int list_folder(void *ctx, const char *folder, struct err *err)
     }
     while (!rc && file_walk_next(&w))
         if (snapshot_places_is_step(l->s, w.name))
-            rc = add(l->list, l->s, w.path, err);
+            rc = add(l->list, l->s, w.path, l->err);
     file_walk_end(&w, rc, NULL);
     return rc;
 }
@@ -286,7 +286,7 @@ int snapshots_find(struct snapshots *out, const struct session *s, struct err *e
     struct listing l = { .list = out, .s = s, .err = err };
 
     *out = (struct snapshots){ 0 };
-    int rc = snapshot_places_each(s, list_folder, &l, err);
+    int rc = snapshot_places_each(s, list_folder, &l);
     if (out->n)
         qsort(out->at, out->n, sizeof *out->at, by_n);
     return rc;
