@@ -305,8 +305,8 @@ static void say_verdict(struct check *c)
         say_line(stdout, "%s is damaged: %" PRIu64 " sentence%s above", what, c->damaged,
                  c->damaged > 1 ? "s" : "");
     else if (c->denied)
-        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read by "
-                 "this user", what, c->denied);
+        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read",
+                 what, c->denied);
     else if (c->damaged)
         say_line(stdout, "%s was damaged and is whole again", what);
     else

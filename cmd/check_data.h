@@ -28,7 +28,7 @@ struct check {
 void check_remark(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void check_say(void *check, int is_damage, const char *sentence);
 void check_damage(void *check, const char *sentence);
-/* Says that a part may not be read by this user, which is no damage. */
+/* Says that a part cannot be read now, which is no damage. */
 void check_denied(struct check *c, const char *sentence);
 /* Prints a line of the table: a kind, how much there is of it, its bytes. */
 void check_line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)

@@ -2,6 +2,7 @@
  * named, with nothing written; training stops at its next read of it and no parameter ever shows
  * it: with the byte turned back, the run ends in the bits of one that nobody disturbed. And what
  * can be made again is made again. */
+#include "tests/disk_fault.h"
 #include "tests/scene.h"
 
 static unsigned turned;
@@ -235,9 +236,37 @@ static void not_finite(void **state)
     }
 }
 
+static int none_read(const struct disk_req *r)
+{
+    return r->op == DISK_READ && r->off >= SUPERBLOCK_BYTES ? -ECANCELED : 0;
+}
+
+/* The kernel cancels reads for which it finds no thread: nothing is known to be damaged. */
+static void cancelled(void **state)
+{
+    (void)state;
+    const struct disk_fault_plan plan = { .inner = &disk_sync, .hold = none_read };
+    struct scene *s = scene_new(&(struct variant){ RUN_SUO, 2, 0, 0, 0 });
+    struct heard  h = { 0 };
+    struct verify v = { .mend = 1, .say = hear, .ctx = &h };
+
+    copy(s->base, s->work);
+    uint32_t before = content(s->work);
+    open_log(s, s->work);
+    disk_fault_set(&plan);
+    s->cfg.csd = disk_fault_csd(&csd_emu);
+    assert_int_equal(verify_run(&v, &s->cfg, &s->err), -ECANCELED);
+    assert_non_null(strstr(s->err.text, "Operation canceled"));
+    assert_int_equal(h.damages + h.remarks, 0);
+    assert_int_equal(content(s->work), before);
+    close_log(s);
+    scene_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cancelled),
         cmocka_unit_test(devices_every_kind),
         cmocka_unit_test(images),
         cmocka_unit_test(not_finite),

@@ -209,14 +209,17 @@ static int chunk_ask(struct check *c, struct lane *l, struct chunk *p, struct er
 }
 
 /* Sums what came back, in the order in which it was asked for, and asks for more. Returns whether
- * anything moved, or -errno. */
+ * anything moved, or -errno, also where the system could not read: that is no damage. */
 static int lane_move(struct check *c, struct lane *l, struct err *err)
 {
     struct chunk *p;
     int           moved = lane_reap(c, l), rc;
 
-    for (; l->summed < l->asked && (p = &l->chunk[l->summed % CHUNKS])->back; l->summed++)
+    for (; l->summed < l->asked && (p = &l->chunk[l->summed % CHUNKS])->back; l->summed++) {
+        if (file_is_unknown(p->job.status))
+            return err_set(err, p->job.status, "%s", p->job.why);
         chunk_sum(c, l, p);
+    }
     for (; l->asked - l->summed < CHUNKS; l->asked++, moved++) {
         p = &l->chunk[l->asked % CHUNKS];
         if (!chunk_next(c, l, p))
