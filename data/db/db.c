@@ -99,6 +99,10 @@ int db_fail(struct db *db, const char *doing, struct err *err)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return db_wait_fail(&db->wait, doing, err);
+    case SQLITE_PROTOCOL: // after ten seconds
+        return err_set(err, -ENOLCK, "%s: its locks could not be had (while %s), for another "
+                       "program holds them, or the kernel has no memory for more: try again", p,
+                       doing);
     case SQLITE_READONLY:
         return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing,
                        *db_denied(p, denied, sizeof denied) ? denied : why);

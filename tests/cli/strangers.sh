@@ -150,6 +150,7 @@ printf 'root:x:0:0:Marker17:/root:/bin/sh\ndaemon:x:1:1::/:/bin/false\n' >"$tmp/
 printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\nMarker17\n-----END OPENSSH PRIVATE KEY-----\n' >"$tmp/secrets/key"
 printf 'user Marker17\nadmin Marker17\n' >"$tmp/secrets/netrc"
 printf '#version: Marker17\n' >"$tmp/secrets/version"
+printf 'Marker17 is the word\n' >"$tmp/secrets/word"
 printf '{"access_token": "Marker17", "other_token": "Marker17"}\n' >"$tmp/secrets/oauth.json"
 printf '{"Marker17": 3, "pin": 1234}\n' >"$tmp/secrets/pins.json"
 printf '["Marker17"]\n' >"$tmp/secrets/list.json"
