@@ -2,13 +2,12 @@
  * with every block allocated, or not at all. */
 #include "csd/disk/disk_file.h"
 
+#include "csd/disk/disk_beneath.h"
 #include "data/file/file.h"
 
 #include <blkid/blkid.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <linux/fs.h>
-#include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,6 +85,8 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
                        "stop it (it may be working on this run, or on a copy of it)", err);
     else
         rc = file_check(fd, cfg, err);
+    if (!rc && is_block && !cfg->read_only)
+        rc = disk_beneath_check(cfg->path, err);
     if (!rc)
         return fd;
     file_close(fd);
@@ -127,42 +128,6 @@ int disk_check_signature(const char *path, struct err *err)
     return rc;
 }
 
-/* Whether `path` is an attached loop device, or a partition of one. *of: what the device shows. */
-static int is_loop(const char *path, struct loop_info64 *of)
-{
-    int fd = file_open_device(path, O_RDONLY), is = fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, of);
-
-    file_close(fd);
-    return is;
-}
-
-/* Whether two loop devices show a byte of one file. A size of 0: up to the file's end. */
-static int share_bytes(const struct loop_info64 *a, const struct loop_info64 *b)
-{
-    return a->lo_device == b->lo_device && a->lo_inode == b->lo_inode &&
-           (!a->lo_sizelimit || b->lo_offset < a->lo_offset + a->lo_sizelimit) &&
-           (!b->lo_sizelimit || a->lo_offset < b->lo_offset + b->lo_sizelimit);
-}
-
-/* Refuses a loop device if another one shows bytes of the same file that this one does. A lock on
- * one does not keep others from them through the other. */
-static int loop_check(const char *path, struct err *err)
-{
-    struct loop_info64 here, there;
-    glob_t             all = { 0 };
-    int                rc = 0;
-
-    if (is_loop(path, &here) && glob("/dev/loop[0-9]*", 0, NULL, &all))
-        return 0;
-    for (size_t i = 0; i < all.gl_pathc && !rc; i++)
-        if (is_loop(all.gl_pathv[i], &there) && there.lo_number != here.lo_number &&
-            share_bytes(&here, &there))
-            rc = err_misuse(err, "%s and %s are loop devices of one file: detach one of them "
-                            "(losetup -d), or name another device", path, all.gl_pathv[i]);
-    globfree(&all);
-    return rc;
-}
-
 int disk_check_idle(const char *path, struct err *err)
 {
     int fd = file_open_device(path, O_RDONLY | O_EXCL);
@@ -171,5 +136,5 @@ int disk_check_idle(const char *path, struct err *err)
     if (fd < 0)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     close(fd);
-    return loop_check(path, err);
+    return disk_beneath_check(path, err);
 }

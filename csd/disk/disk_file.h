@@ -12,8 +12,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err);
 /* If a later step fails: remove the file that disk_file_open made; never a device node. */
 void disk_file_undo(const struct disk_config *cfg);
 
-/* Refuse a block device that is mounted or in use (-EBUSY), or a loop device whose file another
- * loop device shows (misuse); refuse one with a signature that libblkid knows, which the sentence
- * names. */
+/* Refuse a block device that is mounted or in use (-EBUSY), or that disk_beneath_check refuses;
+ * refuse one with a signature that libblkid knows, which the sentence names. */
 int disk_check_idle(const char *path, struct err *err);
 int disk_check_signature(const char *path, struct err *err);

@@ -2,6 +2,7 @@
  * whether a device may be there. */
 #include "offload/devices/devices_place.h"
 
+#include "csd/disk/disk_beneath.h"
 #include "csd/disk/disk_file.h"
 #include "data/file/file.h"
 
@@ -149,8 +150,10 @@ int devices_inside(const struct run_config *cfg, const char *path)
 
 /* ---- drives in use ---- */
 
-/* Refuses a page that is the superblock of any run's device. */
-static int page_free(const void *page, const char *path, const char *option, struct err *err)
+/* Refuses a page that is the superblock of any run's device. beneath: "", or what `path` is a part
+ * of, which has the page. */
+static int page_free(const void *page, const char *path, const char *beneath, const char *option,
+                     struct err *err)
 {
     struct superblock s;
     char               what[128] = "what was the states of a siTrain run";
@@ -160,8 +163,30 @@ static int page_free(const void *page, const char *path, const char *option, str
     if (!superblock_read(page, &s))
         snprintf(what, sizeof what, "the states of a siTrain run (%s, device %" PRIu32 " of %"
                  PRIu32 ")", s.id, s.device, s.n_devices);
-    return err_misuse(err, "%s%s%s holds %s: name another drive; --force-device writes over them",
-                      option ? option : "", option ? " " : "", path, what);
+    return err_misuse(err, "%s%s%s%s%s%s holds %s: name another drive; --force-device writes over "
+                      "them", option ? option : "", option ? " " : "", path,
+                      *beneath ? " is a part of " : "", beneath, *beneath ? ", which" : "", what);
+}
+
+/* Refuses a part of what holds the states of a run as a whole: a partition of a drive, a loop
+ * device behind the beginning of a file. */
+static int beneath_free(const char *path, const char *option, struct err *err)
+{
+    char              page[SUPERBLOCK_BYTES];
+    struct disk_bytes at;
+    int               rc = disk_bytes_of(&at, path, err);
+
+    while (!rc && disk_bytes_down(&at)) {
+        int fd = *at.path ? file_open_device(at.path, O_RDONLY) : -ENOENT;
+
+        if (fd < 0 && at.begin)
+            rc = err_set(err, fd, "what is beneath %s cannot be read, and may hold states of a "
+                         "run: name another drive; --force-device takes this one", path);
+        else if (fd >= 0 && !file_pread(fd, page, sizeof page, 0, at.path, NULL))
+            rc = page_free(page, path, at.path, option, err);
+        file_close(fd);
+    }
+    return rc;
 }
 
 int devices_empty_check(const char *path, const char *option, int force, struct err *err)
@@ -175,8 +200,9 @@ int devices_empty_check(const char *path, const char *option, int force, struct 
     if (fd < 0)
         return file_open_fail(path, fd, err);
     if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter file is refused elsewhere
-        rc = page_free(page, path, option, err);
+        rc = page_free(page, path, "", option, err);
     close(fd);
+    rc = rc ? rc : beneath_free(path, option, err);
     return rc ? rc : disk_check_signature(path, err);
 }
 

@@ -180,12 +180,34 @@ static int original_check(const struct session *s, const char *original, struct 
                             original);
 }
 
+/* Refuses a rank's folder that is found by a link, `dir`, and lies next to another folder of rank 0
+ * of the same job: it is that one's, which may be a copy, or have been renamed. */
+static int neighbour_check(const struct session *s, const char *dir, struct err *err)
+{
+    char        given[SESSION_PATH], theirs[SESSION_PATH], id[33];
+    size_t      rank = s->ranks.rank;
+    struct stat a, b;
+
+    if (!rank || s->read_only || !job_run_is_placed(s))
+        return 0;
+    snprintf(given, sizeof given, "%.*s", (int)session_first_length(dir, rank), dir);
+    snprintf(theirs, sizeof theirs, "%.*s", (int)session_first_length(s->dir, rank), s->dir);
+    if (stat(theirs, &a) || (!stat(given, &b) && file_same(&a, &b)) || !session_may_be_run(theirs))
+        return 0;
+    id_read(id, theirs);
+    return *id && !same_job(id, s->id)
+               ? 0
+               : err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is "
+                            "another one: copy the folders of all ranks", s->dir, theirs);
+}
+
 int job_run_open(struct session *s, const char *dir, enum session_how how,
                  const struct events *events, struct comm *comm, struct err *err)
 {
     int rc = comm_first(comm, 0, err);
 
     rc = rc ? rc : session_open(s, dir, how, events, err);
+    rc = rc ? rc : neighbour_check(s, dir, err);
     rc = rc ? rc : job_run_fits(s, comm, err); // said before anybody waits for a rank that failed
     return rc ? rc : comm_first(comm, 1, err);
 }
@@ -230,6 +252,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
     if (!rc && (!job_run_together(first, s) || s->ranks.rank != rank))
         rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
     rc = rc ? rc : moved_original(original, first->log, first->dir, err);
+    rc = rc ? rc : neighbour_check(s, dir, err);
     return rc ? rc : original_check(s, original, err);
 }
 

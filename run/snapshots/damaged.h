@@ -11,8 +11,8 @@
  * *wire: how many of these are damaged. A device with a damaged superblock was not read. */
 int damaged_count(struct session *s, uint64_t *n, uint64_t *wire, struct err *err);
 
-/* If rc is the failure of a read of a run that has a complete snapshot, append to the sentence how
- * siTrain restore goes back to it. Returns rc. */
+/* If rc is the failure of a read of the states of a run that has a complete snapshot, append to the
+ * sentence how siTrain restore goes back to it. Returns rc. */
 int damaged_explain(struct session *s, int rc, struct err *err);
 
 /* Give devices that were cut their length, and write damaged superblocks again: only of devices

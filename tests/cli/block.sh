@@ -56,7 +56,7 @@ for offset in 0 1M; do
     second=$(losetup -f --show -o $offset "$tmp/image1")
     loops="$loops $second"
     for device in "$b" "$second"; do
-        refused "two loop devices of one file, of which one begins at $offset" "are loop devices of one file" "$device" "$@" --force-device
+        refused "two loop devices of one file, of which one begins at $offset" "show the same bytes" "$device" "$@" --force-device
     done
     losetup -d "$second"
 done
@@ -69,6 +69,42 @@ works "the halves of a file have no byte in common" pretrain --run "$tmp/half" "
 losetup -d "$second"
 losetup -d "$third"
 rm -rf "$tmp/half"
+
+# What is beneath a device: a run there as a whole keeps its bytes, by whatever way they are shown.
+loop 8M
+whole=$new
+works "a run on a loop device" pretrain --run "$tmp/whole" "$@" --device "$whole"
+second=$(losetup -f --show -o 32K "$whole")
+loops="$second $loops"
+for device in "$whole" "$second"; do
+    refused "a loop device on top of another one" "show the same bytes" "$device" "$@" --force-device
+done
+run pretrain --resume "$tmp/whole" --steps 32 --schedule-steps 32
+result "$([ "$got" != 0 ] && grep -q "show the same bytes" "$tmp/err"; echo $?)" "nor does the run go on while another loop device shows its bytes"
+losetup -d "$second"
+works "it does when that one is detached" pretrain --resume "$tmp/whole" --steps 32 --schedule-steps 32
+if command -v addpart >/dev/null && addpart "$whole" 1 64 8000 2>"$tmp/err" && [ -b "${whole}p1" ]; then
+    refused "a partition of a drive that a run has" "is a part of $whole, which holds the states of a siTrain run" "${whole}p1" "$@"
+    works "--force-device takes it" pretrain --run "$tmp/part" "$@" --device "${whole}p1" --force-device
+    for _ in $(seq 100); do # what has just ended may have it open still
+        delpart "$whole" 1 2>"$tmp/err" && break
+        sleep 0.05
+    done
+else
+    skip "a partition of a drive that a run has" "no partition can be made here: $(head -n 1 "$tmp/err")"
+fi
+mkdir "$tmp/folder"
+works "a run with a device's file" pretrain --run "$tmp/filed" "$@" --device "$tmp/folder"
+file=$(echo "$tmp"/folder/sitrain-*)
+second=$(losetup -f --show -o 32K "$file")
+loops="$loops $second"
+refused "a loop device behind the beginning of a run's file" "is a part of $file, which holds the states" "$second" "$@"
+exec 9<"$file"
+flock -x 9
+refused "one whose file another process has, with --force-device" "shows bytes of $file, which is mounted or in use" "$second" "$@" --force-device
+exec 9<&-
+losetup -d "$second"
+works "the run with the file is whole" check "$tmp/filed"
 if command -v mkfs.ext4 >/dev/null; then
     mkfs.ext4 -q "$a" >"$tmp/out" 2>"$tmp/err"
     refused "a file system" "signature is ext4" "$a" "$@"

@@ -254,10 +254,31 @@ cp -a "$tmp/orig" "$tmp/copy"
 ln -s orig.rank1 "$tmp/copy.rank1"
 before=$(sqlite3 "$tmp/orig.rank1/run.db" "SELECT max(step) FROM steps")
 ranks 2 pretrain --resume "$tmp/copy" --steps 4
-result "$(refused_by_ranks && grep -q "$tmp/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is a copy of" "$tmp/err"; echo $?)" "a copy of rank 0's folder with the original's other rank"
+result "$(refused_by_ranks && grep -q "$tmp/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is another" "$tmp/err"; echo $?)" "a copy of rank 0's folder with the original's other rank"
 refuses 2 "$tmp/orig.rank1 belongs to $tmp/orig, and" reshard "$tmp/copy" --ranks 1 --new-run "$tmp/one-of-copy"
 same "$before" "$(sqlite3 "$tmp/orig.rank1/run.db" "SELECT max(step) FROM steps")" "and the original's is as it was"
-rm "$tmp/copy.rank1"
+mkdir "$tmp/far"
+mv "$tmp/orig.rank1" "$tmp/far/orig.rank1"
+ln -s far/orig.rank1 "$tmp/orig.rank1"
+ranks 2 pretrain --resume "$tmp/copy" --steps 4
+result "$(refused_by_ranks && grep -q "$tmp/far/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is a copy of" "$tmp/err"; echo $?)" "  and where that is a link, too"
+rm "$tmp/orig.rank1" "$tmp/copy.rank1"
+mv "$tmp/far/orig.rank1" "$tmp/orig.rank1"
+for r in "" .rank1; do
+    cp -a "$tmp/orig$r" "$tmp/idle$r"
+    mv "$tmp/orig$r" "$tmp/new$r"
+done
+for r in idle new; do
+    cp -a "$tmp/$r" "$tmp/other"
+    ln -s $r.rank1 "$tmp/other.rank1"
+    ranks 2 pretrain --resume "$tmp/other" --steps 4
+    result "$(refused_by_ranks && grep -q "$tmp/$r.rank1 belongs to $tmp/$r, and" "$tmp/err"; echo $?)" "a copy of rank 0's folder with the other rank of a run at a new place: $r"
+    same "$before" "$(sqlite3 "$tmp/$r.rank1/run.db" "SELECT max(step) FROM steps")" "  which is as it was"
+    rm -r "$tmp/other" "$tmp/other.rank1"
+done
+for r in "" .rank1; do
+    mv "$tmp/new$r" "$tmp/orig$r"
+done
 cp -a "$tmp/orig.rank1" "$tmp/copy.rank1"
 ranks 2 pretrain --resume "$tmp/copy" --steps 4
 result "$got" "a copy of all folders goes on"

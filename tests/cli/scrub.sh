@@ -108,6 +108,16 @@ for mode in "su+o --devices 2" "mem --commit-every 2"; do
     result "$([ "$(ask "$tmp/run" "SELECT sum(bytes) > 0 FROM traffic WHERE phase = 'scrub'")" = 1 ] && [ "$(ask "$tmp/run" "SELECT count(*) < 12 FROM scrubs")" = 1 ] && [ "$(ask "$tmp/run" "SELECT count(*) FROM damages")" = 0 ]; echo $?)" "$mode: what it read is in run.db, in few rows"
 done
 
+# ---- a log of run.db that cannot be written: restore, which writes states, is no help
+if strace -o "$tmp/null" true 2>"$tmp/null"; then
+    rm -rf "$tmp/run"
+    run pretrain --run "$tmp/run" $shape --mode su+o --steps 4 --snapshot-every 4
+    strace -f -qq -o "$tmp/null" -P "$tmp/run/run.db-wal" -e trace=pwrite64 -e inject=pwrite64:error=EIO:when=4+ "$bin" pretrain --resume "$tmp/run" --steps 6 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    result "$([ $? = 1 ] && grep -q "run.db: committing failed: disk I/O error: Input/output error\$" "$tmp/err"; echo $?)" "a log that cannot be written is no damage of states"
+else
+    skip "a log that cannot be written" "no strace here, or it may trace nothing"
+fi
+
 # ---- a drive that cannot read some blocks
 if [ -n "$shim" ]; then
     rm -rf "$tmp/run"
