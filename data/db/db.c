@@ -402,6 +402,22 @@ static int leaves_files(const struct db *db)
     return makes && faccessat(AT_FDCWD, db->path, W_OK, AT_EACCESS);
 }
 
+/* SQLite gives the files that it makes next to the database its mode. They need its group, too: if
+ * this process is killed, others of the group could not write them. */
+static void share_with_group(const struct db *db)
+{
+    static const char *const made[] = { "-wal", "-shm" };
+
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        struct stat st;
+        char       *path = file_path(NULL, "%s%s", db->path, made[i]);
+
+        if (path && !lstat(path, &st) && st.st_uid == geteuid() && st.st_gid != db->st.st_gid)
+            (void)!lchown(path, (uid_t)-1, db->st.st_gid); // if it may
+        free(path);
+    }
+}
+
 /* Opens it. A reader, too, opens for writing if the file allows it: a read-only connection would
  * leave -shm and -wal behind. */
 int db_open(struct db *db, int read_only, struct err *err)
@@ -428,7 +444,10 @@ int db_open(struct db *db, int read_only, struct err *err)
     if (!rc && !sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) && moved)
         return err_set(err, -ENOENT, "%s was removed, renamed or replaced while it was being "
                        "opened, or could not be looked at: run the command again", db->path);
-    return rc ? db_fail(db, "opening", err) : 0;
+    if (rc)
+        return db_fail(db, "opening", err);
+    share_with_group(db);
+    return 0;
 }
 
 int db_is_named(const struct db *db)

@@ -152,6 +152,14 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
     done
     one pretrain --resume "$tmp/team" --steps 6 --quiet
     result "$got" "and its owner goes on"
+    # one who may write the run, whose own group is another one, is killed while reading it
+    cp -a "$tmp/team" "$tmp/wide"
+    chmod -R g+w "$tmp/wide" && chmod 775 "$tmp/wide"
+    (umask 002; LD_PRELOAD="$shim" SHIM_AT=any:wide/dev0/states:1:kill setpriv --reuid 4712 --regid 4799 --groups 4700 \
+        "$bin" eval "$tmp/wide" --last --data "$tmp/text.bin") >"$tmp/out" 2>"$tmp/err" </dev/null
+    same "137 4700 4700" "$? $(echo $(stat -c %g "$tmp/wide/run.db-wal" "$tmp/wide/run.db-shm"))" "what a killed reader leaves has the group of run.db"
+    one pretrain --resume "$tmp/wide" --steps 7 --quiet
+    result "$got" "so its owner goes on"
     mkdir "$tmp/shared/best/notes" && echo private >"$tmp/shared/best/private" && echo mine >"$tmp/shared/best/notes/x"
     chown 4712:4700 "$tmp/shared/best/notes" "$tmp/shared/best/private" "$tmp/shared/best/notes/x" && chmod 600 "$tmp/shared/best/private"
     chmod 755 "$tmp/shared/best/notes"
