@@ -117,17 +117,23 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
-/* Opens the best model as a reader would. Its parameters were found to be whole, and are not read
- * again; its other files may be damaged. An adapter's base is not read. */
-static void open_best(struct check *c, struct err *err)
+/* Opens the best model at `path`, and its tokenizer, as a reader would. Its parameters were found to
+ * be whole, and are not read again; its other files may be damaged. An adapter's base is not
+ * read. */
+static void open_best(struct check *c, const char *path, struct err *err)
 {
     struct params_source none = { 0 };
     struct best          b;
     struct hf           *whole = NULL;
     struct peft         *part = NULL;
+    struct tokenizer    *words = NULL;
+    int                  rc = best_load(&b, &c->s, err);
 
-    if (!best_load(&b, &c->s, err) && b.any && !c->s.config.lora.rank)
-        best_folder(&whole, &part, &none, &b, &c->s, 1, err);
+    if (!rc && b.any && !c->s.config.lora.rank)
+        rc = best_folder(&whole, &part, &none, &b, &c->s, 1, err);
+    if (!rc && tokenizer_is_there(path) && tokenizer_open(&words, path, err) == -ENOTSUP)
+        *err = (struct err){ 0 }; // a class that nothing names
+    tokenizer_close(words);
     hf_close(whole);
 }
 
@@ -146,7 +152,7 @@ static void check_best(struct check *c, const struct exported *w)
                 w->state == EXPORTS_GONE ? "not there any more"
                                          : "not the model that run.db names as the best one");
     else if (w->state == EXPORTS_INTACT)
-        open_best(c, &text);
+        open_best(c, w->path, &text);
     if (*text.text)
         check_damage(c, text.text);
     free(made);

@@ -189,8 +189,8 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
             moved == MOVED_WHOLE ? dir : other->path);
     if (moved == MOVED_WHOLE && was && !file_is(dir, place) && file_is(was, place)) {
         fprintf(f, "it is a copy of %s, which is still there and has %s; copy its devices, too, "
-                "and name the copies: --resume %s and --device PATH for each of its %zu devices",
-                was, other->path, dir, run->n_devices);
+                "and name the copies with --device PATH for each of its %zu devices",
+                was, other->path, run->n_devices);
         goto out;
     }
     if (moved == MOVED_WHOLE && !file_is(dir, place))

@@ -88,6 +88,10 @@ damaged "tokens to evaluate on" "$tmp/run" "$tmp/run/eval.bin" 1030 "eval.bin wa
 mended "$tmp/run" "$tmp/run/eval.bin" 1030
 damaged "the best model's header" "$tmp/run" "$tmp/run/best/model.safetensors" 40 "best/model.safetensors"
 mended "$tmp/run" "$tmp/run/best/model.safetensors" 40
+cp "$tmp/run/best/tokenizer.json" "$tmp/kept"
+echo junk >"$tmp/run/best/tokenizer.json"
+refuses 1 "best/tokenizer.json" check "$tmp/run" --quiet
+mv "$tmp/kept" "$tmp/run/best/tokenizer.json"
 mv "$tmp/run/best/config.json" "$tmp/kept"
 refuses 1 "best has no config.json" check "$tmp/run" --quiet
 sed 's/"n_embd": [0-9]*/"n_embd": 4096/' "$tmp/kept" >"$tmp/run/best/config.json"
