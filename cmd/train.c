@@ -86,7 +86,8 @@ int train_open(struct session *s, const char *dir, int resumes, const struct opt
                                                        : SESSION_WRITE;
 
     rc = rc ? rc : job_run_open(s, dir, how, say_events_of_job(), comm, err);
-    return rc ? rc : job_run_join(s, comm, err);
+    rc = rc ? rc : job_run_join(s, comm, err);
+    return rc || !resumes ? rc : session_check_tokenizer(s, err);
 }
 
 struct resuming {

@@ -10,6 +10,7 @@
 #include "offload/layout/store.h"
 #include "run/folder/run_files.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -190,7 +191,19 @@ static const char *run_sign(const char *dir)
     return NULL;
 }
 
-/* Refuse a reserved name in a run, or any name below a run's own folders. */
+/* True for the name of a snapshot, or of what it becomes as it goes, in a folder NAME-ID of a run's
+ * snapshots. */
+static int is_snapshot(const char *dir, const char *name)
+{
+    size_t n = strlen(dir), id = 0;
+
+    while (id < n && isxdigit((unsigned char)dir[n - 1 - id]))
+        id++;
+    return id == 32 && id < n && dir[n - 1 - id] == '-' &&
+           !fnmatch("step-+([0-9])*", name, FNM_EXTMATCH | FNM_CASEFOLD);
+}
+
+/* Refuse a reserved name in a run, any name below a run's own folders, or in a snapshot. */
 static int check_runs(const struct output *o, const struct target *p, struct err *err)
 {
     char        dir[PATH_MAX], below[NAME_MAX + 1];
@@ -206,6 +219,9 @@ static int check_runs(const struct output *o, const struct target *p, struct err
             (o->kind != OUTPUT_SNAPSHOTS || strcasecmp(name, "snapshots")))
             return err_misuse(err, "%s: %s is the name of a part of a run (%s), and %s has %s: "
                               "choose another name", o->path, name, f->what, dir, sign);
+        if (is_snapshot(dir, name))
+            return err_misuse(err, "%s: %s is the name of a part of a run (a snapshot), and %s is "
+                              "a folder of snapshots: choose another name", o->path, name, dir);
         if (!slash || !slash[1])
             return 0;
         snprintf(below, sizeof below, "%.*s", NAME_MAX, slash + 1);

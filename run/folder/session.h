@@ -120,6 +120,10 @@ int session_same_tokenizer(const struct session *s, const struct tokenizer *t, s
  * RUN/tokenizer. There may be none, or one that siTrain does not know. */
 int session_keep_template(struct session *s, struct err *err);
 int session_same_template(const struct session *s, struct err *err);
+/* Check all of RUN/tokenizer, its files alone if it is of a class that siTrain does not know. Or
+ * check the files alone, which takes less. */
+int session_check_tokenizer(const struct session *s, struct err *err);
+int session_same_files(const struct session *s, struct err *err);
 
 /* Send a notice and store it in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);

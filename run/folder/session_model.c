@@ -134,6 +134,7 @@ static int file_line(char line[FILE_LINE], const struct session *s, const char *
     int    rc = path ? 0 : -ENOMEM;
 
     *line = '\0';
+    rc = rc ? rc : file_check_own(path, 0, err); // as where a model is written
     if (!rc && strcmp(name, "chat_template.jinja") && file_may_be(path))
         rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
     if (!rc && text)
@@ -156,8 +157,7 @@ int session_keep_files(struct session *s, struct err *err)
     return rc ? rc : settings_set(s->log, err, "tokenizer.files=%s", all);
 }
 
-/* A run of an older version has no checksums of files. */
-static int same_files(const struct session *s, struct err *err)
+int session_same_files(const struct session *s, struct err *err)
 {
     char       *kept, line[FILE_LINE];
     const char *name, *at;
@@ -188,7 +188,7 @@ int session_same_tokenizer(const struct session *s, const struct tokenizer *t, s
                        "with: it has other words or merges; put that one back", s->dir);
     int rc = runlog_unread(s->log, err);
 
-    return rc ? rc : same_files(s, err);
+    return rc ? rc : session_same_files(s, err);
 }
 
 int session_keep_template(struct session *s, struct err *err)
@@ -221,6 +221,26 @@ int session_same_template(const struct session *s, struct err *err)
                 : err_set(err, -EBADMSG, "%s does not have the chat template that this run was "
                           "made with: put that one back (chat_template.jinja)%s%.400s", dir,
                           *why.text ? "; " : "", why.text);
+}
+
+int session_check_tokenizer(const struct session *s, struct err *err)
+{
+    struct tokenizer *t = NULL;
+    char             *path = file_path(err, "%s/tokenizer", s->dir);
+    int               rc = path ? 0 : -ENOMEM;
+
+    if (!rc && tokenizer_is_there(path)) {
+        rc = tokenizer_open(&t, path, err);
+        rc = rc == -ENOTSUP ? session_same_files(s, err)
+             : rc           ? rc
+                            : session_same_tokenizer(s, t, err);
+        tokenizer_close(t);
+    } else if (!rc && settings_has(s->log, "endoftext")) {
+        rc = err_set(err, -EBADMSG, "%s: no tokenizer there, though this run was made with one: "
+                     "put that one back", path);
+    }
+    free(path);
+    return rc ? rc : session_same_template(s, err);
 }
 
 /* ---- its classes and its generation ---- */

@@ -468,32 +468,12 @@ static int look_at_parity(struct session *snapshot, const struct portions *p,
     return rc;
 }
 
-/* Whether the tokenizer is the one that the run was made with. One of a class that siTrain does not
- * know is not compared. */
-static int same_tokenizer(const struct session *s, struct err *err)
-{
-    struct tokenizer *t = NULL;
-    char             *path = file_path(err, "%s/tokenizer", s->dir);
-    int               rc = path ? 0 : -ENOMEM;
-
-    if (!rc && tokenizer_is_there(path)) {
-        rc = tokenizer_open(&t, path, err);
-        rc = rc == -ENOTSUP ? 0 : rc ? rc : session_same_tokenizer(s, t, err);
-        tokenizer_close(t);
-    } else if (!rc && settings_has(s->log, "endoftext")) {
-        rc = err_set(err, -EBADMSG, "%s: no tokenizer there, though this run was made with one",
-                     path);
-    }
-    free(path);
-    return rc ? rc : session_same_template(s, err);
-}
-
 int snapshot_check(struct session *snapshot, struct err *err)
 {
     struct exported best;
     int             rc = snapshot_verify(snapshot, err);
 
-    rc = rc ? rc : same_tokenizer(snapshot, err);
+    rc = rc ? rc : session_check_tokenizer(snapshot, err);
     if (!rc && exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
         best.state == EXPORTS_OTHER)
         rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best after step "

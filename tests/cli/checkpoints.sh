@@ -57,6 +57,30 @@ else
     skip "kills" "no shim here"
 fi
 
+# A tokenizer that was changed since goes into no model, nor does anything train on.
+rm -rf "$tmp/words"
+works "a run with a tokenizer" pretrain --run "$tmp/words" $shape --steps 2 --export-every 1
+for how in 'sed -i "s/\"!\": 0/\"!\": 1/; s/\"\\\\\"\": 1/\"\\\\\"\": 0/" tokenizer.json vocab.json' 'rm merges.txt' 'mv vocab.json ../x; ln -s ../x vocab.json' 'rm *'; do
+    rm -rf "$tmp/at"
+    cp -a "$tmp/words" "$tmp/at"
+    (cd "$tmp/at/tokenizer" && eval "$how")
+    run pretrain --resume "$tmp/at" --steps 4 --quiet
+    [ "$got" != 0 ] && grep -q "$tmp/at/tokenizer" "$tmp/err" && [ "$(there "$tmp/at")" = "checkpoint-1 checkpoint-2" ] && [ "$(steps_of "$tmp/at")" = "$(steps_of "$tmp/words")" ]
+    result $? "refused before a step: $how"
+done
+if [ -n "$shim" ]; then
+    rm -rf "$tmp/at"
+    cp -a "$tmp/words" "$tmp/at"
+    held "any:/checkpoint-3:1" pretrain --resume "$tmp/at" --steps 4 --quiet
+    mv "$tmp/at/tokenizer/merges.txt" "$tmp/x"
+    rm "$tmp/held"
+    wait $pid
+    result "$([ $? = 1 ] && grep -q "merges.txt was removed since the run was made: put the file back" "$tmp/err" && [ "$(there "$tmp/at")" = "checkpoint-1 checkpoint-2" ]; echo $?)" "nor is a model written with one that is changed meanwhile"
+    mv "$tmp/x" "$tmp/at/tokenizer/merges.txt"
+    works "which goes on when it is back" pretrain --resume "$tmp/at" --steps 4 --quiet
+    same "checkpoint-1 checkpoint-2 checkpoint-3 checkpoint-4" "$(there "$tmp/at")" "with all models"
+fi
+
 # somebody's folders
 mode=su+o
 rm -rf "$tmp/run"

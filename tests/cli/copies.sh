@@ -355,6 +355,15 @@ for part in tokenizer best dev0 checkpoint-4; do # a link that leads there
 done
 mkdir "$tmp/a/snapshots"
 works "another run's folder of snapshots holds these, too" pretrain --resume "$tmp/m" --steps 2 --snapshot-every 1 --snapshot-dir "$tmp/a/snapshots" --quiet
+mkdir "$tmp/sn"
+works "a run with snapshots elsewhere" pretrain --resume "$tmp/m" --steps 4 --snapshot-every 1 --snapshots 1 --snapshot-dir "$tmp/sn" --quiet
+mkdir "$(echo "$tmp"/sn/m-*)/step-00000009"
+for dir in "$tmp"/sn/m-*/step-*; do # which goes when it is rotated, or is made later
+    run_there --device "$dir" $new --device "$dir"
+    run_there --snapshot-dir "$dir" $new --snapshot-every 1 --snapshot-dir "$dir"
+    run_there --run "$dir" pretrain --run "$dir/new" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 2
+done
+rm -r "$tmp/sn"
 rm -r "$tmp/m" "$tmp/link" "$tmp/a/best" "$tmp/a/checkpoint-4" "$tmp/a/snapshots"
 run_there --act-device run.db-wal $new --activations offload --act-device "$tmp/a/run.db-wal"
 run_there import best import "$tmp/hf" "$tmp/a/dev7"
