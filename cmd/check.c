@@ -117,9 +117,20 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
-/* Opens the best model at `path`, and its tokenizer, as a reader would. Its parameters were found to
- * be whole, and are not read again; its other files may be damaged. An adapter's base is not
- * read. */
+/* Reads an adapter's description. Its base is not read. */
+static int open_adapter(const struct model_config *own, const char *path, struct err *err)
+{
+    struct model_config g = lora_base(own);
+    int                 rc = peft_config(&g, path, err);
+
+    return rc || g.lora.rank == own->lora.rank
+               ? rc
+               : err_misuse(err, "%s/adapter_config.json has \"r\" %zu, but this run's adapters "
+                            "have %zu", path, (size_t)g.lora.rank, (size_t)own->lora.rank);
+}
+
+/* Opens the best model at `path`, and the run's tokenizer in it, as a reader would. Its parameters
+ * were found to be whole, and are not read again; its other files may be damaged. */
 static void open_best(struct check *c, const char *path, struct err *err)
 {
     struct params_source none = { 0 };
@@ -127,12 +138,20 @@ static void open_best(struct check *c, const char *path, struct err *err)
     struct hf           *whole = NULL;
     struct peft         *part = NULL;
     struct tokenizer    *words = NULL;
+    struct model_config  g = c->s.config;
+    char                 own[SESSION_PATH + 16];
     int                  rc = best_load(&b, &c->s, err);
 
-    if (!rc && b.any && !c->s.config.lora.rank)
+    if (!rc && b.any && g.lora.rank)
+        rc = open_adapter(&g, path, err);
+    else if (!rc && b.any)
         rc = best_folder(&whole, &part, &none, &b, &c->s, 1, err);
-    if (!rc && tokenizer_is_there(path) && tokenizer_open(&words, path, err) == -ENOTSUP)
-        *err = (struct err){ 0 }; // a class that nothing names
+    snprintf(own, sizeof own, "%s/tokenizer", c->s.dir); // without one, any there is its user's
+    if (!rc && tokenizer_is_there(own) && tokenizer_is_there(path)) {
+        int opened = tokenizer_open(&words, path, err);
+        if (opened == -ENOTSUP || file_is_unknown(opened)) // of a class that nothing names
+            *err = (struct err){ 0 };
+    }
     tokenizer_close(words);
     hf_close(whole);
 }

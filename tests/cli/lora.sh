@@ -99,6 +99,13 @@ run export "$tmp/adapter" "$tmp/copy" --adapter
 equal "$tmp/adapter" "$tmp/copy"
 result $? "  or copied, byte for byte"
 works "check of the run" check "$tmp/fp32"
+cp "$tmp/fp32/best/adapter_config.json" "$tmp/kept.json"
+: >"$tmp/fp32/best/adapter_config.json"
+refuses 1 "best/adapter_config.json" check "$tmp/fp32" --quiet
+sed 's/"r": 4/"r": 2/' "$tmp/kept.json" >"$tmp/fp32/best/adapter_config.json"
+refuses 1 "adapter_config.json has \"r\" 2" check "$tmp/fp32" --quiet
+cp "$tmp/kept.json" "$tmp/fp32/best/adapter_config.json"
+works "as it was, it is whole" check "$tmp/fp32"
 grep -q "^best .*/fp32/best, after step" "$tmp/out" && grep -q "^export .*/merged, after step\|^export .*/adapter, after step" "$tmp/out"
 result $? "  looks at both"
 works "check of an adapter's folder" check "$tmp/adapter"
