@@ -169,7 +169,8 @@ static int page_free(const void *page, const char *path, const char *beneath, co
 }
 
 /* Refuses a part of what holds the states of a run as a whole: a partition of a drive, a loop
- * device behind the beginning of a file. */
+ * device behind the beginning of a file. A user or a container that has the part alone cannot look
+ * beneath it, and takes it. */
 static int beneath_free(const char *path, const char *option, struct err *err)
 {
     char              page[SUPERBLOCK_BYTES];
@@ -179,10 +180,7 @@ static int beneath_free(const char *path, const char *option, struct err *err)
     while (!rc && disk_bytes_down(&at)) {
         int fd = *at.path ? file_open_device(at.path, O_RDONLY) : -ENOENT;
 
-        if (fd < 0 && at.begin)
-            rc = err_set(err, fd, "what is beneath %s cannot be read, and may hold states of a "
-                         "run: name another drive; --force-device takes this one", path);
-        else if (fd >= 0 && !file_pread(fd, page, sizeof page, 0, at.path, NULL))
+        if (fd >= 0 && !file_pread(fd, page, sizeof page, 0, at.path, NULL))
             rc = page_free(page, path, at.path, option, err);
         file_close(fd);
     }

@@ -105,6 +105,20 @@ refused "one whose file another process has, with --force-device" "shows bytes o
 exec 9<&-
 losetup -d "$second"
 works "the run with the file is whole" check "$tmp/filed"
+# who has a part alone, and may not look at what is around it
+if command -v setpriv >/dev/null; then
+    truncate -s 16M "$tmp/drive" && chmod 600 "$tmp/drive"
+    second=$(losetup -f --show -o 1M "$tmp/drive")
+    loops="$loops $second"
+    owner=$(stat -c %u:%g "$second")
+    chmod 755 "$tmp" && mkdir "$tmp/user" && chown 65534 "$tmp/user" "$second"
+    setpriv --reuid 65534 --clear-groups "$bin" pretrain --run "$tmp/user/run" "$@" --device "$second" >"$tmp/out" 2>"$tmp/err"
+    result $? "a part of a drive is taken by a user who has the part alone"
+    chown "$owner" "$second"
+    losetup -d "$second"
+else
+    skip "a part of a drive that a user has alone" "no setpriv here"
+fi
 if command -v mkfs.ext4 >/dev/null; then
     mkfs.ext4 -q "$a" >"$tmp/out" 2>"$tmp/err"
     refused "a file system" "signature is ext4" "$a" "$@"
