@@ -17,7 +17,7 @@ struct check {
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
-    uint64_t                 denied; // parts that this user may not read
+    uint64_t                 denied; // parts that cannot be read now, which is no damage
     int                      others_damaged; // other ranks' folders, or differences
     struct recovery_position       place; // if there are several ranks and it is known
     int                      placed;

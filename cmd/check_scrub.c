@@ -224,8 +224,8 @@ int check_scrub(struct check *c, struct err *err)
         say_line(stdout, "%s is damaged: %" PRIu64 " part%s", c->o->what, c->damaged,
                  c->damaged > 1 ? "s" : "");
     else if (c->denied)
-        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read by "
-                 "this user", c->o->what, c->denied);
+        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read",
+                 c->o->what, c->denied);
     else
         say_line(stdout, "what was read of %s is whole: %s", c->o->what,
                  opt_size_text(size, sizeof size, (double)c->bytes));

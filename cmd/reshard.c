@@ -50,8 +50,9 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 struct switching { const struct session *was; struct session now; struct reshard r; };
 
-/* A copy is a run of its own before it lists new devices for removal. Killed later, it would take
- * them for its original's. */
+/* Records that a copied run is a run of its own, before new devices are listed for removal. Once
+ * something is listed, moved_settle does not do so, because the list may be the original's. A kill
+ * would then leave a copy that does not know its new devices. */
 static int settle(void *ctx, struct err *err)
 {
     const struct switching *w = ctx;

@@ -161,7 +161,7 @@ static int open_run(struct session *s, const char *run, size_t *made, struct err
     if (rc)
         return rc;
     progress_quiet(!job_speaks());
-    if ((rc = job_run_own_dir(dir, run, comm ? comm->rank : 0, err)))
+    if ((rc = job_run_find_dir(dir, run, comm ? comm->rank : 0, err)))
         return rc;
     if (comm)
         return rank_again_open(s, dir, comm, say_events_of_job(), made, err);

@@ -44,7 +44,7 @@ int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, con
     o->quiet |= !job_speaks();
     progress_quiet(o->quiet);
     memory_baseline();
-    return job_run_own_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0, err);
+    return job_run_find_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0, err);
 }
 
 int train_check_from(const struct opt_line *line, const char *resume, struct err *err)

@@ -98,9 +98,14 @@ int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct
     return rc;
 }
 
-int comm_first(struct comm *c, int done, struct err *err)
+int comm_first_begin(struct comm *c, struct err *err)
 {
-    return c && (c->rank == 0) == done ? comm_share(c, NULL, 0, NULL, err) : 0;
+    return c && c->rank > 0 ? comm_share(c, NULL, 0, NULL, err) : 0;
+}
+
+int comm_first_end(struct comm *c, struct err *err)
+{
+    return c && c->rank == 0 ? comm_share(c, NULL, 0, NULL, err) : 0;
 }
 
 void *comm_collect(struct comm *c, const void *mine, size_t bytes, int *rc, struct err *err)

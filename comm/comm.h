@@ -76,9 +76,10 @@ void comm_abort(struct comm *c, int code);
 /* all: (size, bytes) gets what each rank gave, in the order of ranks; `mine` may lie in it. With
  * bytes 0 it only waits for all ranks. Waits as patiently as comm_test. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
-/* Around what rank 0 does before the others: with `done` 0 the others wait until rank 0 has called
- * it with `done` 1. comm NULL: nothing. */
-int comm_first(struct comm *c, int done, struct err *err);
+/* Around work that rank 0 does before the others: comm_first_begin waits, in the others, until rank
+ * 0 has called comm_first_end. All ranks call both, unless they fail. NULL is fine. */
+int comm_first_begin(struct comm *c, struct err *err);
+int comm_first_end(struct comm *c, struct err *err);
 /* comm_share with new memory for `all`. It is returned, and the caller frees it. NULL: *rc is an
  * error. */
 void *comm_collect(struct comm *c, const void *mine, size_t bytes, int *rc, struct err *err);

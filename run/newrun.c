@@ -47,7 +47,8 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
 
 struct keeping { struct session *s; struct err *err; };
 
-/* The file in full, unless it is standard input or not there. */
+/* The path of a file without links, malloced. "-" (standard input) and a missing file stay as they
+ * are. */
 static char *real_path(const char *path)
 {
     char *full = strcmp(path, "-") ? realpath(path, NULL) : NULL;
@@ -434,9 +435,9 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_room(&s, n, err);
     events_kill_costs(n->events, "leaves %s incomplete; the same command then begins anew, or "
                       "goes on behind the tokens that were kept", n->dir);
-    if (!rc && !(rc = job_run_id(&s, err)) && !(rc = comm_first(n->comm, 0, err)) &&
+    if (!rc && !(rc = job_run_id(&s, err)) && !(rc = comm_first_begin(n->comm, err)) &&
         !(rc = creation_claim(&place, &s, n->dir, n->corpus != NULL, err)) &&
-        !(rc = comm_first(n->comm, 1, err)) &&
+        !(rc = comm_first_end(n->comm, err)) &&
         !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;

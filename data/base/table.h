@@ -1,4 +1,5 @@
-/* table.h: finds a row of a table by the name that it begins with, and a word by its number. */
+/* table.h: finds and sorts the rows of a table by the names that they begin with, and finds a word
+ * by its number. */
 #pragma once
 
 #include <stddef.h>
@@ -33,14 +34,14 @@ static inline int table_by_name(const void *a, const void *b)
 /* Sorts such rows by name. Returns a name that two of them have, or NULL. */
 static inline const char *table_sort(void *rows, size_t n, size_t size)
 {
-    const char *row = rows, *name;
+    const char *row = rows, *name = NULL;
 
     if (n)
         qsort(rows, n, size, table_by_name);
-    for (size_t i = 1; i < n; i++, row += size)
+    for (size_t i = 1; i < n && !name; i++, row += size)
         if (!table_by_name(row, row + size))
-            return memcpy(&name, row, sizeof name), name;
-    return NULL;
+            memcpy(&name, row, sizeof name);
+    return name;
 }
 
 /* TABLE_WORDS(name, [ENUM] = "word", ...) defines a function that returns the i-th word, or NULL

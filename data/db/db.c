@@ -99,10 +99,9 @@ int db_fail(struct db *db, const char *doing, struct err *err)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return db_wait_fail(&db->wait, doing, err);
-    case SQLITE_PROTOCOL: // after ten seconds
-        return err_set(err, -ENOLCK, "%s: its locks could not be had (while %s), for another "
-                       "program holds them, or the kernel has no memory for more: try again", p,
-                       doing);
+    case SQLITE_PROTOCOL: // SQLite has tried for ten seconds
+        return err_set(err, -ENOLCK, "%s: no lock was to be had (while %s): another program holds "
+                       "it, or the kernel has no memory for one; try again", p, doing);
     case SQLITE_READONLY:
         return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing,
                        *db_denied(p, denied, sizeof denied) ? denied : why);
@@ -390,8 +389,9 @@ static int journal_check(const struct db *db, struct err *err)
     return rc;
 }
 
-/* A reader that may not write the database would leave its log and the log's index behind, and the
- * database's owner could not write them. If both are there, it makes none. */
+/* Whether a reader would leave files behind that the database's owner cannot write. SQLite makes
+ * the log and its index if they are missing. A reader that may not write the database cannot remove
+ * them. */
 static int leaves_files(const struct db *db)
 {
     struct stat st;
@@ -453,7 +453,7 @@ int db_open(struct db *db, int read_only, struct err *err)
 int db_is_named(const struct db *db)
 {
     struct stat st;
-    int         moved; // SQLite looks, too, and does not say why it could not
+    int         moved; // not used: it is 1, too, if SQLite could not look
 
     if (sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_NOTFOUND)
         return 1; // no file of this system: the power-cut machine's (tests/crash)

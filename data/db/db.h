@@ -58,15 +58,15 @@ int db_number(struct db *db, const char *text, int64_t *out);
 /* Returns 0 if SQLite finds a table and its indices intact. SQLite does not check values. */
 int db_check_table(struct db *db, const char *table, struct err *err);
 
-/* Opens db->path. If nothing can be written next to it (read-only media, another user's folder,
- * a full disk), a reader gets 1 without a sentence. db_open_apart may then work. After an error
- * db->sql may be open. */
+/* Opens db->path. A reader gets 1 without a sentence if nothing can be written next to it
+ * (read-only media, another user's folder, a full disk), or if it may not write the database itself
+ * and would leave files there. db_open_apart may then work. After an error db->sql may be open. */
 int db_open(struct db *db, int read_only, struct err *err);
 /* Opens db->path for reading, without writing any file and without SQLite's locks. The caller
  * keeps writers away from before the call until db_close. If `alone`, the log is ignored. */
 int  db_open_apart(struct db *db, int alone, struct err *err);
-/* Closes the connection. A reader leaves the log in place. So does a connection whose file has
- * lost its name, because SQLite would remove the log of the file that has the name now. */
+/* Closes the connection. A reader leaves the log in place. So does a connection whose file has lost
+ * its name, or may have, because SQLite would remove the log of the file that has the name now. */
 void db_close(struct db *db);
 int  db_has_log(const struct db *db);
 /* Notes which file the log is, after a commit. db_log_is compares: another program may have
@@ -74,9 +74,9 @@ int  db_has_log(const struct db *db);
 enum db_log { DB_LOG_SAME, DB_LOG_GONE, DB_LOG_OTHER, DB_LOG_CUT };
 void        db_log_note(struct db *db);
 enum db_log db_log_is(const struct db *db);
-/* Returns whether the path still leads to the file that was opened; -errno if nobody can look. It
- * does not if the file was moved. It does not if a snapshot of its file system, with the same
- * inode, took its place. */
+/* Returns 1 if the path still leads to the file that was opened, 0 if not, or -errno if that cannot
+ * be found out. The path leads elsewhere if the file was moved, or if a snapshot of its file
+ * system, with the same inode, took its place. */
 int db_is_named(const struct db *db);
 /* Notes what the database's file is, after this process has opened it or made a checkpoint: nothing
  * else writes it. db_is_noted returns whether that still holds. It does not if another program has

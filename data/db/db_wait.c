@@ -82,11 +82,11 @@ static int wait_say(struct db_wait *w)
     return wait_rule.say(wait_rule.ctx, text.text);
 }
 
-/* Why the locks that SQLite takes (fcntl's) cannot be had here, so that no wait helps; 0: they can.
- * -ENOLCK: the file system has none. SQLite says busy then, too, as it does if the kernel has no
- * memory for a lock of the index. This is tried on run.lock next to the database, on which nobody
- * else takes such locks: closing another descriptor of the database would drop SQLite's own. */
-static int locks_lack(const char *db_path)
+/* Tries to take a lock as SQLite does (fcntl). -ENOLCK: the file system has no such locks. -ENOMEM:
+ * the kernel has no memory for one. Waiting helps in neither case, but SQLite reports both as busy.
+ * 0: it took one. The lock is on run.lock next to the database, on which nobody else takes such
+ * locks: closing another descriptor of the database would drop SQLite's own. */
+static int lock_try(const char *db_path)
 {
     struct flock want = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
     char        *path = file_beside(db_path, "run.lock", NULL);
@@ -113,7 +113,7 @@ int db_wait_busy(void *wait, int count)
     if (count == 0) {
         w->busy_ns = clock_ns();
         w->told = 0;
-        if ((w->given_up = locks_lack(w->path)))
+        if ((w->given_up = lock_try(w->path)))
             return 0;
     }
     uint64_t ms = (clock_ns() - w->busy_ns) / 1000000;

@@ -4,8 +4,8 @@
  * After notice_ms, say() gets a sentence that names the database. From then on it gets NULL
  * about ten times a second. If it returns other than 0, the wait ends with -EINTR. After
  * limit_ms the wait ends with -EBUSY. Both errors have a sentence, and there is no second wait
- * for that database. If the file system has no locks (-ENOLCK), or the kernel no memory
- * for one (-ENOMEM), there is no wait. say() is called on the thread that waits. */
+ * for that database. If the file system has no locks (-ENOLCK), or the kernel has
+ * no memory for one (-ENOMEM), there is no wait. say() is called on the thread that waits. */
 #pragma once
 
 #include "data/base/err.h"

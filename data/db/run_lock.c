@@ -222,9 +222,9 @@ int run_lock_note(struct run_lock *l)
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 
-/* Whom the file names as its holder. The word tells, since another container's process may have the
- * same number and the same beginning. By FUSE it is opened anew, which forgets what this path has
- * of it in memory. */
+/* Whom the file names as its holder. Its word decides: a process of another container may have the
+ * same number and the same beginning. By FUSE the file is opened anew, which forgets what this path
+ * has of it in memory. */
 enum named { NAMES_NOBODY, NAMES_US, NAMES_ANOTHER };
 
 static enum named named(const struct run_lock *l)
@@ -562,7 +562,7 @@ enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t
     return stopped ? HOLDER_STOPPED : taken ? HOLDER_WRITES : HOLDER_NONE;
 }
 
-int run_lock_counts(const char *path)
+int run_lock_has_numbers(const char *path)
 {
     char text[TEXT];
     int  fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -28,7 +28,7 @@ struct run_lock {
     int      fd;     // -1 if not open
     int      writes; // held exclusively
     enum lock_sight sight;
-    char     word[RUN_LOCK_WORD]; // random, of this holder
+    char     word[RUN_LOCK_WORD]; // of a writer: random hex digits, new each time it takes the lock
     uint64_t start;  // of this process, in ticks since the machine's
     char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown
@@ -38,7 +38,8 @@ struct run_lock {
 
 /* Take the lock. run_lock_take is for a writer and excludes all other processes. run_lock_read
  * is for a reader and excludes writers, if the file exists and can be read. If another process
- * is at work, both return -EBUSY with its pid and host. */
+ * is at work, both return -EBUSY with its pid and host. run_lock_take makes no file for a user who
+ * may not write the run's database: it returns -EACCES, or -EROFS. */
 int run_lock_take(struct run_lock *l, struct err *err);
 int run_lock_read(struct run_lock *l, struct err *err);
 /* Checks the lock of a process that took it. *fd is -1 if the name still leads to the locked file.
@@ -59,8 +60,8 @@ int run_lock_is_taken(struct run_lock *l, struct err *err);
 enum run_lock_holder { HOLDER_NONE, HOLDER_WRITES, HOLDER_STOPPED };
 enum run_lock_holder run_lock_holder(const struct run_lock *l, char *who, size_t size);
 
-/* True if the file at `path` has numbers: a database was next to it. */
-int run_lock_counts(const char *path);
+/* True if the file at `path` has numbers of commits. Only a run with a database writes them. */
+int run_lock_has_numbers(const char *path);
 
 /* Stores the numbers in the file. The caller holds the lock as a writer. The numbers are known
  * from now on. Returns 0, or -errno without a sentence. */

@@ -394,7 +394,7 @@ int runlog_refuse_begun(const char *dir, struct err *err)
     int         rc = !lock || !db ? -ENOMEM : 0;
 
     if (!rc && !stat(lock, &st) && stat(db, &st) && errno == ENOENT)
-        rc = run_lock_counts(lock)
+        rc = run_lock_has_numbers(lock)
                  ? err_misuse(err, "%s was a run, and its run.db is missing: bring it back, with "
                               "its log (run.db-wal) if it had one; then type this command again",
                               dir)

@@ -110,8 +110,8 @@ int file_block_bytes(const char *path, uint64_t *bytes, struct err *err);
  * exist. A link is identified itself, not its target. */
 enum { FILE_IDENTITY = 64 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
-/* That of the folder to which `dir` leads, by a link, too: a run's folder may be moved while it is
- * trained, and a link be left in its place. */
+/* file_identity of a folder. A link is followed, because a run's folder may be moved during
+ * training and a link left in its place. */
 void file_folder_identity(const char *dir, char out[FILE_IDENTITY]);
 /* Returns whether `path` is the file that `identity` describes. `identity` begins with a text of
  * file_identity; more may follow. Times of birth are compared only if both are known. */
@@ -120,10 +120,12 @@ int  file_is(const char *path, const char *identity);
  * mean little: FUSE file systems number their files anew, by each path and after each mount. vfat
  * and exFAT do so at any time: there no inode is compared, and in exFAT no folder is known. */
 int  file_has_births(const char *path, const char *identity);
-/* Returns whether `path`, with links followed, leads to the file that `fd` has open: same drive,
- * same inode. If a file has lost its name, nobody else sees later writes to it. -errno: nobody can
- * look (an error of the drive, a stale handle, no memory). file_unseen says so, of an open file. */
+/* Returns 1 if `path`, with links followed, leads to the file that `fd` has open: same drive, same
+ * inode. 0: it does not, so nobody else sees later writes to that file. -errno, without a sentence:
+ * it cannot be found out (an error of the drive, a stale handle, no memory). */
 int  file_names(const char *path, int fd);
+/* Writes the sentence of such an error for a file of a run that this process has open. Returns
+ * rc. */
 int  file_unseen(const char *path, int rc, struct err *err);
 /* Returns whether both are the status of one file. */
 static inline int file_same(const struct stat *a, const struct stat *b)
@@ -225,8 +227,8 @@ void file_like_at(const char *path, const char *old);
 static inline int file_lacks_flags(int e) { return e == EINVAL || e == ENOSYS; }
 /* Renames `from` to `to`; a `to` that already exists is an error. */
 int file_rename_new(const char *from, const char *to, struct err *err);
-/* Gives what is at `path` the name PATH.WORD-HEX, for good. *to: that name, which the caller frees,
- * also after a failure. */
+/* Renames the file or folder `path` to PATH.WORD-HEX, and flushes the folder around it. *to gets
+ * the new name, which the caller frees, also after a failure. Returns 0 or -errno. */
 int file_put_aside(char **to, const char *path, const char *word, struct err *err);
 
 /* Creates a file of these n bytes: file_new_open, one write, commit. */

@@ -1,4 +1,4 @@
-/* file_names.c: notes the files of a folder, and removes those that are as they were. */
+/* file_names.c: notes the files of a folder, and finds or removes those that are as they were. */
 #include "data/file/file_names.h"
 
 #include "data/base/round.h"
@@ -43,18 +43,16 @@ uint64_t file_names_newest(const struct file_names *names)
     return newest;
 }
 
-/* Whether the file is in the folder, as it was. With `removes` it is removed then. */
-static int is_as_noted(const struct file_name *f, const char *dir, int removes)
+/* The path of the file in `dir`, malloced, if the file is there as it was noted; otherwise NULL. */
+static char *as_noted(const struct file_name *f, const char *dir)
 {
     struct stat st;
     char       *path = file_path(NULL, "%s/%s", dir, f->name);
-    int         is = path && !lstat(path, &st) && file_is(path, f->identity) &&
-             file_unwritten(&st, &f->st);
 
-    if (is && removes)
-        unlink(path); // if this fails, it stays, and the folder with it
+    if (path && !lstat(path, &st) && file_is(path, f->identity) && file_unwritten(&st, &f->st))
+        return path;
     free(path);
-    return is;
+    return NULL;
 }
 
 int file_names_same(const struct file_names *names, const char *dir, struct err *err)
@@ -62,16 +60,25 @@ int file_names_same(const struct file_names *names, const char *dir, struct err 
     struct file_names now;
     int               rc = file_names_take(&now, dir, err), same = now.n == names->n;
 
-    for (size_t i = 0; i < names->n && same; i++)
-        same = is_as_noted(&names->at[i], dir, 0);
+    for (size_t i = 0; i < names->n && same; i++) {
+        char *path = as_noted(&names->at[i], dir);
+
+        same = path != NULL;
+        free(path);
+    }
     file_names_release(&now);
     return rc ? rc : same;
 }
 
 int file_names_remove(const struct file_names *names, const char *dir)
 {
-    for (size_t i = 0; i < names->n; i++)
-        is_as_noted(&names->at[i], dir, 1);
+    for (size_t i = 0; i < names->n; i++) {
+        char *path = as_noted(&names->at[i], dir);
+
+        if (path)
+            unlink(path); // if this fails, it stays, and the folder with it
+        free(path);
+    }
     return rmdir(dir) && errno != ENOENT;
 }
 

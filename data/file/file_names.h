@@ -1,4 +1,5 @@
-/* file_names.h: removes the files of a folder that is replaced, and nothing that came to it since.
+/* file_names.h: notes the files of a folder that is replaced, tells whether they have changed, and
+ * removes them, and nothing that came to the folder since.
  *
  *     rc = file_names_take(&names, dir, err);     // before the last look at what it holds
  *     ...                                         // the folder loses its name
@@ -22,8 +23,8 @@ struct file_names {
 int file_names_take(struct file_names *out, const char *dir, struct err *err);
 /* Returns the latest change (ctime) of the noted files, in nanoseconds since 1970. 0: none. */
 uint64_t file_names_newest(const struct file_names *names);
-/* Returns 1 if the folder `dir`, by any path, has the noted files as they were, and no others;
- * otherwise 0, or -errno. */
+/* Returns 1 if the folder has the noted files as they were and no others, 0 if not, or -errno.
+ * `dir` may be another path to it than before. */
 int file_names_same(const struct file_names *names, const char *dir, struct err *err);
 /* Removes those that are as they were, and then the folder, whose path may be another one by now.
  * Returns 1 if something else is in it: that, and the folder, stay. */

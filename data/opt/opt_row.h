@@ -199,8 +199,9 @@ int opt_place(char **out, const char *option, const char *text, struct err *err)
 /* Refuses a path in /proc that is typed now. One that a run of an older version keeps is no reason
  * not to open the run. */
 int opt_place_typed(const char *option, const char *text, struct err *err);
-/* Returns the text with place(path), which is malloced, instead of each path, one a line. The
- * caller frees it. NULL: place has returned that, or there is no memory. */
+/* Returns `text`, which has one path a line, with each path replaced by place(path), which is
+ * malloced and freed here. The caller frees the result. NULL: out of memory, or place returned
+ * NULL. */
 char *opt_place_lines(const char *text, char *(*place)(const char *path));
 int opt_place_missing(const struct opt_row *r, const char *text, struct err *err); // misuse
 

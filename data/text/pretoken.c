@@ -33,8 +33,8 @@ enum { TURNS = 2 };
 
 struct pretoken {
     struct split      *split;
-    int                inside;  // split belongs to the outer one
-    int                is_copy; // the lists of turns belong to another one
+    int                is_inner; // the outer one owns `split`
+    int                is_copy;  // the original owns the lists of `turns`
     struct specials    turns[TURNS];
     struct held        held; // for a text in pieces: uncut text
     struct normalizer *normalizer; // NULL: text is not normalized
@@ -62,7 +62,7 @@ void pretoken_close(struct pretoken *p)
     }
     normalizer_close(p->normalizer);
     pretoken_close(p->inner);
-    if (!p->inside)
+    if (!p->is_inner)
         split_close(p->split);
     free(p->held.text);
     free(p);
@@ -75,7 +75,7 @@ static int inner_open(struct pretoken *p, struct err *err)
     if (!p->inner)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
     p->inner->split = p->split;
-    p->inner->inside = 1;
+    p->inner->is_inner = 1;
     return 0;
 }
 
@@ -208,7 +208,7 @@ static void specials_share(struct pretoken *to, const struct pretoken *p)
     to->is_copy = 1;
     memcpy(to->turns, p->turns, sizeof to->turns);
     for (struct specials *t = to->turns; t < to->turns + TURNS; t++)
-        t->scan = 0, t->in_word = 0;
+        t->scan = 0, t->in_word = 0; // of the text under way
 }
 
 int pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *err)
@@ -441,7 +441,7 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
         t->in_word = ends_word(t, text, *used);
     t->scan = t->scan > *used ? t->scan - *used : 0;
     if (rc || final)
-        t->scan = 0, t->in_word = 0;
+        t->scan = 0, t->in_word = 0; // of the text under way
     return rc;
 }
 
@@ -454,7 +454,7 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
         normalizer_reset(p->normalizer);
         held_reset(&p->inner->held);
     }
-    if ((rc || final) && !p->inside)
+    if ((rc || final) && !p->is_inner)
         split_reset(p->split);
     return rc;
 }

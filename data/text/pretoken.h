@@ -12,8 +12,8 @@ struct pretoken;
 /* Opens a splitter; config NULL selects GPT-2's expression. Caller closes, also after an error. */
 int  pretoken_open(struct pretoken **out, const struct split_config *config, struct err *err);
 void pretoken_close(struct pretoken *p);
-/* Opens another one that splits in the same way, with the special tokens of p, which must live
- * longer. Caller closes, also after an error. */
+/* Opens another one that splits in the same way. It borrows the special tokens of p: close p after
+ * it, and give neither of them more. Caller closes, also after an error. */
 int  pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *err);
 
 /* Normalizes the text between the special tokens of the first turn before anything else. The

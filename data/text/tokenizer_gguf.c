@@ -68,6 +68,12 @@ static int no_memory(const struct reading *k, struct err *err)
     return err_set(err, -ENOMEM, "no memory for the tokenizer of %s", k->file->path);
 }
 
+/* Whether the n bytes at `text`, which may be NULL, are `word`. */
+static int is_word(const char *text, size_t n, const char *word)
+{
+    return text && n == strlen(word) && !memcmp(text, word, n);
+}
+
 static int flag(const struct reading *k, const char *key, int otherwise)
 {
     const struct gguf_value *v = gguf_find(k->file, key);
@@ -373,9 +379,9 @@ static int read_kind(struct reading *k, struct err *err)
     const char *name = gguf_text(&n, k->file, gguf_find(k->file, "tokenizer.ggml.pre")),
                *model = gguf_text(&of, k->file, gguf_find(k->file, "tokenizer.ggml.model"));
 
-    if (model && of == 5 && !memcmp(model, "llama", of))
+    if (is_word(model, of, "llama"))
         return 0;
-    if (!model || of != 4 || memcmp(model, "gpt2", of))
+    if (!is_word(model, of, "gpt2"))
         return err_misuse(err, "%s: its tokenizer is \"%s\", but this version reads gpt2 (byte-"
                           "level BPE) and llama (SentencePiece)", k->file->path,
                           gguf_shown(shown, model, of));

@@ -86,7 +86,7 @@ static int object_parse(json_t **out, const char *text, size_t n, const char *pa
     struct err why;
     int        rc = json_parse_object(out, text, n, path, &why);
 
-    return rc ? err_misuse(err, "%s is no object of JSON", path) : 0;
+    return rc ? err_misuse(err, "%s is not a JSON object", path) : 0;
 }
 
 /* {token: id} */

@@ -13,7 +13,8 @@
 struct reshard {
     struct run_config from, to; // the same run; `to` has other n_devices, device_paths, csd_mem,
                                 // force_device, and another layout
-    /* Called when the old devices are open and nothing is listed: they are the run's. NULL: not. */
+    /* Called once the old devices are open, which shows that they are the run's, and before
+     * reshard.remove lists anything. May be NULL. */
     int  (*settle)(void *ctx, struct err *err);
     /* Stores the run's new settings, inside the transaction that switches. */
     int  (*settings)(void *ctx, struct err *err);

@@ -209,7 +209,8 @@ static int chunk_ask(struct check *c, struct lane *l, struct chunk *p, struct er
 }
 
 /* Sums what came back, in the order in which it was asked for, and asks for more. Returns whether
- * anything moved, or -errno, also where the system could not read: that is no damage. */
+ * anything moved, or -errno. A read that this process could not make (file_is_unknown) is such an
+ * error, and no damage. */
 static int lane_move(struct check *c, struct lane *l, struct err *err)
 {
     struct chunk *p;

@@ -349,7 +349,7 @@ static int lock_taken(struct creation *p, const char *dir, struct err *err)
         return -ENOMEM;
     int rc = run_lock_take(&p->lock, err);
     if (!rc) {
-        p->lock.known = 0; // of a run that was here before
+        p->lock.known = 0; // a run that was here before wrote the numbers, and not this one
         run_lock_note(&p->lock);
     }
     if (rc == -ENOENT)
@@ -395,7 +395,6 @@ int creation_claim(struct creation *p, struct session *s, const char *dir, int t
     rc = rc ? rc : settle(p, err);
     if (!rc && fsync(p->lock.fd)) // a power cut would leave any bytes in it
         rc = err_set(err, -errno, "flush %s: %s", p->lock.path, strerror(errno));
-    p->lock.known = 0; // its number of commits is an earlier run's
     snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
     if (!rc && !p->part.path)
         rc = file_new_folder(&p->part, base, err);

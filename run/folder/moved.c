@@ -134,13 +134,12 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
 
         if (rc)
             return rc;
-        // one that is lost in RUN is nobody else's
+        // no file: a drive, or not mounted. One that is missing in RUN is no other run's
         if (file ? !is_strange(run, i, file, moved, copied)
                  : moved != MOVED_WHOLE || !run->device_paths) {
             free(file);
             continue;
         }
-        // a drive, or not mounted
         *out = (struct other){ i, file ? file : strdup(run->device_paths[i]) };
         if (!out->path)
             return err_set(err, -ENOMEM, "out of memory for a path");

@@ -34,8 +34,8 @@ enum moved moved_folder(const char *dir, const char *place);
  * names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
 
-/* The path of the folder that dir, a path without links, is a copy of. "" if dir is no copy, or its
- * original is not there any more. */
+/* Sets out to the path of the folder that dir, a path without links, is a copy of. It is "" if dir
+ * is no copy, or if its original is gone. log: that of dir. Returns 0 or -errno. */
 int moved_original(char out[PATH_MAX], struct runlog *log, const char *dir, struct err *err);
 
 /* Before a run takes the devices that were named: 0, or -EBUSY if it is a copy and a process writes

@@ -179,8 +179,8 @@ static int has(const char *dir, const char *name)
     return !lstat(path, &st) || !file_is_absent(errno);
 }
 
-/* The name by which dir is a run, or is becoming one. NULL: it is neither. The file may be another
- * program's; its run.db may have a log, too. */
+/* The name of a file that a run, or one that is being made, has in its folder; NULL: dir has none.
+ * Another program may have a file of that name, so sentences name it. */
 static const char *run_sign(const char *dir)
 {
     static const char *const signs[] = { "run.db", "run.db.new", "run.lock" };
@@ -207,7 +207,9 @@ static int is_snapshot(const char *dir, const char *name)
 static int check_runs(const struct output *o, const struct target *p, struct err *err)
 {
     char        dir[PATH_MAX], below[NAME_MAX + 1];
-    const char *name = p->name;
+    const char *name = p->name, *own = o->kind == OUTPUT_EVENTS      ? "tensorboard"
+                                       : o->kind == OUTPUT_SNAPSHOTS ? "snapshots"
+                                                                     : "";
 
     snprintf(dir, sizeof dir, "%s", p->dir);
     for (;;) {
@@ -215,8 +217,7 @@ static int check_runs(const struct output *o, const struct target *p, struct err
         const char            *sign = f ? run_sign(dir) : NULL;
         char                  *slash = strrchr(dir, '/');
 
-        if (sign && (o->kind != OUTPUT_EVENTS || strcasecmp(name, "tensorboard")) &&
-            (o->kind != OUTPUT_SNAPSHOTS || strcasecmp(name, "snapshots")))
+        if (sign && strcasecmp(name, own))
             return err_misuse(err, "%s: %s is the name of a part of a run (%s), and %s has %s: "
                               "choose another name", o->path, name, f->what, dir, sign);
         if (is_snapshot(dir, name))

@@ -52,7 +52,8 @@ int output_check_events(const char *dir, struct err *err);
  * has or may get such a name. 0 if the parent folder is missing; others report that. */
 int output_check_name(const char *option, const char *path, struct err *err);
 
-/* Check an existing --snapshot-dir in the same way. Any run's folder `snapshots` may be one. */
+/* Check an existing --snapshot-dir in the same way, except that the folder `snapshots` of any run
+ * is allowed. */
 int output_check_snapshots(const char *dir, struct err *err);
 
 /* Returns misuse if a folder's name has the extension of a file format. it: the beginning of the

@@ -200,11 +200,14 @@ static int is_named(const char *where)
 
 int tensorboard_check(const char *where, struct err *err)
 {
-    char       *dir = is_named(where) ? file_absolute(where, err) : NULL, *slash;
     struct stat st;
+    char       *slash;
 
+    if (!is_named(where))
+        return 0;
+    char *dir = file_absolute(where, err);
     if (!dir)
-        return is_named(where) ? -ENOMEM : 0;
+        return -ENOMEM;
     // the folder, or the one around it in which the first missing folder would be made
     while (lstat(dir, &st) && errno == ENOENT && (slash = strrchr(dir, '/')) && slash[1])
         slash[slash == dir] = '\0';

@@ -18,7 +18,8 @@
 
 struct tensorboard;
 
-/* Before a run is made: check that tensorboard_open could create its file. */
+/* Check, before a run is made, that tensorboard_open could create its file in the folder `where`.
+ * Nothing is made. 0, misuse for a wrong name, or -errno. NULL, none and auto are always 0. */
 int tensorboard_check(const char *where, struct err *err);
 
 /* Create a file in the folder `where`, which is created if needed. auto: run_dir/tensorboard; NULL

@@ -157,8 +157,9 @@ static int know_older(struct finetune_results *o, struct session *s, uint64_t be
     return rc;
 }
 
-/* The best model predicts at the end, unless a better one comes: what its folder lacks is said
- * before training. An adapter needs no config.json. */
+/* Refuses, before training, to go on with a RUN/best whose config.json cannot be read: unless a
+ * better model comes, that model makes the predictions at the end. An adapter has no
+ * config.json. */
 static int best_check(const struct finetune_results *o, struct session *s, struct err *err)
 {
     struct model_config g;
@@ -168,10 +169,12 @@ static int best_check(const struct finetune_results *o, struct session *s, struc
     if (!rows || !s->o.keep_best || s->config.lora.rank || !file_may_be(o->model))
         return 0;
     int rc = best_load(&best, s, err);
-    if (rc || !best.any || !(rc = hf_config(&g, o->model, err)))
+    if (rc || !best.any)
         return rc;
-    return err_set(err, rc, "%s; the model in %s makes the predictions: put a copy of the file "
-                   "there, or move %s elsewhere", err->text, o->model, o->model);
+    rc = hf_config(&g, o->model, err);
+    return rc ? err_set(err, rc, "%s; the model in %s makes the predictions: put a copy of the "
+                        "file there, or move %s elsewhere", err->text, o->model, o->model)
+              : 0;
 }
 
 int finetune_results_check(struct session *s, uint64_t before, struct err *err)

@@ -58,6 +58,7 @@ static uint64_t ranges_put(FILE *table, int fd, uint64_t bytes)
     return all;
 }
 
+/* rc: of file_put, which has written its sentence. */
 struct putting { struct end *e; FILE *table; struct err *err; int rc; };
 
 static int file_put(void *putting, const char *path, uint64_t bytes)

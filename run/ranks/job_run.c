@@ -61,7 +61,7 @@ void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
         memcpy(out, beside, sizeof beside);
 }
 
-int job_run_own_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err)
+int job_run_find_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err)
 {
     char        other[SESSION_PATH];
     struct stat own, st;
@@ -91,7 +91,7 @@ static int same_job(const char *a, const char *b)
 
 enum { ID_BYTES = sizeof ((struct session *)0)->id };
 
-/* Gives what rank 0 has at `own`. All ranks call it. */
+/* Sets out[0..size) to what rank 0 gave as `own`. All ranks call it. */
 static int first_has(void *out, const void *own, size_t size, struct comm *comm, struct err *err)
 {
     int   rc;
@@ -163,8 +163,8 @@ int job_run_fits(const struct session *s, const struct comm *comm, struct err *e
     return 0;
 }
 
-/* Refuses a rank's folder that is written for a copy of rank 0's and is the original's.
- * `original`: of rank 0's folder; "" if that is no copy, or nothing is there any more. */
+/* Refuses to write to a rank's folder that belongs to `original`, the folder of which rank 0's is a
+ * copy (moved_original); "": rank 0's is no copy, or its original is gone. */
 static int original_check(const struct session *s, const char *original, struct err *err)
 {
     char        theirs[SESSION_PATH];
@@ -173,15 +173,15 @@ static int original_check(const struct session *s, const char *original, struct 
     if (!*original || !s->ranks.rank || s->read_only)
         return 0;
     job_run_dir(theirs, original, s->ranks.rank);
-    return stat(theirs, &a) || stat(s->dir, &b) || !file_same(&a, &b)
-               ? 0
-               : err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is a "
-                            "copy of %s: copy the folders of all ranks", s->dir, original,
-                            original);
+    if (stat(theirs, &a) || stat(s->dir, &b) || !file_same(&a, &b))
+        return 0;
+    return err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is a copy of "
+                      "%s: copy the folders of all ranks", s->dir, original, original);
 }
 
-/* Refuses a rank's folder that is found by a link, `dir`, and lies next to another folder of rank 0
- * of the same job: it is that one's, which may be a copy, or have been renamed. */
+/* Refuses to write to a rank's folder to which the link `dir` leads, if another folder of rank 0 of
+ * the same run lies next to it: the rank's folder belongs to that one. A folder of rank 0 whose id
+ * cannot be read counts as of the same run. */
 static int neighbour_check(const struct session *s, const char *dir, struct err *err)
 {
     char        given[SESSION_PATH], theirs[SESSION_PATH], id[33];
@@ -204,12 +204,12 @@ static int neighbour_check(const struct session *s, const char *dir, struct err 
 int job_run_open(struct session *s, const char *dir, enum session_how how,
                  const struct events *events, struct comm *comm, struct err *err)
 {
-    int rc = comm_first(comm, 0, err);
+    int rc = comm_first_begin(comm, err);
 
     rc = rc ? rc : session_open(s, dir, how, events, err);
     rc = rc ? rc : neighbour_check(s, dir, err);
     rc = rc ? rc : job_run_fits(s, comm, err); // said before anybody waits for a rank that failed
-    return rc ? rc : comm_first(comm, 1, err);
+    return rc ? rc : comm_first_end(comm, err);
 }
 
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
@@ -238,7 +238,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
                    enum session_how how, struct err *err)
 {
     char dir[SESSION_PATH], id[33], original[SESSION_PATH];
-    int  rc = job_run_own_dir(dir, path, rank, err);
+    int  rc = job_run_find_dir(dir, path, rank, err);
 
     job_run_id_of(id, first->id, rank);
     if (!rc && how != SESSION_READ)

@@ -10,8 +10,9 @@
  * in RUN are resolved first. Exception: an older version put the folders next to the link; if one
  * exists there, and none next to the real folder, it is used. */
 void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank);
-/* The same, for a rank that opens it. Misuse if a link leads to the folder of a rank before it. */
-int  job_run_own_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err);
+/* job_run_dir of a folder that is to be opened. Misuse if a link makes it the folder of a lower
+ * rank. */
+int  job_run_find_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err);
 
 /* Generate s->id, 32 hex digits, which never changes. All ranks' ids are equal except for digits 4
  * to 7, the rank. Files of different ranks in one folder therefore have different names. */
@@ -40,14 +41,18 @@ int  job_run_part(const struct session *s, const char *path, struct err *err);
 int  job_run_is_placed(const struct session *s);
 
 /* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,
- * one gets the folders of all ranks. */
+ * one gets the folders of all ranks. Misuse as of job_run_fits, or if a link leads to a rank's
+ * folder that lies next to another folder of rank 0. All ranks call this, unless they fail. comm
+ * NULL: a single process. */
 int  job_run_open(struct session *s, const char *dir, enum session_how how,
                   const struct events *events, struct comm *comm, struct err *err);
 
-/* Attach the ranks that train the run. Misuse if their number differs from the number that created
- * it, or if a rank has a folder of another rank or run, or writes to one of the original of which
- * rank 0's folder is a copy. comm NULL: a single process. */
-int  job_run_fits(const struct session *s, const struct comm *comm, struct err *err); // that alone
+/* Misuse if the number of ranks differs from the number that created the run, or if the folder is
+ * another rank's. comm NULL: a single process. */
+int  job_run_fits(const struct session *s, const struct comm *comm, struct err *err);
+/* Attach the ranks that train the run. Misuse as of job_run_fits, or if a rank's folder is of
+ * another run than rank 0's, or if rank 0's folder is a copy and this rank would write to a folder
+ * of the original. All ranks call this, unless they fail. comm NULL: a single process. */
 int  job_run_join(struct session *s, struct comm *comm, struct err *err);
 
 /* Returns misuse if --keep-best is set and the run has several ranks. */

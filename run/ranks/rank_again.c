@@ -294,13 +294,13 @@ int rank_again_open(struct session *s, const char *dir, struct comm *comm,
     int rc = job_run_finish(dir, comm, err);
 
     rc = rc ? rc : take_places(dir, err);
-    rc = rc ? rc : comm_first(comm, 0, err);
+    rc = rc ? rc : comm_first_begin(comm, err);
     int has = !rc && session_may_be_run(dir);
     if (has) {
         rc = session_open(s, dir, SESSION_RESTORE, events, err);
         rc = rc ? rc : job_run_fits(s, comm, err);
     }
-    rc = rc ? rc : comm_first(comm, 1, err);
+    rc = rc ? rc : comm_first_end(comm, err);
     rc = rc ? rc : make_lost(has ? s : NULL, dir, comm, events, made, err);
     if (!rc && !has) {
         rc = take_places(dir, err);

@@ -44,7 +44,7 @@ int damaged_explain(struct session *s, int rc, struct err *err)
     char                   word[SESSION_PATH];
 
     if ((rc != -EBADMSG && rc != -EIO) || strstr(err->text, "siTrain restore ") ||
-        strstr(err->text, "/run.db") || // restore writes states alone
+        strstr(err->text, runlog_path(s->log)) || // restore writes states alone
         snapshots_list(&list, s, &unsaid))
         return rc;
     machine_word(word, sizeof word, s->dir);

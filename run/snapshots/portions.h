@@ -7,7 +7,8 @@
  * The snapshot's run.db names them:
  *
  *     snapshot.parity    how many devices may be lost, a space, the checksum of the sums in hex
- *     snapshot.portions  bytes, a space, the path; two lines per device
+ *     snapshot.portions  bytes, a space, the path; two lines per device: its portion,
+ *                        its parity file
  *     option.device, device.N    the portions, as of any run with --device
  *
  * While files are made, the run's run.db has the setting portions.begun: which folder RUN is (as
@@ -21,8 +22,8 @@
 struct portions {
     size_t    n, parity;        // devices (0: it has no such files); losses that they bear
     uint32_t  sums_crc;
-    const char **path;          // (2 n) of each device's portion; then of each one's parity file
-    uint64_t *bytes;            // (2 n)
+    const char **path;          // (2 n) the portions of all devices, then their parity files; owned
+    uint64_t *bytes;            // (2 n) of these files
 };
 
 /* Refuse a run whose name has a line break: the files have it in their paths, which are lines. */
@@ -36,7 +37,7 @@ int  portions_begin(struct portions *p, struct session *s, uint64_t step, const 
 /* Make the parity files of the snapshot `to`, whose portions are there, and set p->bytes. */
 int  portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
                      const struct watch *watch, struct beside *beside, struct err *err);
-/* Name the parity files in *f, which needs its other members. They live as long as p. */
+/* Set paths, parity and sums_crc of *f; the caller sets the other members. The paths are p's. */
 void portions_parity(struct parity_files *f, const struct portions *p);
 /* The folder in which the files of device i of the run belong; malloced. */
 char *portions_folder(const struct session *s, size_t i, struct err *err);
@@ -55,8 +56,9 @@ size_t portions_lost(const struct portions *p, size_t *first);
 /* Bytes that they take on the drives. */
 uint64_t portions_held(const struct portions *p);
 
-/* Whether a path is one that siTrain gives to the file on line k of snapshot.portions, of a run of
- * this id. No other file is written or removed, whatever run.db says. */
+/* Whether a path is one that siTrain gives to file k, of a run of this id, in the order of the
+ * lines of snapshot.portions and of the paths in portions.begun: even k are portions, odd k parity
+ * files. No other file is written or removed, whatever run.db says. */
 int portions_named(const char *path, size_t k, const char *id);
 /* Whether a snapshot with this snapshot.of was certainly taken of the folder RUN, or of a lost one
  * whose place RUN has (moved.h). A copy of RUN has copies of its snapshots, whose portions are the

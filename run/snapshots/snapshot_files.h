@@ -21,13 +21,13 @@ int  snapshot_files_note(void *files, const char *name, struct err *err);
  * if there is no such folder. */
 int  snapshot_files_copy(struct snapshot_files *f, const char *folder, const char *sub,
                          int (*takes)(const char *name), struct err *err);
-/* The list with sizes, or with times of writing, as snapshot.files and snapshot.times have it;
- * malloced. */
+/* The list as snapshot.files has it, with sizes, or with `times` as snapshot.times has it;
+ * malloced. NULL: a sentence says why. */
 char *snapshot_files_text(struct snapshot_files *f, int times, struct err *err);
 
-/* Go over a list of files of the folder `dir`, as snapshot.files has it: call each(ctx, path,
- * bytes), until it returns other than 0, which is returned. -EBADMSG: this is no such list; or
- * -ENOMEM. */
+/* Call each(ctx, path, bytes) for each file in a list of the folder `dir`, as snapshot.files has
+ * it, until it returns other than 0, which is returned. -EBADMSG: this is no such list. No sentence
+ * is written of that, nor of -ENOMEM. */
 int snapshot_files_each(const char *dir, const char *files,
                         int (*each)(void *ctx, const char *path, uint64_t bytes), void *ctx);
 

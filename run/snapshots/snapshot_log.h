@@ -19,6 +19,8 @@ int snapshot_log_settle(const struct snapshot_log *l, struct err *err);
 int snapshot_log_states(const struct snapshot_log *l, struct err *err);
 /* Of a snapshot that comes from elsewhere: where it lies, and whose it is. */
 int snapshot_log_place(const struct snapshot_log *l, struct err *err);
-/* Close the database of the snapshot in the folder `dir`. If rc is 0, it becomes one file without a
- * log, and is flushed; its pages are dropped. Returns rc, or -errno. *log is NULL afterwards. */
+/* Close the database of the snapshot in the folder `dir`, and remove run.lock, which a snapshot
+ * does not have. If rc is 0, the database becomes one file without a log, is flushed, and leaves
+ * the page cache. Returns rc if it is not 0; otherwise 0 or -errno. *log, which may be NULL if rc
+ * is not 0, is NULL afterwards. */
 int snapshot_log_close(struct runlog **log, const char *dir, int rc, struct err *err);

@@ -139,7 +139,7 @@ static int settle_begun(struct snapshot_making *m, struct err *err)
     return rc ? rc : runlog_end(m->to.log, snapshot_log_settle(&l, err), err);
 }
 
-/* The rest, when all files are there. */
+/* Stores the rest of the snapshot's settings, when all its files are there. */
 static int settle_whole(struct snapshot_making *m, struct err *err)
 {
     struct snapshot_log l = log_of(m);

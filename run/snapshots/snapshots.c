@@ -535,7 +535,7 @@ int snapshot_verify(struct session *snapshot, struct err *err)
     return snapshot_prove(snapshot, 0, NULL, err);
 }
 
-int snapshot_read(const char *path, snapshot_reads *read, const struct events *events,
+int snapshot_read(const char *path, snapshot_reader *read, const struct events *events,
                   struct err *err)
 {
     struct session s;
@@ -546,7 +546,7 @@ int snapshot_read(const char *path, snapshot_reads *read, const struct events *e
     return rc;
 }
 
-int snapshot_is_whole(const char *path, snapshot_reads *read, const struct events *events,
+int snapshot_is_whole(const char *path, snapshot_reader *read, const struct events *events,
                       struct err *err)
 {
     int rc = snapshot_read(path, read, events, err);

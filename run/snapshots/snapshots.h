@@ -111,12 +111,14 @@ int snapshot_prove_rest(struct session *snapshot, struct err *err);
  * A run goes back without them. */
 int snapshot_check(struct session *snapshot, struct err *err);
 
-/* Open the snapshot at this path, and read it in one of these three ways. */
-typedef int snapshot_reads(struct session *snapshot, struct err *err);
-int snapshot_read(const char *path, snapshot_reads *read, const struct events *events,
+/* Open the snapshot at this path, and read it by snapshot_verify, snapshot_prove_rest or
+ * snapshot_check. 0, or -errno with a sentence. */
+typedef int snapshot_reader(struct session *snapshot, struct err *err);
+int snapshot_read(const char *path, snapshot_reader *read, const struct events *events,
                   struct err *err);
-/* Whether it is whole by that: 1; 0 with a sentence; or -errno if that was not found out. */
-int snapshot_is_whole(const char *path, snapshot_reads *read, const struct events *events,
+/* snapshot_read as an answer: 1: the snapshot is whole; 0: it is not, or cannot be read, and a
+ * sentence says why; -errno: the reading was stopped, or memory is short. */
+int snapshot_is_whole(const char *path, snapshot_reader *read, const struct events *events,
                       struct err *err);
 
 /* The newest complete one that is certainly the run's, in the same folder as `path`; NULL: none. */

@@ -95,6 +95,7 @@ if [ -n "$shim" ]; then
         # shellcheck disable=SC2086
         timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run/run.lock:$nth:$tmp/held" "$bin" pretrain $how "$tmp/run" \
             $([ $how = --run ] && echo $shape || echo --quiet) --steps 4 >"$tmp/first" 2>&1 </dev/null &
+        first=$!
         for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
         sleep 0.3 # so long its rank 1 would have had to take its lock
         result "$([ -e "$tmp/held" ]; echo $?)" "a job ($how) whose rank 0 is about to take its lock"
@@ -102,10 +103,15 @@ if [ -n "$shim" ]; then
         job 2 "$bin" pretrain $how "$tmp/run" $([ $how = --run ] && echo $shape || echo --quiet) --steps 3
         result "$got" "another one that came later goes on"
         rm -f "$tmp/held"
-        wait
-        result "$([ $how = --resume ] || grep -q "/run is a run already" "$tmp/first"; echo $?)" "and the first one says so, or goes on"
+        wait $first
+        ended=$?
+        if [ $how = --run ]; then
+            result "$([ $ended != 0 ] && grep -q "/run is a run already" "$tmp/first"; echo $?)" "and the first one says that there is a run"
+        else
+            result $ended "and the first one goes on"
+        fi
     done
-    same 4 "$(steps_of "$tmp/run.rank1" | wc -l)" "after both all ranks are at the last step"
+    same "4 4" "$(steps_of "$tmp/run" | wc -l) $(steps_of "$tmp/run.rank1" | wc -l)" "after both, both ranks are at the last step"
 else
     skip "kills, two jobs" "no shim here"
 fi

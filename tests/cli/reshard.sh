@@ -276,7 +276,8 @@ rm -rf "$tmp/M" "$tmp"/m1/*
 cp -a "$tmp/orig" "$tmp/M"
 works "a copy is moved" reshard "$tmp/M" --device "$tmp/m1"
 rm "$tmp"/m1/*
-works "its lost device is restored where it was" restore "$tmp/M"
+works "its lost device is restored" restore "$tmp/M"
+result "$([ -n "$(find "$tmp/m1" -name "sitrain-*-dev0")" ]; echo $?)" "where it was"
 run pretrain --resume "$tmp/orig" --steps 3 --quiet
 run pretrain --resume "$tmp/M" --steps 3 --quiet
 same "$(exported "$tmp/orig")" "$(exported "$tmp/M")" "and it goes on like its original"

@@ -139,11 +139,13 @@ refuses_rows "commas.tsv has commas between its columns, where .tsv has tabs: na
 # the best model makes the predictions: what its folder lacks is said before training, and the earlier predictions stay
 tune kept own.csv --text-column body --label-column class --eval-file "$tmp/own.csv" --test-file "$tmp/own.csv" --predict --keep-best --schedule constant --lr 1e-9
 cp "$tmp/kept/best/config.json" "$tmp/config.json"
+steps=$(sqlite3 "$tmp/kept/run.db" "SELECT count(*) FROM steps")
 for how in missing empty; do
     rm -f "$tmp/kept/best/config.json"
     [ $how = missing ] || : >"$tmp/kept/best/config.json"
     refuses 1 "kept/best makes the predictions: put a copy of the file there, or move $tmp/kept/best elsewhere" finetune --resume "$tmp/kept" --steps 3 --quiet
-    result "$([ -f "$tmp/kept/predict_results_None.txt" ]; echo $?)" "  and nothing is trained ($how)"
+    same "$steps" "$(sqlite3 "$tmp/kept/run.db" "SELECT count(*) FROM steps")" "  and nothing is trained ($how)"
+    result "$([ -f "$tmp/kept/predict_results_None.txt" ]; echo $?)" "  and the earlier predictions stay"
 done
 mv "$tmp/kept/best" "$tmp/kept.best"
 asked="best is not there any more, or has no config.json: put a copy of the best model there, and go on with --resume, for the predictions"
