@@ -355,6 +355,20 @@ static int db_probe(struct db *db)
     return db_number(db, "SELECT count(*) FROM sqlite_master", &tables);
 }
 
+/* Tries again for a moment if the database is there and SQLite finds no log to open: by FUSE, one
+ * that another path has removed seems to be there for a second. */
+static int probe_again(struct db *db, int rc)
+{
+    enum { TRIES = 15, TRY_US = 100000 };
+
+    for (int i = 0; i < TRIES && (rc & 0xff) == SQLITE_CANTOPEN &&
+                    sqlite3_system_errno(db->sql) == ENOENT && !access(db->path, F_OK); i++) {
+        usleep(TRY_US);
+        rc = db_probe(db);
+    }
+    return rc;
+}
+
 static int cannot_write(struct db *db, int rc)
 {
     int os = sqlite3_system_errno(db->sql);
@@ -430,7 +444,7 @@ int db_open(struct db *db, int read_only, struct err *err)
     db->wait.path = db->path;
     if (!rc) {
         sqlite3_busy_handler(db->sql, db_wait_busy, &db->wait);
-        rc = db_probe(db);
+        rc = probe_again(db, db_probe(db));
     }
     if (rc && read_only && db->sql && cannot_write(db, rc))
         return 1;
