@@ -296,7 +296,7 @@ static int check_parts(struct check *c, struct err *err)
 
     if (c->disk)
         c->s.run.disk = c->disk;
-    int rc = part_over(c, check_database(c, &db, err), err);
+    int rc = check_database(c, &db, err); // what the other parts are compared with
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_base(c, err), err);
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)

@@ -77,6 +77,33 @@ static int open_fail(const struct db *db, const char *doing, int os, const char 
     return rc == -ENOENT && !access(db->path, F_OK) ? db_beside_fail(db->path, rc, err) : rc;
 }
 
+/* Why SQLite could not read the database or its log: it calls such an error of the drive damage. 0:
+ * it has read all that it wanted. */
+static int unread(struct db *db)
+{
+    static const int which[] = { SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER };
+
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        sqlite3_file *f = NULL;
+        int           e = 0;
+
+        if (!sqlite3_file_control(db->sql, "main", which[i], &f) && f && f->pMethods &&
+            !f->pMethods->xFileControl(f, SQLITE_FCNTL_LAST_ERRNO, &e) &&
+            (e == EIO || e == ENXIO || e == ERANGE))
+            return e;
+    }
+    return 0;
+}
+
+int db_read_check(struct db *db, const char *doing, struct err *err)
+{
+    int e = unread(db);
+
+    return e ? err_set(err, -EIO, "%s could not be read (while %s): %s", db->path, doing,
+                       strerror(e))
+             : 0;
+}
+
 int db_fail(struct db *db, const char *doing, struct err *err)
 {
     int         left = errno; // SQLite loses it if a COMMIT fails
@@ -92,6 +119,8 @@ int db_fail(struct db *db, const char *doing, struct err *err)
         return err_set(err, -ENOSPC, "%s: the disk is full (while %s); free some space and run it "
                        "again; a run that was made goes on with --resume", p, doing);
     case SQLITE_CORRUPT:
+        if ((os = db_read_check(db, doing, err)))
+            return os;
         return err_set(err, -EBADMSG, "%s: the database is damaged (while %s: %s)", p, doing, why);
     case SQLITE_NOTADB:
         return err_misuse(err, "%s is not a SQLite database; expected the run.db of a siTrain run",
@@ -257,7 +286,8 @@ int db_check_table(struct db *db, const char *table, struct err *err)
 
     if (!sql || sqlite3_prepare_v2(db->sql, sql, -1, &st, NULL) || sqlite3_step(st) != SQLITE_ROW)
         rc = db_fail(db, "checking a table", err);
-    else if (strcmp(found = (const char *)sqlite3_column_text(st, 0), "ok"))
+    else if (strcmp(found = (const char *)sqlite3_column_text(st, 0), "ok") &&
+             !(rc = db_read_check(db, "checking a table", err)))
         rc = err_set(err, -EBADMSG, "%s: table %s is damaged: %s", db->path, table, found);
     sqlite3_finalize(st);
     sqlite3_free(sql);

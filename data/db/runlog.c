@@ -112,28 +112,40 @@ struct shown {
     int64_t id;    // checksum of the run's id; 0: not stored
 };
 
-/* Looks at what run.db shows, alone or with what SQLite reads of its log. Writes nothing. -errno if
- * it cannot be read at all. */
-static int shown_read(const char *path, int alone, struct shown *out)
+/* The number is 0 if there is no such table or column. */
+static int shown_number(struct db *db, const char *text, int64_t *out, struct err *err)
 {
-    struct db db = { .path = (char *)path };
-    int64_t   tables = 0;
-    int       rc = db_open_apart(&db, alone, NULL);
+    return db_number(db, text, out) > SQLITE_ERROR ? db_fail(db, "looking at its commits", err) : 0;
+}
+
+static int is_unread(int rc) { return rc == -EIO || rc == -ESTALE; }
+
+/* Looks at what run.db shows, alone or with what SQLite reads of its log. Writes nothing. -errno if
+ * it cannot be read at all; with a sentence if is_unread, when nothing is known of it. */
+static int shown_read(const char *path, int alone, struct shown *out, struct err *err)
+{
+    struct db  db = { .path = (char *)path };
+    struct err why = { 0 };
+    int64_t    tables = 0;
+    int        rc = db_open_apart(&db, alone, &why);
 
     *out = (struct shown){ 0 };
-    if (!rc) // somebody's view of such a name is not read: it may have rows without end
-        rc = db_number(&db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND"
-                       " name IN ('commits', 'runs')", &tables) > SQLITE_ERROR
-                 ? db_fail(&db, "looking at its commits", NULL) : 0;
+    // somebody's view of such a name is not read: it may have rows without end
+    rc = rc ? rc
+            : shown_number(&db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND"
+                           " name IN ('commits', 'runs')", &tables, &why);
     if (!rc && tables == 2) { // without its tables there is no commit
-        rc = db_number(&db, "SELECT n FROM commits", &out->commits) > SQLITE_ERROR
-                 ? db_fail(&db, "looking at its commits", NULL) : 0;
-        if (!rc && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken))
-            out->taken = 0;
-        if (!rc && db_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id))
-            out->id = 0;
+        rc = shown_number(&db, "SELECT n FROM commits", &out->commits, &why);
+        int damaged = rc;
+        rc = rc ? rc : shown_number(&db, "SELECT coalesce(taken, 0) FROM commits", &out->taken,
+                                    &why);
+        rc = is_unread(rc) || damaged ? rc
+             : shown_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id, &why);
+        rc = is_unread(rc) ? rc : damaged; // of the latter two, opening it reports the damage
     }
     db_close(&db);
+    if (is_unread(rc))
+        *err = why;
     return rc;
 }
 
@@ -148,17 +160,18 @@ static int times_check(const struct runlog *log, const struct shown *both, struc
     const struct run_lock *l = &log->lock;
     const char            *p = log->db.path;
     struct shown           alone, now;
+    int                    rc = db_has_log(&log->db) ? shown_read(p, 1, &alone, err) : -ENOENT;
 
-    if (!db_has_log(&log->db) || shown_read(p, 1, &alone))
-        return 0;
+    if (rc)
+        return is_unread(rc) ? rc : 0;
     if (alone.id && both->id && alone.id != both->id)
         return err_set(err, -EEXIST, "%s and its log %s-wal are of two runs; nothing was changed; "
                        "bring back the one that was there, or, if run.db is the right one, move "
                        "the log away", p, p);
     if (((alone.commits <= both->commits || !both->commits) && both->taken <= alone.commits &&
          (!l->known || l->taken <= (uint64_t)alone.commits)) ||
-        shown_read(p, 0, &now) || now.commits != both->commits)
-        return 0;
+        (rc = shown_read(p, 0, &now, err)) || now.commits != both->commits)
+        return is_unread(rc) ? rc : 0;
     return err_set(err, -EBADMSG,
                    "%s ends with commit %" PRIi64 " and its log %s-wal %s: they are of different "
                    "times, as if a backup restored only one of them; nothing was changed; restore "
@@ -179,7 +192,9 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
     int                    rc = 0;
 
     for (int attempt = 0; attempt < 2; attempt++) {
-        rc = shown_read(log->db.path, 0, &both);
+        rc = shown_read(log->db.path, 0, &both, err);
+        if (is_unread(rc))
+            return rc;
         *shown = (uint64_t)both.commits;
         if (rc ? !l->known || rc != -EBADMSG || !db_has_log(&log->db)
                : !l->known || *shown >= l->commits)
@@ -459,7 +474,10 @@ static int past_of(struct runlog *log, int *alone, struct err *err)
     *alone = 0;
     if (rc != -EBADMSG)
         return rc;
-    if (!shown_read(log->db.path, 1, &without) && (uint64_t)without.commits > begun)
+    int failed = shown_read(log->db.path, 1, &without, err);
+    if (is_unread(failed))
+        return failed;
+    if (!failed && (uint64_t)without.commits > begun)
         begun = (uint64_t)without.commits; // another program's checkpoint
     *alone = begun > shown;
     return *alone && (l->taken != l->commits || (uint64_t)without.commits != l->commits) ? rc : 1;

@@ -19,6 +19,8 @@ struct checking {
     void               (*say)(void *ctx, const char *sentence);
     void                *ctx;
     int                  mend;
+    int                  rc; // the database could not be read; `err` says why
+    struct err          *err;
 };
 
 __attribute__((format(printf, 2, 3)))
@@ -35,8 +37,22 @@ static void say_damage(struct checking *c, const char *fmt, ...)
     c->say(c->ctx, text);
 }
 
-/* Passes each row of a query to row(). An error of SQLite counts as damage. Returns whether the end
- * was reached. */
+/* Ends what SQLite could not do: it is damage, or sets c->rc. */
+static void check_failed(struct checking *c)
+{
+    sqlite3   *sql = c->log->db.sql;
+    struct err why = { 0 };
+    int        rc = db_fail(&c->log->db, "checking it", &why);
+
+    if (rc == -EBADMSG || sqlite3_errcode(sql) == SQLITE_ERROR) { // that is no such column
+        say_damage(c, "%s", sqlite3_errmsg(sql));
+    } else if (!c->rc) {
+        c->rc = rc;
+        *c->err = why;
+    }
+}
+
+/* Passes each row of a query to row(). Returns whether the end was reached. */
 static int check_rows(struct checking *c, const char *sql,
                       void (*row)(struct checking *c, sqlite3_stmt *st))
 {
@@ -47,7 +63,7 @@ static int check_rows(struct checking *c, const char *sql,
         if ((got = sqlite3_step(st)) == SQLITE_ROW)
             row(c, st);
     if (got != SQLITE_DONE)
-        say_damage(c, "%s", sqlite3_errmsg(c->log->db.sql));
+        check_failed(c);
     sqlite3_finalize(st);
     return got == SQLITE_DONE;
 }
@@ -56,7 +72,8 @@ static void integrity_row(struct checking *c, sqlite3_stmt *st)
 {
     const char *text = (const char *)sqlite3_column_text(st, 0);
 
-    if (strcmp(text, "ok"))
+    if (strcmp(text, "ok") && !c->rc &&
+        !(c->rc = db_read_check(&c->log->db, "checking it", c->err)))
         say_damage(c, "%s", text);
 }
 
@@ -147,7 +164,7 @@ static void rewards_row(struct checking *c, sqlite3_stmt *st)
 int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence),
                  void *ctx, struct runlog_check *out, struct err *err)
 {
-    struct checking c = { log, out, say, ctx, mend };
+    struct checking c = { log, out, say, ctx, mend, 0, err };
     struct stat     st;
     int64_t         settings, pairs = 0;
 
@@ -155,10 +172,10 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
     if (stat(log->db.path, &st))
         return err_set(err, -errno, "%s: %s", log->db.path, strerror(errno));
     out->bytes = (uint64_t)st.st_size;
-    if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
-        return 0; // rows of damaged pages mean nothing
+    if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged || c.rc)
+        return c.rc; // rows of damaged pages mean nothing
     if (db_number(&log->db, "SELECT count(*) FROM runs", &settings))
-        say_damage(&c, "%s", sqlite3_errmsg(log->db.sql));
+        check_failed(&c);
     out->settings = (uint64_t)settings;
     check_rows(&c, all_steps, step_row);
     check_rows(&c, "SELECT step, name, value, sum FROM evals", eval_row);
@@ -166,7 +183,7 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
         pairs)
         check_rows(&c, "SELECT step, pairs, chosen, rejected, accuracy, sum FROM rewards",
                    rewards_row);
-    return 0;
+    return c.rc;
 }
 
 static void say_first(void *ctx, const char *sentence)
@@ -181,9 +198,11 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
 {
     struct runlog_check found = { 0 };
     struct err          first = { 0 };
-    struct checking     c = { log, &found, say_first, &first, 0 };
+    struct checking     c = { log, &found, say_first, &first, 0, 0, err };
 
     check_rows(&c, all_steps, step_row);
+    if (c.rc)
+        return c.rc;
     if (!found.damaged && found.steps < n)
         say_damage(&c, "table steps: it ends after step %llu, but %llu steps were committed",
                    (unsigned long long)found.steps, (unsigned long long)n);
