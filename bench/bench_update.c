@@ -8,7 +8,6 @@
 #include "data/base/crc32c.h"
 #include "data/file/file.h"
 #include "data/base/round.h"
-#include "offload/devices/devices.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
 #include "cmd/terminal/say.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
-#include "run/sources/corpus.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/task_files.h"
 #include "run/sources/reference.h"
 

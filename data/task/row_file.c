@@ -3,7 +3,6 @@
  * so that growing the buffer moves no pointer that anybody holds. */
 #include "data/task/row_file.h"
 
-#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
 

@@ -10,7 +10,6 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/grow.h"
-#include "data/base/round.h"
 #include "data/base/table.h"
 
 #include <strings.h>

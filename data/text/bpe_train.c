@@ -8,10 +8,8 @@
  * old count is queued again with the new one. */
 #include "data/text/bpe_train.h"
 
-#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
-#include "data/base/round.h"
 #include "data/text/heap.h"
 #include "data/text/tokenizer_parts.h"
 
