@@ -62,11 +62,6 @@ static int add_file(struct chat_template *t, const char *name, const char *path,
     return rc;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static int is_template(const struct dirent *d)
 {
     size_t n = strlen(d->d_name);
@@ -79,7 +74,7 @@ static int add_folder(struct chat_template *t, const char *dir, struct err *err)
 {
     char           *folder = file_path(err, "%s/additional_chat_templates", dir);
     struct dirent **entry = NULL;
-    int             n = folder ? scandir(folder, &entry, is_template, by_name) : 0;
+    int             n = folder ? scandir(folder, &entry, is_template, alphasort) : 0;
     int             rc = folder ? 0 : -ENOMEM;
 
     if (n < 0 && errno != ENOENT && errno != ENOTDIR)
