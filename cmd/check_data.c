@@ -118,7 +118,6 @@ int check_reference(struct check *c, const char *name, struct err *err)
     return rc;
 }
 
-/* Checks RUN's examples of this name, if there are any, row by row. */
 int check_examples(struct check *c, const char *name, struct err *err)
 {
     struct examples *e = NULL;
