@@ -283,7 +283,6 @@ static struct value slice(const struct place *at, const struct node *n)
 
 /* ---- calls ---- */
 
-/* The values of a call's arguments. */
 static void arguments_of(struct arguments *a, const struct place *at, const struct node *n)
 {
     struct value *item = run_take(at->r, n->n_items * sizeof *item);
