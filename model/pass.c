@@ -23,7 +23,6 @@ int pass_is_empty(const struct trainer *t, size_t micro)
 
 /* ---- parameters ---- */
 
-/* The block of a layer's adapter. */
 static size_t adapter_of(const struct trainer *t, size_t b)
 {
     return b - t->n.layer + t->n.adapter;
@@ -69,7 +68,6 @@ void pass_offload_begin(struct trainer *t, struct pass *p)
 
 /* ---- gradients ---- */
 
-/* True if this pass computes a gradient of the block. */
 static int trains(const struct trainer *t, const struct pass *p, size_t block)
 {
     return !p->evaluates && t->trains[block];

@@ -7,7 +7,6 @@
 #include "model/layer/head.h"
 #include "model/together.h"
 
-/* Where a micro-batch's losses or logits are stored. */
 static float *each_of(const struct trainer *t, float *each, size_t micro)
 {
     return each ? each + (t->o.model.first_micro + micro) * t->n.each : NULL;
