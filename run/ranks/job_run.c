@@ -146,7 +146,7 @@ int job_run_finish(const char *dir, struct comm *comm, struct err *err)
     return rc;
 }
 
-int job_run_fits(const struct session *s, const struct comm *comm, struct err *err)
+static int job_fits(const struct session *s, const struct comm *comm, struct err *err)
 {
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
 
@@ -220,7 +220,7 @@ int job_run_open_own(struct session *s, const char *dir, enum session_how how,
     int rc = session_open(s, dir, how, events, err);
 
     rc = rc ? rc : neighbour_check(dir, s->ranks.rank, s->id, err);
-    return rc ? rc : job_run_fits(s, comm, err); // said before anybody waits for one that failed
+    return rc ? rc : job_fits(s, comm, err); // said before anybody waits for one that failed
 }
 
 int job_run_open(struct session *s, const char *dir, enum session_how how,
@@ -235,7 +235,7 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
     char id[ID_BYTES], own[SESSION_PATH] = "", original[SESSION_PATH];
-    int  rc = job_run_fits(s, comm, err);
+    int  rc = job_fits(s, comm, err);
 
     if (rc || !comm)
         return rc;
