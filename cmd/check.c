@@ -482,7 +482,11 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     struct check_opts o = *first->o;
     struct check      c = { .o = &o, .disk = first->disk };
 
-    job_run_dir(dir, first->o->what, rank);
+    int rc = job_run_find_dir(dir, first->o->what, rank, err);
+    if (!rc && o.repair && first->s.log)
+        rc = job_run_owns(&first->s, dir, rank, err);
+    if (rc)
+        return rc;
     o.what = dir;
     if (!session_may_be_run(dir)) {
         check_remark("%s is missing: the run %s has %zu ranks, and all their folders are expected "
@@ -491,7 +495,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
         first->placed = 0;
         return 0;
     }
-    int rc = check_run(&c, err);
+    rc = check_run(&c, err);
     if (file_is_unknown(rc)) {
         check_remark("%s", err->text);
         first->others_damaged = 1;
