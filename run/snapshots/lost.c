@@ -478,7 +478,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
         image_path(&cfg, IMAGE_FROZEN, to, sizeof to);
         if (!frozen_is_lost(&cfg))
             return 0;
-        rc = file_copy(from, to, UINT64_MAX, err);
+        rc = file_copy_like(from, to, err);
         *untouched = rc != 0;
         return rc;
     }
