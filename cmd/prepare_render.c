@@ -139,7 +139,7 @@ int prepare_render(const struct render_opts *o, struct err *err)
     if (!rc && o->out)
         rc = output_check(&out, err);
     if (!rc && access(o->init, F_OK))
-        rc = err_misuse(err, "--init %s: %s", o->init, strerror(errno));
+        rc = err_name(err, errno, "--init %s: %s", o->init, strerror(errno));
     rc = rc ? rc : chat_template_open(&r.chat, o->init, o->chat_template, err);
     rc = rc ? rc : o->out ? report_file(&out, render_files, &r, err)
                           : render_files(stdout, &r, err);

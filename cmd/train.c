@@ -8,6 +8,7 @@
 #include "cmd/terminal/say.h"
 #include "cmd/terminal/stop.h"
 #include "data/base/machine.h"
+#include "data/file/file.h"
 #include "model/together.h"
 #include "plan/memory.h"
 #include "run/folder/output.h"
@@ -24,11 +25,14 @@ static int snapshot_dirs_check(const struct opt_strings *dirs, struct err *err)
     struct stat st;
     int         rc = 0;
 
-    for (size_t i = 0; i < dirs->n && !rc; i++)
-        rc = !stat(dirs->item[i], &st) && S_ISDIR(st.st_mode)
-                 ? output_check_snapshots(dirs->item[i], err)
-                 : err_misuse(err, "--snapshot-dir %s: an existing folder is expected",
-                              dirs->item[i]);
+    for (size_t i = 0; i < dirs->n && !rc; i++) {
+        int why = stat(dirs->item[i], &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+
+        rc = !why ? output_check_snapshots(dirs->item[i], err)
+                  : err_name(err, why, "--snapshot-dir %s: an existing folder is expected%s%s",
+                             dirs->item[i], file_is_absent(why) ? "" : ": ",
+                             file_is_absent(why) ? "" : strerror(why));
+    }
     return rc;
 }
 

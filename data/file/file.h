@@ -147,10 +147,11 @@ static inline int file_is_unknown(int rc)
            file_is_denied(rc);
 }
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
- * contents. */
+ * contents. ENOTCONN is of a FUSE file system whose process has ended. */
 static inline int file_is_unread(int rc)
 {
-    return rc == -EIO || rc == -ESTALE || file_is_unknown(rc);
+    return rc == -EIO || rc == -ESTALE || rc == -EINTR || rc == -ETIMEDOUT || rc == -ENOTCONN ||
+           file_is_unknown(rc);
 }
 /* Returns whether this errno of a look at a path means that nothing is there. Any other (EIO,
  * ESTALE, EACCES) says only that nobody could look. */

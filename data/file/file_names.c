@@ -9,9 +9,10 @@
 static int add(struct file_names *f, const struct file_walk *w, struct err *err)
 {
     struct stat st;
+    int         rc = file_stat(w->path, &st, err);
 
-    if (lstat(w->path, &st) || !S_ISREG(st.st_mode))
-        return 0;
+    if (rc <= 0 || !S_ISREG(st.st_mode))
+        return rc < 0 ? rc : 0;
     struct file_name *more = realloc(f->at, (f->n + 1) * sizeof *more);
     if (more)
         f->at = more;
@@ -19,8 +20,10 @@ static int add(struct file_names *f, const struct file_walk *w, struct err *err)
     if (!name)
         return err_set(err, -ENOMEM, "no memory for the names in %s", w->dir);
     f->at[f->n] = (struct file_name){ .name = name, .st = st };
-    file_identity(w->path, f->at[f->n++].identity);
-    return 0;
+    file_identity(w->path, f->at[f->n].identity);
+    return *f->at[f->n++].identity ? 0
+                                   : err_set(err, -errno, "%s cannot be read: %s", w->path,
+                                             strerror(errno));
 }
 
 int file_names_take(struct file_names *out, const char *dir, struct err *err)
@@ -55,17 +58,22 @@ static char *as_noted(const struct file_name *f, const char *dir)
     return NULL;
 }
 
+static int has(const struct file_names *names, const struct file_name *f)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (!strcmp(names->at[i].name, f->name))
+            return !strcmp(names->at[i].identity, f->identity) &&
+                   file_unwritten(&names->at[i].st, &f->st);
+    return 0;
+}
+
 int file_names_same(const struct file_names *names, const char *dir, struct err *err)
 {
     struct file_names now;
     int               rc = file_names_take(&now, dir, err), same = now.n == names->n;
 
-    for (size_t i = 0; i < names->n && same; i++) {
-        char *path = as_noted(&names->at[i], dir);
-
-        same = path != NULL;
-        free(path);
-    }
+    for (size_t i = 0; i < names->n && same; i++)
+        same = has(&now, &names->at[i]);
     file_names_release(&now);
     return rc ? rc : same;
 }

@@ -295,17 +295,20 @@ int gguf_is_file(const char *path)
 {
     char        magic[4] = "";
     const char *dot = strrchr(path, '.');
+    int         named = dot && !strcasecmp(dot, ".gguf"); // then opening it says why it fails
     int         fd, rc;
     uint64_t    size;
     struct stat st;
 
-    if (stat(path, &st) || !S_ISREG(st.st_mode))
+    if (stat(path, &st))
+        return named && !file_is_absent(errno);
+    if (!S_ISREG(st.st_mode))
         return 0;
     if ((rc = file_open_read(path, &fd, &size, NULL)))
-        return file_is_denied(rc) && dot && !strcasecmp(dot, ".gguf"); // opening it says so
-    rc = size < sizeof magic || file_pread(fd, magic, sizeof magic, 0, path, NULL);
+        return named && file_is_unread(rc);
+    rc = size < sizeof magic ? 0 : file_pread(fd, magic, sizeof magic, 0, path, NULL);
     close(fd);
-    return !rc && !memcmp(magic, GGUF_MAGIC, sizeof magic);
+    return rc ? named && file_is_unread(rc) : !memcmp(magic, GGUF_MAGIC, sizeof magic);
 }
 
 int gguf_open(struct gguf **out, const char *path, struct err *err)

@@ -300,8 +300,10 @@ static int take_one(struct taking *k, const struct kind *kind, const char *src, 
 {
     char  *text = NULL, *copy = NULL;
     size_t n;
-    int    rc = !file_may_be(src) ? 0 : file_read_whole(&text, &n, src, TOKENIZER_FILE_MAX, err);
+    int    rc = file_read_whole(&text, &n, src, TOKENIZER_FILE_MAX, err);
 
+    if (file_is_absent(-rc))
+        rc = 0;
     if (!rc && text && !(copy = malloc(n + 1)))
         rc = err_set(err, -ENOMEM, "no memory to read %s", src);
     if (rc || !text)

@@ -94,7 +94,11 @@ static int target_find(struct target *out, const char *path, struct err *err)
                           path);
     snprintf(at, sizeof at, "%.*s", begin ? (int)begin : 1, begin ? path : ".");
     snprintf(out->name, sizeof out->name, "%.*s", (int)(n - begin), path + begin);
-    if (!realpath(at, out->dir) || stat(out->dir, &st) || !S_ISDIR(st.st_mode))
+    int why = !realpath(at, out->dir) || stat(out->dir, &st) ? errno
+              : S_ISDIR(st.st_mode)                          ? 0 : ENOTDIR;
+    if (why && why != ELOOP && !file_is_absent(why))
+        return err_set(err, -why, "%s: the folder %s cannot be read: %s", path, at, strerror(why));
+    if (why)
         return err_misuse(err, "%s: there is no folder %s", path, at);
     snprintf(at, sizeof at, "%.*s", (int)n, path);
     int rc = file_stat(at, &out->st, err);
@@ -332,15 +336,17 @@ static int check_file(const struct output *o, struct err *err)
 
 /* ---- a tokenizer's folder ---- */
 
-/* True if the file dir/name begins with `text`. */
-static int begins(int dir, const char *name, const char *text)
+/* 1 if the file dir/name begins with `text`, 0 if not; -errno if it cannot be read. */
+static int begins(const char *dir, const char *name, const char *text, struct err *err)
 {
-    char    head[256];
-    int     fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? pread(fd, head, sizeof head, 0) : -1;
+    char     head[256] = "", *path = file_path(err, "%s/%s", dir, name);
+    uint64_t size = 0;
+    int      fd = -1, rc = path ? file_open_read(path, &fd, &size, err) : -ENOMEM;
 
+    rc = rc ? rc : file_pread(fd, head, size_min(size, sizeof head), 0, path, err);
     file_close(fd);
-    return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
+    free(path);
+    return rc ? (rc == -ENOENT ? 0 : rc) : size >= strlen(text) && !memcmp(head, text, strlen(text));
 }
 
 /* Accept an empty folder, or a folder with only the tokenizer's files, all regular. Two files must
@@ -361,16 +367,24 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
 
         while (i < TOKENIZER_NAMES && strcmp(w.name, tokenizer_names[i]))
             i++;
-        if (i == TOKENIZER_NAMES || lstat(w.path, &st) || !S_ISREG(st.st_mode))
+        if ((rc = file_stat(w.path, &st, err)) < 0)
+            break;
+        rc = 0;
+        if (i == TOKENIZER_NAMES || !S_ISREG(st.st_mode))
             rc = err_misuse(err, "%s is there and holds %s, which siTrain prepare did not write: "
                             "choose another folder", o->path, w.name);
         else if (fixed) // it would go along with the folder that is replaced
             rc = err_misuse(err, "%s/%s %s, or choose another folder", o->path, w.name, fixed);
     }
-    if (!rc && n && (!begins(dirfd(w.d), "tokenizer_config.json",
-                             "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
-                             "  \"add_prefix_space\": false,\n  \"bos_token\": ") ||
-                     !begins(dirfd(w.d), "vocab.json", "{\n  \"!\": 0,\n")))
+    int ours = rc || !n ? 1
+                        : begins(path, "tokenizer_config.json",
+                                 "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
+                                 "  \"add_prefix_space\": false,\n  \"bos_token\": ", err);
+    if (!rc && n && ours > 0)
+        ours = begins(path, "vocab.json", "{\n  \"!\": 0,\n", err);
+    if (ours < 0)
+        rc = ours;
+    else if (!ours)
         rc = err_misuse(err, "%s is there and does not begin as tokenizers of siTrain prepare "
                         "do: choose another folder, or remove it", o->path);
     return file_walk_end(&w, rc, err);

@@ -18,8 +18,8 @@ static void sum_text(char out[SUM_TEXT], const char *text, size_t n)
     snprintf(out, SUM_TEXT, "%08" PRIx32 "-%zu", crc32c(0, text, n), n);
 }
 
-/* The file's checksum text, if it is one of the two in `known`; otherwise "". 1: this user may not
- * read the file. */
+/* The file's checksum text, if it is one of the two in `known`; otherwise "". 1: the file cannot be
+ * read. */
 static int sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
 {
     struct stat st;
@@ -27,13 +27,15 @@ static int sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
     size_t      n, sizes[2] = { SIZE_MAX, SIZE_MAX };
 
     *out = '\0';
-    if (lstat(path, &st) || !S_ISREG(st.st_mode) ||
+    if (lstat(path, &st))
+        return !file_is_absent(errno);
+    if (!S_ISREG(st.st_mode) ||
         sscanf(known, "%*8x-%zu %*8x-%zu", &sizes[0], &sizes[1]) < 1 ||
         ((size_t)st.st_size != sizes[0] && (size_t)st.st_size != sizes[1]))
         return 0;
     int rc = file_read_whole(&text, &n, path, (uint64_t)st.st_size, NULL);
     if (rc)
-        return file_is_unknown(rc);
+        return file_is_unread(rc);
     sum_text(out, text, n);
     if (!strstr(known, out))
         *out = '\0';
@@ -56,17 +58,17 @@ static enum whose look(const struct result_files *f, const char *name, const cha
     if (!*sum) // equal content: replacing it loses nothing
         unread |= sum_of_file(sum, path, next);
     free(known);
-    return *sum                                   ? OURS
-           : unread                               ? UNREAD
-           : lstat(path, &st) && errno == ENOENT ? NOBODYS
-                                                  : ANOTHERS;
+    return *sum                                        ? OURS
+           : unread                                    ? UNREAD
+           : lstat(path, &st) && file_is_absent(errno) ? NOBODYS
+                                                       : ANOTHERS;
 }
 
 static void refuse(struct result_files *f, enum whose whose, const char *path)
 {
     if (!*f->first.text && whose == UNREAD)
-        err_set(&f->first, -EACCES, "%.1000s may not be read by this user, so nobody knows whether "
-                "siTrain wrote it: allow reading it (chmod u+r), or move it elsewhere; then "
+        err_set(&f->first, -EACCES, "%.1000s cannot be read, so nobody knows whether siTrain wrote "
+                "it: allow reading it (chmod u+r), or move it elsewhere; then "
                 "siTrain finetune --resume %.1000s writes the results", path, f->dir);
     else if (!*f->first.text)
         err_set(&f->first, -EEXIST, "%.1000s is there and is not what siTrain wrote: move it "

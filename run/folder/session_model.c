@@ -135,8 +135,10 @@ static int file_line(char line[FILE_LINE], const struct session *s, const char *
 
     *line = '\0';
     rc = rc ? rc : file_check_own(path, 0, err); // as where a model is written
-    if (!rc && strcmp(name, "chat_template.jinja") && file_may_be(path))
+    if (!rc && strcmp(name, "chat_template.jinja"))
         rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+    if (file_is_absent(-rc)) // a tokenizer has only some of them
+        rc = 0;
     if (!rc && text)
         snprintf(line, FILE_LINE, "%s %08" PRIx32 "\n", name, crc32c(0, text, n));
     free(text);

@@ -38,12 +38,15 @@ static int add_file(uint32_t *sum, const struct file_walk *w, struct err *err)
     uint32_t          own = crc32c(0, w->name, n + 1);
     struct stat       st;
     char             *text = NULL;
-    int               rc = 0;
+    int               rc = file_stat(w->path, &st, err);
 
-    if (lstat(w->path, &st) || !S_ISREG(st.st_mode)) {
+    if (rc < 0)
+        return rc;
+    if (!rc || !S_ISREG(st.st_mode)) {
         *sum += own + 1;
         return 0;
     }
+    rc = 0;
     if (n < sizeof tensors || strcmp(w->name + n - (sizeof tensors - 1), tensors))
         rc = file_read_whole(&text, &size, w->path, (uint64_t)1 << 30, err);
     *sum += crc32c(own, text, size);

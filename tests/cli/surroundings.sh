@@ -530,4 +530,39 @@ kill -INT $live
 wait $live
 works "and it is whole" check "$tmp/run"
 
+# ---- one look, open or read that fails: what it was of is there, and nobody is told to remove it
+
+# fails_once AT WHAT ARGUMENTS...: each of the first N fails that AT (CALL:TEXT:N:ERRNO) has; then WHAT is nowhere said, and the code is not that of misuse
+fails_once() {
+    tap_at=$1 tap_text=$2 tap_ok=
+    shift 2
+    tap_rest=${tap_at#*:*:}
+    for n in $(seq "${tap_rest%%:*}"); do
+        rm -rf "$tmp/fresh" "$tmp/once" "$tmp/q"
+        mkdir "$tmp/q"
+        cp -a "$tmp/best" "$tmp/once"
+        (export LD_PRELOAD="$shim" SHIM_AT="${tap_at%:*:*}:$n:fail=${tap_at##*:}"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null
+        got=$?
+        { [ $got = 0 ] || { [ $got = 1 ] && ! grep -qE -- "$tap_text" "$tmp/err"; }; } || tap_ok="$tap_ok $n:$got"
+    done
+    result "$([ -z "$tap_ok" ]; echo $?)" "$tap_at of $1: no word of '$tap_text'$tap_ok"
+}
+if [ -f "$shim" ]; then
+    cp -a "$tmp/tok" "$tmp/tokens"
+    rm "$tmp/tokens/tokenizer.json"
+    for at in look:/tok:26:EIO open:tokenizer_config.json:6:EIO open:vocab.json:6:ESTALE pread:/tok:8:EIO; do
+        fails_once $at "prepare did not write|remove it|changed by another" prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+    done
+    fails_once look:/q:3:EACCES "there is no folder" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/q/t.bin"
+    # shellcheck disable=SC2086
+    fails_once look:/fresh:30:EIO "No such file" pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
+    # shellcheck disable=SC2086
+    fails_once look:encoder.json:8:EIO "No such file" pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
+    fails_once open:/once/best:8:EINTR "not this run's best model" pretrain --resume "$tmp/once" --steps 3 --quiet
+    # shellcheck disable=SC2086
+    fails_once look:/q:12:EIO "not a folder" pretrain --run "$tmp/fresh" $data $shape --steps 1 --device "$tmp/q/x" --mode su+o
+else
+    skip "looks, opens and reads that fail once" "no shim"
+fi
+
 done_testing

@@ -10,6 +10,8 @@
  *     SHIM_AT=CALL:TEXT:N:PATH      that changes names; `any`) whose path contains TEXT; or PATH is
  *                           made and the process waits until it is gone; PATH.over then: not again
  *     SHIM_AT=pread:TEXT:N:fail     the Nth read of such a file fails with EIO; it may be held, too
+ *     SHIM_AT=open:TEXT:N:fail, SHIM_AT=look:TEXT:N:fail     ... and the Nth open, or look (below);
+ *                           fail=EINTR: with another error
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
  *                           link, exchange (renameat2 with RENAME_EXCHANGE), look (stat, access,
  *                           and the like); TEXT: where the path contains it
@@ -42,7 +44,7 @@ enum { WORDS = 128, FAILS = 8, ONE_IN = 4 };
 
 static struct fail { char call[16], text[WORDS]; int error; } fails[FAILS];
 static struct {
-    int      delays, at, kills, changes_names, any;
+    int      delays, at, kills, error, changes_names, any;
     uint64_t state;
     long     most_us, budget_us, left;
     char     call[16], text[WORDS], path[PATH_MAX];
@@ -66,6 +68,7 @@ static int error_of(const char *word)
     static const struct { const char *name; int error; } errors[] = {
         { "ENOLCK", ENOLCK }, { "ENOSYS", ENOSYS }, { "EOPNOTSUPP", EOPNOTSUPP },
         { "EINVAL", EINVAL }, { "EIO", EIO }, { "ENOMEM", ENOMEM },
+        { "EINTR", EINTR }, { "EACCES", EACCES }, { "ESTALE", ESTALE },
     };
 
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
@@ -100,6 +103,7 @@ static void read_at(const char *text)
         _exit(99);
     shim.at = 1;
     shim.kills = !strcmp(path, "kill");
+    shim.error = !strcmp(path, "fail") ? EIO : !strncmp(path, "fail=", 5) ? error_of(path + 5) : 0;
     shim.changes_names = !strcmp(shim.call, "name");
     shim.any = !strcmp(shim.call, "any");
     snprintf(shim.path, sizeof shim.path, "%s", path);
@@ -176,7 +180,8 @@ static int is_at(const char *call, int names, const char *path)
     return at;
 }
 
-static void before(const char *call, int names, const char *path)
+/* Returns whether the call is to fail; errno is set then. */
+static int before(const char *call, int names, const char *path)
 {
     int  error = errno;
     long us = shim.delays ? drawn_us() : 0;
@@ -186,9 +191,13 @@ static void before(const char *call, int names, const char *path)
     if (is_at(call, names, path)) {
         if (shim.kills)
             kill(getpid(), SIGKILL);
-        hold();
+        if (!shim.error)
+            hold();
+        errno = shim.error ? shim.error : error;
+        return shim.error != 0;
     }
     errno = error;
+    return 0;
 }
 
 static const char *name_of(int fd, char name[PATH_MAX])
@@ -232,8 +241,8 @@ static int read_fails_at(int fd)
 
     if (!shim.at || strcmp(shim.call, "pread") || !is_at("pread", 0, name_of(fd, name)))
         return 0;
-    errno = EIO;
-    if (!strcmp(shim.path, "fail"))
+    errno = shim.error;
+    if (shim.error)
         return 1;
     hold();
     return 0;
@@ -257,7 +266,8 @@ static int read_fails_at(int fd)
     { \
         NEXT(name); \
         MODE(flags); \
-        before("open", 0, path); \
+        if (before("open", 0, path)) \
+            return -1; \
         return real(path, flags, mode); \
     }
 #define OPENAT(name) \
@@ -265,7 +275,8 @@ static int read_fails_at(int fd)
     { \
         NEXT(name); \
         MODE(flags); \
-        before("open", 0, path); \
+        if (before("open", 0, path)) \
+            return -1; \
         return real(dir, path, flags, mode); \
     }
 #define FCNTL(name) \
@@ -329,11 +340,20 @@ struct dirent *readdir(DIR *d)
     return fails_at("readdir", NULL, dirfd(d)) ? NULL : real(d);
 }
 
+static int look_fails(const char *path)
+{
+    if (!strcmp(shim.call, "look") && is_at("look", 0, path)) {
+        errno = shim.error;
+        return 1;
+    }
+    return fails_at("look", path, -1);
+}
+
 #define LOOK(name, shape, with) \
     int name shape \
     { \
         NEXT(name); \
-        return fails_at("look", path, -1) ? -1 : real with; \
+        return look_fails(path) ? -1 : real with; \
     }
 
 LOOK(stat, (const char *path, struct stat *st), (path, st))
@@ -346,7 +366,7 @@ LOOK(statx, (int dir, const char *path, int flags, unsigned mask, struct statx *
 char *realpath(const char *path, char *out)
 {
     NEXT(realpath);
-    return fails_at("look", path, -1) ? NULL : real(path, out);
+    return look_fails(path) ? NULL : real(path, out);
 }
 
 int fsync(int fd)
