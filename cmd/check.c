@@ -70,8 +70,7 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     return 0;
 }
 
-/* Checks that the rows of steps are those that the journal covers. In mode mem, there are also rows
- * since the last image. */
+/* Checks that the rows of steps are the journal's. Mode mem also has those since the last image. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
     struct err text;
@@ -200,8 +199,7 @@ static int check_exports(struct check *c, struct err *err)
     return 0;
 }
 
-/* Checks the folders of --export-every that are still there. They are their user's to change or
- * remove, so neither is damage. */
+/* Checks the folders of --export-every. Their user may change or remove them: that is no damage. */
 static int check_checkpoints(struct check *c, struct err *err)
 {
     uint64_t *step;
@@ -338,8 +336,7 @@ static void say_verdict(struct check *c)
                  opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
-/* All parts fit the whole part of a damaged log: the run can go on from there, with identical
- * results. */
+/* All parts fit the whole part of a damaged log: from there the run goes on identically. */
 static int go_back(struct check *c, struct err *err)
 {
     char     db[SESSION_PATH + 16];
@@ -364,8 +361,7 @@ static int go_back(struct check *c, struct err *err)
     return 0;
 }
 
-/* run.db cannot be opened. If its log is damaged, checks whether the commits before the damage are
- * enough. */
+/* run.db cannot be opened. Are the commits before its log's damage enough? */
 static int check_past(struct check *c, struct err *err)
 {
     uint64_t found = c->damaged;
