@@ -351,7 +351,7 @@ static int place_fits(const struct session *s, size_t i, const char *folder, str
     int rc = devices_place_check(given ? given : s->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
 
-    rc = rc || !given ? rc : output_check_name("--device", given, err);
+    rc = rc || !given ? rc : output_check_name("--device", given, err); // it may be a link by now
     rc = rc || !given ? rc : devices_path(&path, cfg, i, 1, err);
     free(path);
     rc = rc || !given ? rc : devices_free_check(given, "--device", cfg->force_device, err);
