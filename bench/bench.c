@@ -89,7 +89,6 @@ static int default_model(struct bench_opts *o, struct err *err)
     return m->model ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-/* bench network runs without other sections, and has its own defaults. */
 static int network_options(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
     int model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
@@ -264,7 +263,6 @@ static int run_sections(struct bench *b, struct err *err)
     return rc;
 }
 
-/* Writes the measurements to the file of --json. */
 static int report_write(const struct bench *b, struct err *err)
 {
     const struct bench_opts *o = b->o;

@@ -13,7 +13,6 @@
 #include "data/json/json.h"
 #include "data/base/watch.h"
 #include "data/opt/opt.h"
-#include "offload/estimate/budget.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
 #include "run/model_opts.h"

@@ -105,7 +105,6 @@ static int pattern_measure(void *ctx, double *rate, struct err *err)
     return rc;
 }
 
-/* Measures the seconds of a flush after a write of 4 KiB. */
 static int flush_measure(void *ctx, double *seconds, struct err *err)
 {
     struct bench_place *p = ctx;

@@ -42,7 +42,6 @@ static size_t shared_of(size_t heads, size_t kv)
     return group > 1 ? heads / group : 1;
 }
 
-/* Sets the scratch to the most that any kernel needs. */
 static void scratch_set(struct sizes *s)
 {
     size_t H = s->H, *of = s->of;
@@ -105,7 +104,6 @@ static size_t size_parse(const struct sizes *s, const char **at)
     return product;
 }
 
-/* The mean number of keys that a query sees, for kernels whose arithmetic depends on it. */
 static double keys_seen(const struct sizes *s, enum keys keys)
 {
     double T = (double)s->T, W = (double)s->window, length = (double)s->length;

@@ -39,7 +39,6 @@ void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_tim
 
 /* ---- models of two layers ---- */
 
-/* Typical sizes of families of this kind. */
 static struct model_config usual_of(enum machine_kind kind, size_t width, size_t heads)
 {
     size_t family = 0;
@@ -58,8 +57,6 @@ static struct model_config usual_of(enum machine_kind kind, size_t width, size_t
     return g;
 }
 
-/* Options for a layer of this width. The model's own kind keeps its ratios of MLP width and
- * heads. */
 struct model_options layers_options(const struct bench *b, enum dtype dt, enum machine_kind kind,
                                     size_t width, size_t heads)
 {
@@ -141,7 +138,6 @@ static void attention_turn(void *ctx, struct part_times *t)
     t->seconds[BACKWARD][t->n] = part_since(&start_ns);
 }
 
-/* Seconds of forward and backward of attention, for such micro-batches. */
 int attention_times(struct part_times *t, const struct model_options *o, struct err *err)
 {
     struct attention_place p;

@@ -87,7 +87,6 @@ static void parts_set(struct network *n, size_t bytes)
                                           n->in + p * mine, mine };
 }
 
-/* Measures the median of `rounds` turns of one kind and size, and adds it to row. */
 static int measure_one(struct network *n, const struct kind *k, size_t bytes, json_t *row,
                        struct err *err)
 {

@@ -83,7 +83,6 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
                            arena_take(memory, block_rate_l2())};
 }
 
-/* Allocates and fills the operands for these runs. */
 static int operands_map(struct arena *memory, struct operands *x, struct product_run *runs,
                         size_t n, struct err *err)
 {
@@ -204,7 +203,6 @@ static double flops_of(const struct matmul_shape *s)
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
 }
 
-/* A row of the table of shapes, which is the same for all engines. */
 static json_t *shape_row(const struct bench *b, const struct product_run *r)
 {
     static const char *const forms[] = {

@@ -188,7 +188,6 @@ static void pass_block(struct drive *d, size_t block, int backward)
     stream_release(d->st, block);
 }
 
-/* Sends a gradient of zeros. */
 static void send_grad(struct drive *d, size_t block)
 {
     float *grad;
@@ -235,7 +234,6 @@ static void move_records(struct drive *d, size_t layer, int (*move)(struct drive
         while (!d->rc && d->at < d->a->n && !d->a->piece[d->at].first);
 }
 
-/* Asks the stream for all that a step asks, without computing. */
 static int drive_step(struct session *s, struct stream *st, const struct drive_acts *acts,
                       uint64_t layer_ns, uint64_t step, struct err *err)
 {
@@ -262,7 +260,6 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
     return d.rc ? d.rc : stream_update(st, &up, err);
 }
 
-/* Lists what the run would offload. */
 static int drive_acts(struct drive_acts *a, const struct session *s, const struct budget *plan,
                       struct err *err)
 {

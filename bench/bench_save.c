@@ -204,7 +204,6 @@ static int layers_measure(struct machine_file *m, const struct bench *b, enum dt
     return rc;
 }
 
-/* Measures the model's own heads and rows. */
 static int attention_own(struct machine_file *m, const struct bench *b, enum dtype dt,
                          struct err *err)
 {

@@ -25,7 +25,9 @@ enum {
 
 /* ---- passes over memory ---- */
 
-struct passes { struct arena memory; float *a, *b, *c, *d; void *scratch; enum dtype dt; };
+struct passes {
+    struct arena memory; float *a, *b, *c, *d; void *scratch; enum dtype dt; enum quant packed;
+};
 
 static void pass_memory(const struct passes *p) { residual_add(p->c, p->a, p->b, PASS); }
 
@@ -61,14 +63,9 @@ static void pass_update(const struct passes *p)
     }
 }
 
-static void pass_int8(const struct passes *p)
+static void pass_unpack(const struct passes *p)
 {
-    quant_unpack(QUANT_INT8, p->c, p->dt, p->b, ROWS, PASS / ROWS);
-}
-
-static void pass_nf4(const struct passes *p)
-{
-    quant_unpack(QUANT_NF4, p->c, p->dt, p->b, ROWS, PASS / ROWS);
+    quant_unpack(p->packed, p->c, p->dt, p->b, ROWS, PASS / ROWS);
 }
 
 static double pass_seconds(void (*pass)(const struct passes *), const struct passes *p)
@@ -82,6 +79,13 @@ static double pass_seconds(void (*pass)(const struct passes *), const struct pas
         seconds[turn < 0 ? 0 : turn] = (double)(clock_ns() - start_ns) * 1e-9;
     }
     return bench_median(seconds, TURNS);
+}
+
+static double unpack_rate(struct passes *p, enum quant packed)
+{
+    p->packed = packed;
+    quant_pack(packed, p->b, p->a, ROWS, PASS / ROWS, p->d);
+    return PASS / pass_seconds(pass_unpack, p);
 }
 
 int bench_save_passes(struct machine_file *m, const struct bench *b, struct err *err)
@@ -108,10 +112,8 @@ int bench_save_passes(struct machine_file *m, const struct bench *b, struct err 
     m->norm = PASS / pass_seconds(pass_norm, &p);
     m->topk = PASS / pass_seconds(pass_topk, &p);
     m->update.host = PASS / pass_seconds(pass_update, &p);
-    quant_pack(QUANT_INT8, p.b, p.a, ROWS, PASS / ROWS, p.d);
-    m->unpack_int8 = PASS / pass_seconds(pass_int8, &p);
-    quant_pack(QUANT_NF4, p.b, p.a, ROWS, PASS / ROWS, p.d);
-    m->unpack_nf4 = PASS / pass_seconds(pass_nf4, &p);
+    m->unpack_int8 = unpack_rate(&p, QUANT_INT8);
+    m->unpack_nf4 = unpack_rate(&p, QUANT_NF4);
     arena_free(&p.memory);
     return 0;
 }
@@ -123,16 +125,15 @@ int bench_save_passes(struct machine_file *m, const struct bench *b, struct err 
 static int drive_measure(struct machine_file *m, struct bench *b, size_t device, struct err *err)
 {
     struct bench_place *p = NULL;
-    struct bench_item   items[3];
-    static const int    patterns[] = { BENCH_READ, BENCH_WRITE, BENCH_MIXED };
+    struct bench_item   items[BENCH_PATTERNS];
     int                 rc = bench_place_open(&p, b, device, err);
 
-    for (int i = 0; i < 3 && !rc; i++)
-        items[i] = bench_place_item(p, patterns[i]);
-    rc = rc ? rc : bench_rounds(items, 3, TURNS, 0, err);
+    for (int i = 0; i < BENCH_PATTERNS && !rc; i++)
+        items[i] = bench_place_item(p, i);
+    rc = rc ? rc : bench_rounds(items, BENCH_PATTERNS, TURNS, 0, err);
     if (!rc && m->n_drives < MACHINE_DRIVES)
-        m->drive[m->n_drives++] =
-            (struct step_drive){ items[0].median, items[1].median, items[2].median };
+        m->drive[m->n_drives++] = (struct step_drive){
+            items[BENCH_READ].median, items[BENCH_WRITE].median, items[BENCH_MIXED].median };
     bench_place_close(p);
     return rc;
 }

@@ -86,7 +86,6 @@ static double share_of_products(const json_t *row, double flops)
     return bench_median(share, n);
 }
 
-/* Adds medians of the steps, and what follows from them. */
 static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     const struct train_opts *o = &b->o->train;
@@ -178,7 +177,6 @@ static int measure(struct bench *b, json_t *runs, struct bench_item *drive, stru
 /* The parts of a step in seconds, with the letters above. */
 struct bench_figures { double F, B, h, U, u0, w0, W, A; };
 
-/* The least time that a step takes. */
 static double bench_bound(const struct bench_figures *f, int speculate)
 {
     const struct step_work w = {
@@ -190,7 +188,6 @@ static double bench_bound(const struct bench_figures *f, int speculate)
     return (speculate ? step_time_speculating(&w, all) : step_time(&w, all)).step;
 }
 
-/* Takes the figures from the runs that were made. */
 static struct bench_figures figures_of(const struct bench *b, const json_t *runs, double arithmetic)
 {
     const json_t *computing = json_where(runs, "run", "computing"),
@@ -213,7 +210,6 @@ static double at_rate(const json_t *run)
     return json_num(run, "seconds") * json_num(run, "share_of_products");
 }
 
-/* Compares each run with its least time. */
 static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_figures *f)
 {
     struct bench_figures none = *f; // without the emulation's arithmetic
@@ -240,7 +236,6 @@ static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_fi
     }
 }
 
-/* Compares a drive's speed during updates with what it moves with their mix alone. */
 static json_t *drives_of(const json_t *runs, double disk)
 {
     json_t *rows = json_array(), *run;

@@ -8,7 +8,6 @@
 #include "data/base/crc32c.h"
 #include "data/file/file.h"
 #include "data/base/round.h"
-#include "offload/devices/devices.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,7 +41,6 @@ static uint64_t grad_off(const struct rig *r, size_t i)
     return 2 * r->n_subs * r->slot + i * r->grad;
 }
 
-/* Submits a job for each subgroup, and waits for them. */
 static int jobs_run(struct rig *r, struct err *err)
 {
     struct csd_job *done[8];
@@ -110,7 +108,6 @@ static void rig_close(struct rig *r)
     free(r);
 }
 
-/* Finds the size of the model's subgroups on devices of --csd-mem. */
 static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
 {
     struct session s = {.dir = "bench", .config = b->config, .o = b->o->train};

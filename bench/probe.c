@@ -46,7 +46,6 @@ static char *folder_of(const char *path, struct err *err)
     return dir;
 }
 
-/* Sets the places of devices, and refuses those that the run would refuse. */
 static int places_set(struct opt_strings *devices, const struct session *s, const char *dir,
                       struct err *err)
 {

@@ -89,7 +89,6 @@ struct marking {
     size_t                      last; // message of the last assistant
 };
 
-/* Returns 1 if a piece counts, otherwise 0. */
 static int piece_counts(const struct marking *m, const struct chat_piece *p)
 {
     enum chat_counts said = m->turns->counts[p->message];

@@ -52,7 +52,6 @@ static char *text_of(const struct tokenizer *tok, const int32_t *ids, size_t n)
     return text;
 }
 
-/* Finds what closes the last turn that counts. */
 static void closing_find(const struct chat_encoding *e, const struct chat_ids *x, int32_t *id,
                          char **text)
 {

@@ -75,7 +75,6 @@ static void keys_hint(const struct chat_rows *r, char *out, size_t size)
     }
 }
 
-/* Takes the names of keys that the user gave. */
 static int names_take(struct chat_rows *r, const struct chat_names *names, struct err *err)
 {
     const char *const said[ROW_KEYS] = {
@@ -210,7 +209,6 @@ static int json_object_of(struct chat_rows *r, struct err *err)
 
 /* ---- the file */
 
-/* Finds the kind of the contents from their beginning. */
 static int contents_check(FILE *f, const struct unpack *packed, const char *path, int *json,
                           struct err *err)
 {

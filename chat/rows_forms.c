@@ -228,7 +228,6 @@ static int alpaca_make(struct chat_rows *r, struct err *err)
     return rc ? rc : turns_row(r);
 }
 
-/* Checks that two members are both texts, or both lists. */
 static int both_kinds(const struct chat_rows *r, const char *const key[2], const json_t *a,
                       const json_t *b, struct err *err)
 {

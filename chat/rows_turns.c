@@ -51,7 +51,6 @@ int turns_add_text(struct turns *t, const char *role, json_t *text, struct err *
 
 /* ---- what a turn has */
 
-/* Gets a member that must be a text. */
 static int text_of(const struct turn *t, const json_t *m, const char *key, const char **out,
                    struct err *err)
 {
@@ -122,7 +121,6 @@ static int calls_check(const struct turn *t, const json_t *calls, struct err *er
     return 0;
 }
 
-/* Checks that all parts of a list are texts. */
 static int parts_check(const struct turn *t, const json_t *parts, struct err *err)
 {
     const json_t *part;

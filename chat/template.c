@@ -62,11 +62,6 @@ static int add_file(struct chat_template *t, const char *name, const char *path,
     return rc;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static int is_template(const struct dirent *d)
 {
     size_t n = strlen(d->d_name);
@@ -74,12 +69,11 @@ static int is_template(const struct dirent *d)
     return n > 6 && !strcmp(d->d_name + n - 6, ".jinja");
 }
 
-/* Adds the files additional_chat_templates/NAME.jinja. */
 static int add_folder(struct chat_template *t, const char *dir, struct err *err)
 {
     char           *folder = file_path(err, "%s/additional_chat_templates", dir);
     struct dirent **entry = NULL;
-    int             n = folder ? scandir(folder, &entry, is_template, by_name) : 0;
+    int             n = folder ? scandir(folder, &entry, is_template, alphasort) : 0;
     int             rc = folder ? 0 : -ENOMEM;
 
     if (n < 0 && errno != ENOENT && errno != ENOTDIR)
@@ -260,7 +254,6 @@ static void list_clear(struct chat_template *t, const struct jinja *keep)
     t->n = n;
 }
 
-/* Chooses a template of the folder by its name, or a file. */
 static int choose(struct chat_template *t, const char *dir, const char *name, struct err *err)
 {
     const struct jinja *own = find(t, name);
@@ -380,7 +373,6 @@ int chat_template_keep(const struct chat_template *t, const char *dir, struct er
     return rc;
 }
 
-/* Returns the template that writes a conversation. */
 static const struct jinja *writer(const struct chat_template *t, const json_t *tools)
 {
     const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");

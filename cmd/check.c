@@ -252,7 +252,6 @@ static int part_over(struct check *c, int rc, struct err *err)
     return 0;
 }
 
-/* Compares the files of a base in place with their checksums. */
 static int check_base(struct check *c, struct err *err)
 {
     struct base_folder_sums sums;
@@ -476,7 +475,6 @@ static void compare_times(struct check *c, const struct recovery_position *all)
     c->others_damaged |= refused > 0;
 }
 
-/* Checks another rank's folder, as a run of its own. */
 static int check_rank(struct check *first, size_t rank, struct recovery_position *place,
                       struct err *err)
 {

@@ -7,7 +7,7 @@
 #include "cmd/terminal/say.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
-#include "run/sources/corpus.h"
+#include "run/sources/corpus_open.h"
 #include "run/sources/task_files.h"
 #include "run/sources/reference.h"
 
@@ -118,7 +118,6 @@ int check_reference(struct check *c, const char *name, struct err *err)
     return rc;
 }
 
-/* Checks RUN's examples of this name, if there are any, row by row. */
 int check_examples(struct check *c, const char *name, struct err *err)
 {
     struct examples *e = NULL;

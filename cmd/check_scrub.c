@@ -28,7 +28,6 @@ static void damage_some(struct check *c, const struct session *of, uint64_t *fou
         check_remark("%s: there is more, which is counted only", of->dir);
 }
 
-/* Reads all areas of an open run, and prints a line for each kind. */
 static int scrub_states(struct check *c, struct scrub *s, const struct session *of, int still,
                         struct err *err)
 {
@@ -86,7 +85,6 @@ static int look_at_best(struct check *c, struct scrub *s, const struct session *
     return 0;
 }
 
-/* The parity of a snapshot on the devices' drives. */
 static int scrub_parity(struct check *c, struct scrub *s, const struct session *of, struct err *err)
 {
     struct portions_scrub parity = { 0 };
@@ -108,7 +106,6 @@ static int scrub_parity(struct check *c, struct scrub *s, const struct session *
     return rc < 0 ? rc : 0;
 }
 
-/* Reads what an open run, or a snapshot of it, has. */
 static int scrub_open_run(struct check *c, const struct session *of, int still, struct err *err)
 {
     struct watch w = work_begin(&say_events, "reading %s", of->dir);
@@ -126,7 +123,6 @@ static int scrub_open_run(struct check *c, const struct session *of, int still, 
     return rc;
 }
 
-/* A snapshot is held while it is read, so nobody removes it. */
 static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err *err)
 {
     struct session      s;
@@ -184,7 +180,6 @@ static int scrub_folder(struct check *c, struct err *err)
     return rc || still ? rc : scrub_snapshots(c, err);
 }
 
-/* The folder of another rank. */
 static int scrub_rank(struct check *first, size_t rank, struct err *err)
 {
     char         dir[SESSION_PATH];

@@ -143,7 +143,6 @@ static int open_masking(struct masking *out, const struct model_folder *r,
     return masking_find(out, &r->config, &m, *tokenizer ? tokenizer : NULL, err);
 }
 
-/* Opens the token files and texts of --data, in their order. */
 static int open_data(struct mixture *out, const struct model_folder *r, const struct eval_opts *o,
                      const struct opt_strings *data, struct err *err)
 {
@@ -181,7 +180,6 @@ static const char *rows_option(const struct opt_line *line)
     return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
 }
 
-/* Options that have no effect on a text or tokens. */
 static int refuse_of_rows(const struct opt_line *line, struct err *err)
 {
     static const char *const names[] = { "max-seq", "max-eval-samples", "max-predict-samples" };

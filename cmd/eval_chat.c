@@ -115,7 +115,6 @@ static int check(struct chatting *c, const struct opt_line *line, struct err *er
     return rc || !is_pairs(c) ? rc : pairs_opts_check(&e->pairs, &e->chat, &train, err);
 }
 
-/* Encodes the rows into a file without a name, and opens them. */
 static int open_rows(struct chatting *c, const struct chat_files *f, struct err *err)
 {
     struct session   made = { .config = c->r->config, .events = &say_events,

@@ -52,7 +52,6 @@ static const struct opt_part parts[] = { { "Options", rows, 0 },
 
 /* ---- a GGUF file ---- */
 
-/* Whether this name is that of a GGUF file. */
 static int export_is_gguf(const char *path)
 {
     size_t n = strlen(path);
@@ -60,7 +59,6 @@ static int export_is_gguf(const char *path)
     return n > 5 && !strcasecmp(path + n - 5, ".gguf");
 }
 
-/* Misuse: options of the other kind of export. */
 static int export_gguf_options(const struct opt_line *line, int gguf, struct err *err)
 {
     static const char *const folders[] = { "dtype", "max-shard-size" };
@@ -141,7 +139,6 @@ static char *base_name(const struct model_folder *r, const struct export_opts *o
     return strdup(o->base);
 }
 
-/* Parameters that are written. */
 static double written(const struct model_folder *r, const struct export_opts *o)
 {
     const struct model_config *g = &r->config;
@@ -218,7 +215,6 @@ static const char *base_place(const struct export_opts *o)
     return !session_is_run(o->run) || (place && base_folder_is_in_place(o->run)) ? o->base : NULL;
 }
 
-/* Whether a run's adapters are merged, or written apart. */
 static int choose_form(struct model_folder *r, const struct export_opts *o, struct err *err)
 {
     if (o->adapter && !r->config.lora.rank)

@@ -195,7 +195,6 @@ static int find_task(struct material *m, struct err *err)
     return rc;
 }
 
-/* The tokenizer must be the model's. */
 static int check_tokenizer(struct material *m, struct err *err)
 {
     const char       *dir = m->n.tokenizer;
@@ -211,7 +210,6 @@ static int check_tokenizer(struct material *m, struct err *err)
     return rc;
 }
 
-/* How long: what --epochs means in steps. */
 static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
 {
     struct finetune_opts *o = line->options;

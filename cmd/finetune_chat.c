@@ -46,7 +46,6 @@ static int check_source(const struct opt_line *line, struct err *err)
     return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
 }
 
-/* The model without a classifier's head. */
 static int take_model(struct material *m, struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
@@ -66,7 +65,6 @@ static int take_model(struct material *m, struct opt_line *line, struct err *err
     return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, err);
 }
 
-/* The tokenizer, the template and the files. */
 static int take_rows(struct material *m, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;

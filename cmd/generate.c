@@ -151,7 +151,6 @@ static int read_prompts(char **out, size_t *n, const char *name, struct err *err
     return 0;
 }
 
-/* The texts that it begins with: --prompt, the lines of --prompt-file, or none. */
 static int open_prompts(struct batch_of_texts *t, struct err *err)
 {
     const struct generate_opts *o = t->o;
@@ -173,7 +172,6 @@ static int open_prompts(struct batch_of_texts *t, struct err *err)
     return rc || t->prompts ? rc : add_no_prompt(t, err);
 }
 
-/* How many tokens a sequence may write. */
 static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err *err)
 {
     const struct prompt *p = s->prompt;
@@ -200,7 +198,6 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
     return 0;
 }
 
-/* Room for all of its tokens, of which the prompt's are there. */
 static int sequence_room(struct sequence *s, struct err *err)
 {
     const struct token_buf *p = &s->prompt->ids;

@@ -250,7 +250,6 @@ static int has_room(const struct chat *c)
     return 0;
 }
 
-/* Print the answer to a line. */
 static int turn(struct chat *c, const char *line, size_t n, struct err *err)
 {
     struct continuation a = { .stops = &c->stops };
@@ -331,7 +330,6 @@ static int add_closing(struct chat *c, struct err *err)
     return 0;
 }
 
-/* Open the template, if the model has one. */
 static int open_template(struct chat *c, struct err *err)
 {
     const struct generate_opts *o = c->o;

@@ -90,7 +90,6 @@ static void print_man(FILE *out)
           out);
 }
 
-/* Prints the completion for a shell. Returns the exit code. */
 static int print_completion(const char *shell)
 {
     struct err err = { 0 };
@@ -135,7 +134,6 @@ static int wait_without_spinning(void)
     return !setenv("OMP_WAIT_POLICY", "passive", 1) && !setenv("GOMP_SPINCOUNT", "5000", 1);
 }
 
-/* Gives this thread the processors of all of OpenMP's places. */
 static void take_all_places(void)
 {
     enum { MOST = 1 << 16 }; // processors

@@ -151,7 +151,6 @@ static int print_traffic(const struct session *s, struct err *err)
     return rc;
 }
 
-/* Prints what a step writes, class by class. */
 static int print_written(const struct session *s, struct err *err)
 {
     struct wear w;
@@ -276,7 +275,6 @@ static int json_file(const struct plan_opts *o, const json_t *found, struct err 
     return rc;
 }
 
-/* Prints the prediction, for people or as JSON. */
 static int time_say(const json_t *found, const struct session *s, const struct plan_opts *o,
                     struct err *err)
 {

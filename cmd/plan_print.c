@@ -43,7 +43,6 @@ static void memory_line(const struct budget *b)
     putchar('\n');
 }
 
-/* Prints the spare slots, and what other numbers of them would need. */
 static int spares_print(const struct session *s, struct err *err)
 {
     static const char *const names[] = { [RUN_SPARES_HALF] = "--spare-slots half",
@@ -61,7 +60,6 @@ static int spares_print(const struct session *s, struct err *err)
     return rc;
 }
 
-/* Prints what stays in the folder of a base in place. */
 static void base_line(const struct session *s)
 {
     struct link_meter m;

@@ -134,7 +134,6 @@ static int tokenise(const struct prepare_opts *o, const char **inputs, struct er
     return rc;
 }
 
-/* The first of these options that was given; NULL: none was. */
 static const char *first_given(const struct opt_line *line, const char *const *names)
 {
     while (*names && !opt_given(line, *names))
@@ -142,7 +141,6 @@ static const char *first_given(const struct opt_line *line, const char *const *n
     return *names;
 }
 
-/* Options that do not go with what is asked for. */
 static int check_given(const struct opt_line *line, const struct prepare_opts *o, struct err *err)
 {
     static const char *const of_texts[] = { "tokenizer", "train-tokenizer", "data-format", "vocab",

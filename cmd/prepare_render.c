@@ -4,9 +4,8 @@
 #include "chat/template.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
-#include "data/file/file.h"
 #include "data/base/utf8.h"
-#include "run/folder/output.h"
+#include "report/report.h"
 
 #include <unistd.h>
 
@@ -120,44 +119,20 @@ static int render_file(const struct renderer *r, const char *path, struct err *e
     return rc;
 }
 
-static int render_files(struct renderer *r, struct err *err)
+static int render_files(FILE *out, void *ctx, struct err *err)
 {
-    int rc = 0;
+    struct renderer *r = ctx;
+    int              rc = 0;
 
+    r->to = out;
     for (size_t i = 0; i < r->o->files->n && !rc; i++)
         rc = render_file(r, r->o->files->item[i], err);
-    return !rc && fflush(r->to) ? write_failed(r, err) : rc;
-}
-
-/* Into a new file, which is there once it is complete. */
-static int render_to(struct renderer *r, const struct output *out, struct err *err)
-{
-    struct file_new f;
-    int             rc = file_new_open(&f, out->path, err), fd;
-
-    if (rc)
-        return rc;
-    r->name = out->path;
-    fd = dup(f.fd);
-    r->to = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (!r->to) {
-        rc = err_set(err, -errno, "open %s: %s", out->path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-    }
-    rc = rc ? rc : render_files(r, err);
-    if (r->to && fclose(r->to) && !rc)
-        rc = write_failed(r, err);
-    rc = rc ? rc : output_check(out, err);
-    rc = rc ? rc : file_new_commit(&f, err);
-    if (rc)
-        file_new_abort(&f);
-    return rc;
+    return !rc && fflush(out) ? write_failed(r, err) : rc;
 }
 
 int prepare_render(const struct render_opts *o, struct err *err)
 {
-    struct renderer r = { .o = o, .to = stdout, .name = "stdout", .now = time(NULL) };
+    struct renderer r = { .o = o, .name = o->out ? o->out : "stdout", .now = time(NULL) };
     struct output   out = { o->out, OUTPUT_RENDERINGS, o->files->item, o->files->n };
     int             rc = o->date ? chat_date(&r.now, o->date, err) : 0;
 
@@ -166,7 +141,8 @@ int prepare_render(const struct render_opts *o, struct err *err)
     if (!rc && access(o->init, F_OK))
         rc = err_name(err, errno, "--init %s: %s", o->init, strerror(errno));
     rc = rc ? rc : chat_template_open(&r.chat, o->init, o->chat_template, err);
-    rc = rc ? rc : o->out ? render_to(&r, &out, err) : render_files(&r, err);
+    rc = rc ? rc : o->out ? report_file(&out, render_files, &r, err)
+                          : render_files(stdout, &r, err);
     chat_template_close(r.chat);
     return rc;
 }

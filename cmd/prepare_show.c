@@ -33,7 +33,6 @@ static void put_lines(const struct shower *s, const struct chat_ids *x)
     }
 }
 
-/* Whether a line of the text ends with a token. */
 static int ends_line(const struct tokenizer *t, int32_t id)
 {
     size_t      n = 0;

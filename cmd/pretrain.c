@@ -136,7 +136,6 @@ static int check_resume(struct session *s, struct opt_line *line, struct err *er
     return rc ? rc : corpus_resume_check(s, &o->all, err);
 }
 
-/* Resumes a run: changes stored options as the command line says, and takes the data. */
 static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;

@@ -140,7 +140,6 @@ out:
 
 /* ---- the command ---- */
 
-/* Prints what concerns one run and asks its database directly. */
 static int print_of_one(struct report_opts *o, const char *what, struct err *err)
 {
     const char    *dir = o->runs.item[0];

@@ -128,7 +128,10 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     uint64_t step, all, mended = 0;
     size_t   gone;
     char     line[SESSION_LINE];
-    int      rc = lost_count(s, &gone, err);
+    int      apart = lost_apart(s), rc = lost_moved(s, &o->device, err);
+
+    rc = rc || !apart ? rc : places(s, o, err);
+    rc = rc ? rc : lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
     rc = rc ? rc : together_add(s->ranks.comm, &all, NULL, err);
@@ -139,7 +142,7 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
                  o->run);
     if (rc || mended)
         return rc;
-    rc = places(s, o, err);
+    rc = apart ? 0 : places(s, o, err);
     s->o.force_device = s->run.force_device = o->force_device;
     rc = rc ? rc : lost_check(s, &o->device, err);
     rc = rc ? rc : back_wait(s, err);

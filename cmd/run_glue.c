@@ -28,7 +28,6 @@ static int max_steps(struct opt_taken *t, struct err *err)
     return !strcmp(t->value, "-1") ? 1 : whole(t, err);
 }
 
-/* Writes a fraction as a percentage. */
 static int warmup_ratio(struct opt_taken *t, struct err *err)
 {
     char  *end;
@@ -122,7 +121,6 @@ static int only_none(struct opt_taken *t, struct err *err)
                       v);
 }
 
-/* A number, or None. */
 static int number(struct opt_taken *t, struct err *err)
 {
     (void)err;

@@ -31,7 +31,6 @@ static void say_damage(const char *sentence)
     say_line(stderr, "siTrain: %s%s", job_name(), sentence);
 }
 
-/* Reads one snapshot of one process. Damage is a sentence on stderr. */
 static int check(struct snapshot *at, struct err *err)
 {
     struct err why;
@@ -139,7 +138,6 @@ static int look_at_ranks(struct listed *l, struct session *s, struct comm *comm,
     return rc;
 }
 
-/* Finds them, and looks at each. */
 static int look(struct listed *l, struct session *s, struct comm *comm,
                 const struct snapshots_opts *o, struct err *err)
 {

@@ -138,7 +138,6 @@ int train_without_head(struct model_config *g, const char *init, const struct ev
 
 /* ---- training, and its end ---- */
 
-/* Says why training ended before its last step, and after which step the best value came. */
 static void say_early(const struct session *s, const struct training_end *end)
 {
     const struct ending *e = &end->ending;

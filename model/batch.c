@@ -4,7 +4,6 @@
 
 #include <assert.h>
 
-/* The number of values in x[0..n) that are not negative. */
 static uint64_t count(const int32_t *x, size_t n)
 {
     uint64_t sum = 0;

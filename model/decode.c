@@ -49,7 +49,6 @@ struct decode {
 
 /* ---- memory ---- */
 
-/* Rows of a pass for one sequence, with padding. */
 static size_t decode_rows(const struct decode_options *o) { return round_up(o->prefill, UNIT); }
 
 static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
@@ -214,7 +213,6 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
         .scratch = u->work.attention });
 }
 
-/* Rows [row, row + n) of the pass in a layer. x is updated in place. */
 static struct layer rows_at(struct decode *d, size_t layer, const struct wires *wires, float *x,
                             size_t row, size_t n)
 {
@@ -254,7 +252,6 @@ static void single_layer(struct decode *d, size_t layer, const struct wires *wir
     after_attention(arch, &l);
 }
 
-/* The chunk of a sequence's pass that begins at row i. */
 static struct layer chunk(struct decode *d, size_t layer, size_t b, size_t i,
                           const struct wires *wires)
 {

@@ -4,10 +4,16 @@
 
 #include "data/base/clock.h"
 
-void pass_span(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block)
+void pass_span_begin(struct pass *p, enum runlog_phase phase, size_t block)
 {
-    meter_span(t->stream->meter, p->step, p->evaluates ? PHASE_EVAL : phase, (int)block, -1,
-               p->start_ns, clock_ns(), 0);
+    p->span = (struct open_span){ p->step, clock_ns(), p->evaluates ? PHASE_EVAL : phase,
+                                  (int)block };
+}
+
+void pass_span_end(struct trainer *t, const struct pass *p)
+{
+    meter_span(t->stream->meter, p->span.step, p->span.phase, p->span.block, -1, p->span.start_ns,
+               clock_ns(), 0);
 }
 
 int pass_is_empty(const struct trainer *t, size_t micro)
@@ -17,7 +23,6 @@ int pass_is_empty(const struct trainer *t, size_t micro)
 
 /* ---- parameters ---- */
 
-/* The block of a layer's adapter. */
 static size_t adapter_of(const struct trainer *t, size_t b)
 {
     return b - t->n.layer + t->n.adapter;
@@ -34,19 +39,17 @@ int pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, siz
         rc = stream_acquire(t->stream, adapter_of(t, b), &w->adapter, err);
     if (rc)
         return rc;
-    p->start_ns = clock_ns();
-    p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
+    pass_span_begin(p, phase, b);
+    p->before_ns += b == 0 ? p->span.start_ns - asked_ns : 0;
     w->layer = model_unpacked(&t->model, b, w->layer);
-    t->model.records.phase = phase;
-    t->model.records.block = (int)b;
     products_begin(t->model.products);
     return 0;
 }
 
-void pass_release(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t b,
+void pass_release(struct trainer *t, const struct pass *p, size_t b,
                   const struct block_wires *w)
 {
-    pass_span(t, p, phase, b);
+    pass_span_end(t, p);
     stream_release(t->stream, b);
     if (w->adapter)
         stream_release(t->stream, adapter_of(t, b));
@@ -60,12 +63,11 @@ void pass_offload_begin(struct trainer *t, struct pass *p)
         for (size_t a = 0; a < p->micros; a++)
             left += block_items(&t->model, b, a);
     t->model.records = (struct records){ .stream = left ? t->stream : NULL, .left = left,
-                                         .step = p->step, .start_ns = &p->start_ns };
+                                         .span = &p->span };
 }
 
 /* ---- gradients ---- */
 
-/* True if this pass computes a gradient of the block. */
 static int trains(const struct trainer *t, const struct pass *p, size_t block)
 {
     return !p->evaluates && t->trains[block];
@@ -89,7 +91,7 @@ int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, flo
     rc = stream_grad(t->stream, block, group, grad, &begins, err);
     if (rc || !begins)
         return rc;
-    p->start_ns += clock_ns() - asked_ns; // the span does not include this wait
+    open_span_waited(&p->span, t->stream->meter, asked_ns);
     for (size_t a = group * t->n.group; a < (group + 1) * t->n.group; a++)
         filled += !pass_is_empty(t, a);
     model_grad_begin(&t->model, block, *grad, filled > 0);

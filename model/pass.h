@@ -11,21 +11,22 @@
  * evaluation. */
 struct pass {
     uint64_t step;            // step number of its spans
+    struct open_span span;
     int      evaluates;       // evaluation: all spans are PHASE_EVAL
     uint64_t number;
     size_t   micros, all_micros; // of this rank; of all ranks
     const struct batch_source *data;
     struct batch_counts n;    // counts of all ranks; n.counted is at least 1
     uint64_t scored, scored_before; // tokens or rows with a loss; and before this pass
-    uint64_t start_ns;        // start of the open span
     uint64_t before_ns;       // time waited for block 0
     double   loss;
     struct pairs_sums pairs; // with model.paired
     struct norm_sum norm;  // norm of the gradients sent
 };
 
-/* Ends the span that began at p->start_ns. */
-void pass_span(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t block);
+/* Begins a span of a phase and block now; records the span that is open. */
+void pass_span_begin(struct pass *p, enum runlog_phase phase, size_t block);
+void pass_span_end(struct trainer *t, const struct pass *p);
 
 /* True if this rank's micro-batch has no rows in this pass. */
 int pass_is_empty(const struct trainer *t, size_t micro);
@@ -40,7 +41,7 @@ static inline size_t pass_layer(const struct trainer *t, size_t b)
  * their update and their read. Then a span of this phase begins, which pass_release ends. */
 int  pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, size_t b,
                   struct block_wires *w, struct err *err);
-void pass_release(struct trainer *t, const struct pass *p, enum runlog_phase phase, size_t b,
+void pass_release(struct trainer *t, const struct pass *p, size_t b,
                   const struct block_wires *w);
 
 /* Tells the model how many items of activations the pass will offload; an evaluation offloads

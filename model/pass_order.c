@@ -39,7 +39,6 @@ static void forward_add(struct route *o, enum stream_pass pass, const struct mod
         run_add(o, pass, HEAD, ROUTE_UP, ROUTE_READ | added);
 }
 
-/* Adds the runs of backward. They end at the lowest block that trains, the embeddings at most. */
 static void backward_add(struct route *o, const struct model_config *g)
 {
     const unsigned send = ROUTE_ADD | ROUTE_SEND;
@@ -59,7 +58,6 @@ static void backward_add(struct route *o, const struct model_config *g)
                 send | (g->arch->embeds_normed || (again && tied) ? ROUTE_READ : 0));
 }
 
-/* Removes a lane without blocks. */
 static void lane_drop(struct route *o, size_t lane)
 {
     for (size_t i = lane; i < ROUTE_LANES; i++)

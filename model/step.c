@@ -27,10 +27,10 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
 {
     int rc = 0;
 
-    p->start_ns = clock_ns();
+    pass_span_begin(p, PHASE_DATA, 0);
     for (size_t a = 0; !rc && a < p->micros; a++)
         rc = batch_read(&t->model, p->data, p->number, a, &p->n, err);
-    pass_span(t, p, PHASE_DATA, 0);
+    pass_span_end(t, p);
     rc = rc ? rc : together_add(t->o.comm, &p->n.tokens, &p->n.counted, err);
     if (!p->n.counted)
         p->n.counted = 1; // if nothing counts, the loss is 0
@@ -57,7 +57,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
         }
         if (rc)
             return rc;
-        pass_release(t, p, PHASE_FORWARD, b, &w);
+        pass_release(t, p, b, &w);
     }
     return 0;
 }
@@ -80,7 +80,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         }
         if (rc)
             return rc;
-        pass_release(t, p, PHASE_BACKWARD, b, &w);
+        pass_release(t, p, b, &w);
         rc = pass_layer_send(t, p, b, err); // norm, Top-K, write
         if (rc)
             return rc;

@@ -7,7 +7,6 @@
 #include "model/layer/head.h"
 #include "model/together.h"
 
-/* Where a micro-batch's losses or logits are stored. */
 static float *each_of(const struct trainer *t, float *each, size_t micro)
 {
     return each ? each + (t->o.model.first_micro + micro) * t->n.each : NULL;
@@ -62,11 +61,11 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
 {
     int rc = 0;
 
-    p->start_ns = clock_ns();
+    pass_span_begin(p, PHASE_LOSS, t->n.final);
     for (size_t a = 0; a < p->micros; a++)
         if (!pass_is_empty(t, a))
             head_begin(&t->model, a, h);
-    pass_span(t, p, PHASE_LOSS, t->n.final);
+    pass_span_end(t, p);
     for (size_t i = 0; i < t->n.pieces; i++) {
         h->piece = t->n.tied ? t->n.pieces - 1 - i : i;
         size_t b = t->n.head + h->piece;
@@ -74,23 +73,23 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
         rc = stream_acquire(t->stream, b, &h->head_wire, err);
         if (rc)
             return rc;
-        p->start_ns = clock_ns();
+        pass_span_begin(p, PHASE_LOSS, b);
         head_words(&t->model, h, i == 0);
         for (size_t a = 0; a < p->micros; a++)
             if (!pass_is_empty(t, a))
                 head_piece(&t->model, a, h);
-        pass_span(t, p, PHASE_LOSS, b);
+        pass_span_end(t, p);
         stream_release(t->stream, b);
     }
     h->piece = 0;
-    p->start_ns = clock_ns();
+    pass_span_begin(p, PHASE_LOSS, t->n.final);
     for (size_t a = 0; a < p->micros && !rc; a++) {
         h->each = each_of(t, each, a);
         rc = pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err);
         if (!rc && !pass_is_empty(t, a))
             micro_pass(t, p, h, a);
     }
-    pass_span(t, p, PHASE_LOSS, t->n.final);
+    pass_span_end(t, p);
     return rc;
 }
 
@@ -101,7 +100,7 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
 {
     int rc = 0;
 
-    p->start_ns = clock_ns();
+    pass_span_begin(p, PHASE_LOSS, t->n.final);
     for (size_t a = 0; a < p->micros && !rc; a++) {
         rc = pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err);
         if (!rc && !t->n.classifies)
@@ -112,7 +111,7 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
         micro_pass(t, p, h, a);
         h->fresh = 0;
     }
-    pass_span(t, p, PHASE_LOSS, t->n.final);
+    pass_span_end(t, p);
     return rc;
 }
 
@@ -197,7 +196,7 @@ static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *e
     int         fresh = 0, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;
 
     h.piece = piece;
-    p->start_ns = clock_ns();
+    pass_span_begin(p, PHASE_BACKWARD, b);
     for (size_t from = 0, to; from < p->micros && !rc; from = to) { // one group after the other
         to = from + t->n.group;
         rc = head ? piece_backward(t, p, b, (struct route_span){ from, to }, h, err) : 0;
@@ -209,7 +208,7 @@ static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *e
     }
     if (rc)
         return rc;
-    pass_span(t, p, PHASE_BACKWARD, b);
+    pass_span_end(t, p);
     if (reads)
         stream_release(t->stream, b);
     return pass_send(t, p, b, err);

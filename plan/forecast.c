@@ -51,7 +51,6 @@ static double unpack_of(const struct session *s, const struct machine_file *m)
     }
 }
 
-/* Predicts computing without recomputation. */
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
 {
@@ -81,7 +80,6 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     w->h = f->head + backward + f->norm / L;
 }
 
-/* Predicts recomputation and offloading, and sets both in s->run. */
 static int compute_acts(struct forecast *f, struct step_work *w, struct session *s,
                         const struct budget *plan, const struct forecast_step_so_far *so_far,
                         struct err *err)
@@ -143,7 +141,6 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 
 /* ---- the whole ---- */
 
-/* The same run in another mode. */
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
     *s = (struct session){ .config = from->config, .rows = from->rows, .o = from->o,
@@ -155,7 +152,6 @@ static void mode_set(struct session *s, const struct session *from, int mode, do
     s->o.speculate = from->o.speculate && mode != RUN_SU && mode != RUN_MEM;
 }
 
-/* Predicts the mean step of a run that takes snapshots. */
 static int beside_snapshots(struct forecast *f, const struct step_work *w, const struct session *s,
                             const struct forecast_step_so_far *so_far, struct step_share share,
                             struct err *err)

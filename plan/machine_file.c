@@ -184,7 +184,6 @@ static int line_take(struct machine_file *m, const struct line *l, const char *v
     return rc;
 }
 
-/* Reads one line into the machine ctx, which begins as { 0 }. */
 static int machine_take(void *ctx, const char *name, const char *value, struct err *err)
 {
     struct machine_file *m = ctx;

@@ -1,27 +1,7 @@
 /* machine_file.h: a machine in a file, for `siTrain plan --machine`: how fast it computes, and
  * how fast its drives are. `siTrain bench --save` writes measured figures; a person may write
  * figures from a data sheet. The lines are those of a file of options (opt_file.h), in any
- * order:
- *
- *     name = "..."           a name for people
- *     flops = X              FLOP/s of forward and backward at any size; or, size by size, these:
- *     layer = DT K C N F B R a layer without attention: dtype, kind, width, tokens of a chunk,
- *                            FLOP/s of forward, of backward, and of recomputation
- *     attention = DT K H T F B  attention: dtype, kind of the layer (gpt2 if left out), width of a
- *                            head, tokens of a row, FLOP/s of forward and of backward
- *     head = DT C X          the tied head with its loss: dtype, width, FLOP/s of its 3 products
- *     threads = X            number of threads of these measurements
- *     serial = X             the part of the time, 0 to 1, that more threads do not shorten
- *     memory = X             bytes/s of passes that read and write memory
- *     norm = X, top-k = X    parameters/s of the pass over gradients, and of Top-K in addition
- *     unpack-int8 = X, unpack-nf4 = X  parameters/s of unpacking a frozen base (--base-dtype)
- *     host-update = X        parameters/s that the host's processor updates (base, mem)
- *     device-update = X      parameters/s that one device's engine updates (base, su, su+o)
- *     updates-beside = X     parameters that devices update per second of computing time that they
- *                            take away; without this line: by their share of the cores
- *     emulated = 1           devices compute on the host's processor: device-update is one core's
- *     drive = R W M          bytes/s of a drive: read, written, and moved by an update (16 bytes
- *                            read for 14 written); one line for all drives, or one per device
+ * order. Each is a row of the table in machine_file.c, which says what its numbers are.
  *
  * A figure that is missing counts as no time. A bandwidth of a topology (csd/topology.h)
  * replaces a higher one of this file. Numbers are written as in C (55e12), from 1 to 1e30; parts

@@ -161,7 +161,6 @@ static double layer_by_flop(const struct machine_file *m, const struct machine_w
     return between(&a);
 }
 
-/* Seconds of a micro-batch: of its whole chunks, and of the rest. */
 static double layer_seconds(const struct machine_file *m, const struct machine_work *w,
                             enum machine_pass pass)
 {

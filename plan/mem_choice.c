@@ -20,7 +20,6 @@ void mem_choice_session(struct session *out, const struct session *s)
         o->activations = TRAIN_KEEP;
 }
 
-/* Bytes that a step writes, to all drives together. */
 static int written(double *out, const struct session *s, struct err *err)
 {
     const struct run_config *r = &s->run;

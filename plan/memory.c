@@ -224,7 +224,6 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
     return rc;
 }
 
-/* Fills in what activations need of the budget. */
 static void acts_request(struct budget_request *b, const struct memory_request *r)
 {
     struct acts_sizes acts = acts_sizes(&r->model);
@@ -362,7 +361,6 @@ static size_t fits_most(struct memory_request *r, size_t *size)
     return least;
 }
 
-/* Another --activations with which the run fits, or NULL. */
 static const char *fits_activations(struct memory_request *r)
 {
     static const int others[] = { TRAIN_RECOMPUTE, TRAIN_OFFLOAD };

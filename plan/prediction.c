@@ -49,7 +49,6 @@ static json_t *step_of(const struct session *s, const struct forecast *f)
                      (json_int_t)f->kept);
 }
 
-/* How many layers have a part kept or offloaded. */
 static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
 {
     return json_pack("{s:I, s:I}", "kept", (json_int_t)f->placement.of[part].kept, "offloaded",
@@ -264,7 +263,6 @@ static json_t *moved_of(const struct link_meter *m)
     return rows;
 }
 
-/* What snapshots cost: space, bytes of one, and the mean step with them. */
 static json_t *snapshots_of(const struct session *s, const struct forecast *f, struct err *err)
 {
     struct snapshots_plan p;
@@ -380,7 +378,6 @@ static int predict(json_t *rows, const struct session *s, int mode, double compr
     return rc;
 }
 
-/* Adds speed-ups over the first row, which is base. */
 static void speedups_add(json_t *rows)
 {
     double  base = json_num(json_array_get(rows, 0), "step"),

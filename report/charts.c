@@ -218,7 +218,6 @@ static void legend_of(FILE *out, const struct curve *c, size_t n)
     json_decref(parts);
 }
 
-/* Finds for each curve the first that it lies on, or itself. */
 static void find_equal(const struct svg *s, struct curve *c, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -456,7 +455,6 @@ int chart_losses(FILE *out, const json_t *reports)
     return drawn;
 }
 
-/* Whether the runs differ only in mode and number of devices. */
 static int only_devices(const json_t *reports)
 {
     const json_t *r, *d;

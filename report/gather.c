@@ -100,7 +100,6 @@ void report_tame(json_t *v)
 
 /* ---- what follows from the settings ---- */
 
-/* Adds the sizes of the model, if they are known; with adapters, how much is trained. */
 static void add_model(json_t *report, const struct model_config *g)
 {
     const struct model_config base = lora_base(g);
@@ -130,7 +129,6 @@ static void add_base(json_t *report, const struct session *s)
     free(dir);
 }
 
-/* Adds the sources of the run's rows, and how much of each was read. */
 static int add_sources(json_t *report, struct session *s, struct err *err)
 {
     struct training_source *all = NULL;
@@ -292,7 +290,6 @@ static int add_answer(json_t *report, struct runlog *log, const struct question 
     return rc;
 }
 
-/* Adds the means of rewards to the pieces of the curve, in a run of pairs. */
 static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
 {
     json_t *found, *row;

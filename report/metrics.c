@@ -71,7 +71,6 @@ static const struct family {
 
 struct sampling { FILE *out; const struct family *family; const char *run; };
 
-/* Prints a label in quotes, without control characters. */
 static void print_label(FILE *out, const char *name, const char *value)
 {
     char *text = report_tamed(value);

@@ -100,7 +100,6 @@ static void table(FILE *out, const json_t *made)
     fputs("</tbody></table></div>\n", out);
 }
 
-/* Prints bars, and a table if it has more than they show. */
 static void bars_and_table(FILE *out, const struct section *s, const json_t *made)
 {
     const json_t *heads = json_object_get(made, "heads");

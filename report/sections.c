@@ -157,7 +157,6 @@ static void say_setting(json_t *list, const char *name, const char *text)
                                               "more", ""));
 }
 
-/* Lists options, whether they come from the command line, a file of options, or a default. */
 static json_t *list_settings(const json_t *report)
 {
     static const char given[] = "given.";

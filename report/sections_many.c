@@ -58,7 +58,6 @@ static json_t *speedup_rows(const json_t *reports)
 
 /* ---- evaluations ---- */
 
-/* The measures of all runs, each once, in the order in which they are met. */
 static json_t *measures_of(const json_t *reports)
 {
     json_t       *all = json_object();

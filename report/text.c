@@ -257,7 +257,6 @@ void text_list(const struct text *t, const json_t *list)
 
 /* ---- the loss ---- */
 
-/* The lowest and highest finite loss of each column. */
 static void curve_columns(const json_t *curve, double least[], double most[])
 {
     size_t n = json_array_size(curve);

@@ -69,7 +69,6 @@ struct timeline {
     double        top[SHOWN + 1];      // of each device's first lane
 };
 
-/* Draws one lane, if it is not empty. */
 static void draw_lane(struct timeline *t, const struct lane *l, int device)
 {
     const json_t *span;
@@ -112,7 +111,6 @@ static void draw_lanes(struct timeline *t, int devices)
     }
 }
 
-/* Draws the broken lines of waits that last longer than a hundredth of the step. */
 static void draw_flows(struct timeline *t, int devices)
 {
     const json_t *span;

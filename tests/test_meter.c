@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "data/base/clock.h"
 #include "offload/devices/meter.h"
 
 #include <pthread.h>
@@ -96,6 +97,22 @@ static void test_two_steps(void **state)
     meter_free(NULL);
 }
 
+/* The work before a wait and the work after it are two spans, and the wait is in none. */
+static void test_waits(void **state)
+{
+    struct meter    *m = meter_new(100, 0);
+    struct open_span work = { 4, clock_ns(), PHASE_BACKWARD, 1 };
+    uint64_t         first = work.start_ns, since = clock_ns();
+
+    while (clock_ns() < since + 1000000)
+        ;
+    open_span_waited(&work, m, since);
+    assert_true(work.start_ns >= since + 1000000);
+    assert_int_equal(meter_total(m, 4, PHASE_BACKWARD), since - first);
+    meter_free(m);
+    (void)state;
+}
+
 static void test_bound(void **state)
 {
     struct meter *m = meter_new(3, 0);
@@ -151,7 +168,7 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { CASE(test_two_steps), CASE(test_bound),
+    const struct CMUnitTest tests[] = { CASE(test_two_steps), CASE(test_waits), CASE(test_bound),
                                         CASE(test_threads) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,8 @@
  * {% with %} have one. A name is set in the innermost scope and looked up from there outwards, so a
  * name that a loop's body sets is gone with its round, as in jinja2. A macro sees the template's
  * scope, not its caller's. After a failure (struct run), everything gives an undefined value. */
-#include "chat/jinja/calls.h"
 #include "chat/jinja/scope.h"
+#include "chat/jinja/texts.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -253,7 +253,6 @@ static struct value slice(const struct place *at, const struct node *n)
 {
     struct run  *r = at->r;
     struct value of = eval(at, n->a), end[3], all, out;
-    struct text  t = { .r = r };
     long long    size, step, from, to, count = 0;
 
     for (int i = 0; i < 3; i++)
@@ -276,17 +275,14 @@ static struct value slice(const struct place *at, const struct node *n)
     out = value_list(r, (size_t)count);
     for (size_t i = 0; i < out.list.n; i++)
         out.list.item[i] = all.list.item[from + (long long)i * step];
+    if (of.kind == VALUE_STRING)
+        return text_join(r, value_string("", 0), out, 0);
     out.kind = of.kind;
-    if (of.kind != VALUE_STRING)
-        return out;
-    for (size_t i = 0; i < out.list.n; i++)
-        text_value(&t, out.list.item[i]);
-    return text_end(&t);
+    return out;
 }
 
 /* ---- calls ---- */
 
-/* The values of a call's arguments. */
 static void arguments_of(struct arguments *a, const struct place *at, const struct node *n)
 {
     struct value *item = run_take(at->r, n->n_items * sizeof *item);

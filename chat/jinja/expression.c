@@ -2,7 +2,6 @@
  * name. */
 #include "chat/jinja/parser.h"
 
-/* Parses the arguments of a call, up to the closing bracket. */
 static int arguments(struct parser *p, struct node *call)
 {
     int named = 0;
@@ -196,7 +195,6 @@ static int name(struct parser *p, struct node **out)
     return parser_advance(p);
 }
 
-/* Joins strings that follow each other. */
 static int strings(struct parser *p, struct node **out)
 {
     const char *s = "";

@@ -73,15 +73,10 @@ static struct value filter_last(struct run *r, struct value v)
 static struct value filter_reverse(struct run *r, struct value v)
 {
     struct value items = value_items(r, v), out = value_list(r, items.list.n);
-    struct text  t = { .r = r };
 
     for (size_t i = 0; i < out.list.n; i++)
         out.list.item[i] = items.list.item[out.list.n - 1 - i];
-    if (v.kind != VALUE_STRING)
-        return out;
-    for (size_t i = 0; i < out.list.n; i++)
-        text_value(&t, out.list.item[i]);
-    return text_end(&t);
+    return v.kind == VALUE_STRING ? text_join(r, value_string("", 0), out, 0) : out;
 }
 
 /* A part of a path: an index if it is of digits alone. */
@@ -244,7 +239,6 @@ static struct value filter_dictsort(struct run *r, struct value v, const struct 
     return sorted_by(r, pairs, keys, argument(a, 0, "case_sensitive"), argument(a, 2, "reverse"));
 }
 
-/* Takes out the underscores that Python allows between two digits of a number. */
 static void drop_underscores(char *text)
 {
     char *to = text;

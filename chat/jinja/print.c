@@ -161,10 +161,8 @@ static const uint32_t *list_from(struct value v)
 static int pair_order(const void *a, const void *b)
 {
     const struct value_pair *x = a, *y = b;
-    size_t n = x->key.text.n < y->key.text.n ? x->key.text.n : y->key.text.n;
-    int    c = n ? memcmp(x->key.text.s, y->key.text.s, n) : 0;
 
-    return c ? c : (x->key.text.n > y->key.text.n) - (x->key.text.n < y->key.text.n);
+    return value_text_order(x->key, y->key);
 }
 
 static void pairs_say(struct text *t, const struct value_pairs *p, const struct style *s, int depth)

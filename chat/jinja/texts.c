@@ -187,7 +187,6 @@ struct value items_end(const struct items *g)
     return v;
 }
 
-/* Splits at white space. */
 static struct value split_words(struct run *r, struct value v, long long most)
 {
     struct items g = { .r = r };

@@ -298,7 +298,7 @@ int value_truth(struct value v)
     }
 }
 
-static int text_order(struct value a, struct value b)
+int value_text_order(struct value a, struct value b)
 {
     size_t n = a.text.n < b.text.n ? a.text.n : b.text.n;
     int    c = n ? memcmp(a.text.s, b.text.s, n) : 0;
@@ -342,7 +342,7 @@ static int value_equal(struct run *r, struct value a, struct value b)
         return 0;
     switch (a.kind) {
     case VALUE_STRING:
-        return !text_order(a, b);
+        return !value_text_order(a, b);
     case VALUE_LIST:
     case VALUE_TUPLE:
         same = run_sinks(r) && a.list.n == b.list.n && list_equal(r, a, b);
@@ -371,7 +371,7 @@ int value_order(struct run *r, struct value a, struct value b)
         return (x > y) - (x < y);
     }
     if (a.kind == VALUE_STRING && b.kind == VALUE_STRING)
-        return text_order(a, b);
+        return value_text_order(a, b);
     if (a.kind == b.kind && value_is_list(a)) {
         for (size_t i = 0; i < a.list.n && i < b.list.n && run_goes_on(r, 1); i++)
             if (!value_equal(r, a.list.item[i], b.list.item[i]))

@@ -120,8 +120,9 @@ static inline double value_number(struct value v)
 
 struct value value_from_json(struct run *r, const json_t *json);
 int          value_truth(struct value v);
-/* Returns -1, 0 or 1. Values that Python does not order fail. */
+/* Return -1, 0 or 1. Values that Python does not order fail. The second orders two strings. */
 int          value_order(struct run *r, struct value a, struct value b);
+int          value_text_order(struct value a, struct value b);
 /* The operators of expressions, except those of one character, which are that character. */
 enum value_op {
     OP_POWER = 256, OP_FLOOR, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_NOT_IN,

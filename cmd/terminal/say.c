@@ -35,7 +35,6 @@ static void say_binding(uint64_t threads, int by_threads)
                 by_threads ? ", and the last bits of losses depend on --threads" : "");
 }
 
-/* Says at the beginning of a training what the run's creation found out about --mode mem. */
 static void say_mem(const struct mem_choice *m)
 {
     char memory[32], mem[32], own[32];
@@ -48,7 +47,6 @@ static void say_mem(const struct mem_choice *m)
                 opt_size_text(own, sizeof own, m->written_own));
 }
 
-/* Says what a training reads: each source, its tokens, its share of the rows. */
 static void say_sources(const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
@@ -146,7 +144,6 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
     progress_pause();
 }
 
-/* Says how many bytes were moved, and how fast. */
 static void say_streaming(void *ctx, const struct streaming *s)
 {
     char bytes[32], rate[32];

@@ -108,7 +108,6 @@ void machine_here(struct machine *m)
     m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Prints one word, in single quotes if a shell would change it. */
 static void put_word(FILE *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -181,7 +180,6 @@ char *machine_command(void)
     return text;
 }
 
-/* Returns when it began; 0: it is not seen here. */
 static uint64_t begun_as(long pid, char *state)
 {
     char     path[64], text[1024] = "";
@@ -237,8 +235,6 @@ int machine_hex(char *out, size_t digits, struct err *err)
     return 0;
 }
 
-/* Counts this process's processors. The kernel refuses a set that is too small for the machine; a
- * cpu_set_t is, above 1,024. */
 int machine_cpus(void)
 {
     enum { MOST = 1 << 20 }; // processors

@@ -99,7 +99,6 @@ static const struct file_format
 
 /* ---- formats by their first bytes ---- */
 
-/* The end of a JSON string that begins at p, or NULL. */
 static const char *json_string_end(const char *p, const char *end)
 {
     if (p == end || *p++ != '"')
@@ -110,7 +109,6 @@ static const char *json_string_end(const char *p, const char *end)
     return p < end ? p + 1 : NULL;
 }
 
-/* Whether {"name": begins here. */
 static int json_object_begins(const char *p, const char *end)
 {
     if (p == end || *p != '{')
@@ -247,7 +245,6 @@ static int count_lines(struct file_look *out, int fd, const char *path, char *bu
     return rc;
 }
 
-/* Checks that the whole file is text. Otherwise *out has the first byte that is not. */
 static int whole_look(struct file_look *out, int fd, uint64_t size, const char *path, char *buf,
                       const struct watch *watch, struct err *err)
 {
@@ -369,7 +366,6 @@ static int gives_lines(const struct file_format *f, enum file_want want)
     return wants[want].lines && f->lines;
 }
 
-/* The command with both names in it, or empty. */
 static void write_command(char *out, size_t size, const char *path, const struct file_format *f,
                           enum file_want want)
 {

@@ -83,7 +83,6 @@ static void remove_dead(const struct file_walk *w, int folder)
     file_close(fd);
 }
 
-/* Begins to go over the names beside `path`. *base: its last component. */
 static void begin_beside(struct file_walk *w, const char *path, const char **base)
 {
     const char *slash = strrchr(path, '/');
@@ -147,7 +146,6 @@ static int file_new_try(struct file_new *f, mode_t mode)
     return 0;
 }
 
-/* What is made in an append-only folder can neither get its name nor be removed. */
 static int folder_check(const char *path, struct err *err)
 {
     char *dir = file_folder(path);

@@ -17,7 +17,6 @@ static int spooled;
 
 int stdin_spool_is(void) { return spooled; }
 
-/* A new file without a name. */
 static int spool_open(const char *beside, struct err *err)
 {
     struct file_new f = { 0 };

@@ -75,7 +75,6 @@ static int corrupt(struct unpack *u, const char *why)
                       "contents: %s", u->path, unpack_format(u), u->made, why);
 }
 
-/* Reads the file's next bytes into `in`, which is used up. */
 static int in_fill(struct unpack *u)
 {
     size_t  n = u->pipe ? IN_BYTES : size_min(u->size - u->off, IN_BYTES);
@@ -142,7 +141,6 @@ static int zstd_some(struct unpack *u, char *to, size_t *n)
     return 0;
 }
 
-/* Takes bytes of a file that is not packed. */
 static int plain_some(struct unpack *u, char *to, size_t *n)
 {
     *n = size_min(*n, u->n - u->at);

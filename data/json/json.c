@@ -69,7 +69,6 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
     return 0;
 }
 
-/* Refuses a value that is no object. */
 static int expect_object(json_t **value, const char *what, struct err *err)
 {
     if (json_is_object(*value))

@@ -368,7 +368,6 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
 
 /* ---- what was scanned ---- */
 
-/* The row of item k, if that is an option; otherwise NULL. */
 static const struct opt_row *option_of(const struct scan *s, size_t k)
 {
     int                   row = s->item[k].row;
@@ -397,7 +396,6 @@ static int refuse_extra(const struct scan *s, size_t k, struct err *err)
                       cmd->usage);
 }
 
-/* Refuses too many or too few positional arguments, the only errors left after the scan. */
 static int args_check(const struct scan *s, struct err *err)
 {
     const struct opt_command *cmd = s->line->cmd;

@@ -105,7 +105,6 @@ static void print_row(const struct opt_command *cmd, const struct opt_row *r, FI
     print_wrapped(out, help, at, HELP_COLUMN);
 }
 
-/* Prints the options that people use first, and how to see the others. */
 static void print_first(const struct opt_command *cmd, FILE *out)
 {
     size_t n = 0, rows = 0;
@@ -165,7 +164,6 @@ void opt_man_line(FILE *out, const char *macro, const char *text)
     fputc('\n', out);
 }
 
-/* Prints the aliases that have a row, each with it. */
 static void man_aliases(const struct opt_command *cmd, FILE *out)
 {
     char   buf[256];

@@ -276,7 +276,6 @@ static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, 
     return 0;
 }
 
-/* Parses one size, or several with commas between them. */
 static int parse_sizes(const struct opt_row *r, const char *text, struct opt_sizes *out,
                        struct err *err)
 {

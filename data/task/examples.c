@@ -112,7 +112,6 @@ static int examples_damaged(const struct examples *e, uint64_t i, const char *wh
     return err_set(err, -EIO, "%s: row %" PRIu64 " is damaged: %s", e->path, i, what);
 }
 
-/* Checks a record against the header, before anything is read by it. */
 static int record_check(const struct examples *e, uint64_t i, const struct examples_record *r,
                         struct err *err)
 {

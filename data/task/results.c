@@ -18,7 +18,6 @@ const char *const results_rewards[RESULTS_REWARDS] = { "rewards/chosen", "reward
 
 /* ---- JSON objects ---- */
 
-/* A number, or null if it is not finite. */
 static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *count(uint64_t v) { return json_integer((json_int_t)v); }
@@ -92,7 +91,6 @@ static json_t *flops_of(const struct results *r, const struct totals *t)
     return number(r->flops_per_token * (double)t->tokens);
 }
 
-/* Puts the figures that train_results.json and the last row of the history share. */
 static int put_training(json_t *to, const struct results *r, const struct totals *t)
 {
     double epoch = epoch_of(r, t->steps);
@@ -187,7 +185,6 @@ static int read_rewards(json_t *rows, struct runlog *log, const struct results *
 
 /* ---- trainer_state.json ---- */
 
-/* Makes it without the history. */
 static json_t *state_make(const struct results *r, const struct totals *t)
 {
     const char *best = r->best_checkpoint;

@@ -3,7 +3,6 @@
  * so that growing the buffer moves no pointer that anybody holds. */
 #include "data/task/row_file.h"
 
-#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
 
@@ -133,7 +132,6 @@ static int put(struct row_file *r, int c, struct err *err)
     return rc;
 }
 
-/* Begins the next field at the end of the text. */
 static int field_begin(struct row_file *r, struct err *err)
 {
     if (r->n_fields == ROW_MAX_FIELDS)
@@ -142,7 +140,6 @@ static int field_begin(struct row_file *r, struct err *err)
     return 0;
 }
 
-/* Ends the current field, which must be UTF-8. */
 static int field_end(struct row_file *r, struct err *err)
 {
     size_t from = r->start[r->n_fields - 1], n = r->n - from;
@@ -226,7 +223,6 @@ static int row_read(struct row_file *r, struct err *err)
 
 /* ---- a list of JSON ---- */
 
-/* Returns the next character that is not blank. */
 static int past_blanks(struct row_file *r)
 {
     int c;
@@ -236,7 +232,6 @@ static int past_blanks(struct row_file *r)
     return c;
 }
 
-/* Reads an object up to its closing brace. Errors inside it are found by the parser. */
 static int object_read(struct row_file *r, struct err *err)
 {
     size_t depth = 0;

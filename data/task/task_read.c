@@ -47,7 +47,6 @@ static int is_text(const char *value)
     return (blank && blank[1] && (letters || wide)) || (wide && strlen(value) >= LONG);
 }
 
-/* Notes a column with text that is not read. */
 static void note_unread(struct reading *d, const char *name)
 {
     size_t n = strlen(d->unread);
@@ -110,7 +109,6 @@ static int table_row(const struct row_file *f, const struct task_columns *c, siz
     return 0;
 }
 
-/* Notes the text columns of a user's file that are not read. */
 static void table_note(struct reading *d)
 {
     const char *name = d->header;
@@ -212,7 +210,6 @@ static int header_find(const struct header *h, const char *name)
     return -1;
 }
 
-/* Lists the names, only the first ones if there are many. */
 static void header_list(const struct header *h, char *out, size_t size)
 {
     size_t n = 0, i = 0;
@@ -364,7 +361,6 @@ static int has_turns(const json_t *object)
            json_is_array(json_object_get(object, "conversations"));
 }
 
-/* Chooses the columns from the names of the first object. */
 static int json_names(struct reading *d, json_t *object, struct err *err)
 {
     const char         *names[ROW_MAX_FIELDS], *name;

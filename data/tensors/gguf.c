@@ -10,7 +10,6 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/grow.h"
-#include "data/base/round.h"
 #include "data/base/table.h"
 
 #include <strings.h>
@@ -29,7 +28,6 @@ static int cut(const struct parsing *p, struct err *err)
                       PRIu64 " bytes)", p->g->path, p->size);
 }
 
-/* Makes the header hold the next n bytes. */
 static int need(struct parsing *p, uint64_t n, struct err *err)
 {
     struct gguf *g = p->g;
@@ -52,7 +50,6 @@ static int need(struct parsing *p, uint64_t n, struct err *err)
     return rc;
 }
 
-/* Reads a little-endian number of so many bytes. */
 static int take(struct parsing *p, void *out, size_t bytes, struct err *err)
 {
     int rc = need(p, bytes, err);
@@ -64,7 +61,6 @@ static int take(struct parsing *p, void *out, size_t bytes, struct err *err)
     return rc;
 }
 
-/* Passes a string. */
 static int skip_text(struct parsing *p, uint64_t *at, uint64_t *n, struct err *err)
 {
     int rc = take(p, n, sizeof *n, err);

@@ -113,7 +113,6 @@ int gguf_writer_declare(struct gguf_writer *w, const char *name, enum gguf_type 
 
 /* ---- values ---- */
 
-/* Appends zeros up to the next multiple of the alignment. */
 static int pad(struct gguf_writer *w, struct err *err)
 {
     static const unsigned char zeros[GGUF_ALIGNMENT];

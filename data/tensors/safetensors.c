@@ -44,7 +44,6 @@ static const struct st_dtype_row {
     { "BOOL", ST_OTHER, 1 }, { "F8_E4M3", ST_OTHER, 1 }, { "F8_E5M2", ST_OTHER, 1 },
 };
 
-/* Reads dims and count of the tensor from its "shape". -1 if it is none. */
 static int st_shape(struct st_tensor *t, const json_t *shape)
 {
     if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
@@ -260,7 +259,6 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
 
 /* ---- a folder ---- */
 
-/* Allocates files[] for n shards, all closed. */
 static int st_files_alloc(struct safetensors *s, size_t n, struct err *err)
 {
     s->files = calloc(n, sizeof *s->files);
@@ -297,7 +295,6 @@ static int st_index_shards(const json_t *map, json_t *shards, const char *path, 
     return 0;
 }
 
-/* Checks that the files are those for which the index was written. */
 static int st_index_check(const struct safetensors *s, const json_t *index, const char *path,
                           struct err *err)
 {

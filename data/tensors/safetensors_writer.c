@@ -119,7 +119,6 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
 
 /* ---- values ---- */
 
-/* Converts and writes the next `n` elements of the current tensor. */
 static int st_writer_values(struct safetensors_writer *w, const float *values, size_t n,
                             struct err *err)
 {

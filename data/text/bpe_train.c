@@ -8,10 +8,8 @@
  * old count is queued again with the new one. */
 #include "data/text/bpe_train.h"
 
-#include "data/file/file.h"
 #include "data/base/grow.h"
 #include "data/base/hash.h"
-#include "data/base/round.h"
 #include "data/text/heap.h"
 #include "data/text/tokenizer_parts.h"
 
@@ -85,7 +83,6 @@ static uint32_t *type_slot(struct bpe_train *b, const char *bytes, size_t n, uin
     return &s->slot[i];
 }
 
-/* Makes room for one more word type of n bytes. */
 static int types_grow(struct bpe_train *b, size_t n)
 {
     int fresh, rc = slots_grow(&b->type_slots, b->n_types + 1, &fresh, b->err);
@@ -267,7 +264,6 @@ static int pair_at(const struct word_type *t, uint32_t i, uint32_t left, uint32_
     return t->symbols[i] == left && t->symbols[i + 1] == right;
 }
 
-/* Replaces the pair by `id` in a word type, from symbol i on. */
 static void word_type_merge(struct word_type *t, uint32_t i, const struct merge *m)
 {
     uint32_t n = i;
@@ -281,7 +277,6 @@ static void word_type_merge(struct word_type *t, uint32_t i, const struct merge 
     t->n = n;
 }
 
-/* Merges one pair everywhere. */
 static int pair_merge(struct bpe_train *b, uint64_t pair, uint32_t id)
 {
     struct merge       m = { (uint32_t)(pair >> 32), (uint32_t)pair, id };

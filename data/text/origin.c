@@ -15,7 +15,6 @@ static struct token_span span_at(const struct origin *o, size_t i)
     return o->span ? o->span[i] : (struct token_span){ i, i + 1 };
 }
 
-/* The span of bytes [from, to) of the text that is cut. */
 static struct token_span span_of(const struct origin *o, size_t from, size_t to)
 {
     if (from < to)

@@ -167,7 +167,6 @@ static int lies_across(const struct pretoken_special *s)
     return white && (white < s->n || s->single_word);
 }
 
-/* Appends a copy of a token. */
 static int special_append(struct specials *t, const struct pretoken_special *s, struct err *err)
 {
     char *content = malloc(s->n);
@@ -399,7 +398,6 @@ static int inner_cut(struct pretoken *p, const char *text, size_t n, int final,
 static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
                     const struct pretoken_to *to, size_t *used, struct err *err);
 
-/* Cuts the text around the special tokens of a turn. */
 static int specials_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
                         const struct pretoken_to *to, size_t *used, struct err *err)
 {
@@ -477,7 +475,6 @@ static unsigned kind_cuts(const struct pretoken *p)
     return cuts;
 }
 
-/* Whether a token takes white space along. */
 static int strips(const struct specials *t)
 {
     return memchr(t->lstrips, 1, sizeof t->lstrips) || memchr(t->rstrips, 1, sizeof t->rstrips);

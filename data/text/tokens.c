@@ -27,7 +27,6 @@ struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 
 /* ---- recognising a file ---- */
 
-/* The format of a header, whatever its version, or NULL. */
 static const struct llmc_format *format_of(const struct llmc_header *h)
 {
     for (size_t i = 0; i < LLMC_FORMATS; i++)
@@ -68,7 +67,6 @@ static int halves_of_wider(const unsigned char *p, size_t n, unsigned width, siz
     return any != 0;
 }
 
-/* Checks that ids without a header have the width with which they are to be read. */
 static int check_width(const char *path, unsigned width, size_t vocab, struct err *err)
 {
     unsigned char *head = malloc(MIB);

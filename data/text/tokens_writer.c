@@ -10,7 +10,6 @@
 
 enum { PIECE_IDS = 4096 };
 
-/* The narrowest format for the vocabulary. */
 static void writer_begin(struct tokens_writer *w, size_t vocab)
 {
     size_t i = 0;

@@ -80,7 +80,6 @@ static size_t first_piece(const struct model_config *g, size_t block)
     return block < arch_pieces(g) ? 0 : arch_final_block(g) + 1;
 }
 
-/* Whether `block` is one of several pieces that have rows of one tensor. */
 static int is_piece(const struct model_config *g, size_t block)
 {
     return arch_pieces(g) > 1 && (block < arch_pieces(g) || block > arch_final_block(g));
@@ -526,7 +525,6 @@ int arch_trains(const struct model_config *g, size_t block)
     return 0;
 }
 
-/* Whether all of n tensors are frozen, or none. */
 static int frozen_alike(const struct model_config *g, size_t first, size_t n)
 {
     for (size_t t = first; t < first + n; t++)

@@ -83,7 +83,6 @@ static int has(const struct model_config *g, size_t t)
 
 /* ---- the embeddings ---- */
 
-/* The words that the block has: all, or those of a piece. */
 static struct embedding_piece piece_of(const struct embed *e)
 {
     struct arch_words words = arch_words(&e->m->o.config, e->block);

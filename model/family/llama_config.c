@@ -178,7 +178,6 @@ static int rope_object(const json_t **out, const struct hf_keys *k, const char *
     return 0;
 }
 
-/* Reads the rotary base: from the object, else from the key beside it, else `usual`. */
 static int rope_theta(double *out, const json_t *rope, const char *key, double usual,
                       const struct hf_keys *k, struct err *err)
 {
@@ -257,7 +256,6 @@ static int config_sizes(struct model_config *g, const struct hf_keys *k, const s
     return rc ? rc : config_rope(g, k, r->rope, err);
 }
 
-/* The kind of layer i, counted from 0. */
 static const char *type_at(const json_t *types, size_t i)
 {
     const char *word = json_string_value(json_array_get(types, i));

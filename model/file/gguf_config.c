@@ -186,7 +186,6 @@ struct reading { struct gguf *file; const struct gguf_family *family; };
 
 static const double MOST_SIZE = 1u << 31; // of any size in a file
 
-/* A key of the architecture. Returns 0 and leaves *out if it is absent, or a misuse. */
 static int number(double *out, const struct reading *k, const char *key, int needed,
                   struct err *err)
 {
@@ -258,7 +257,6 @@ static int read_gemma(struct model_config *g, const struct reading *k, struct er
     return rc;
 }
 
-/* Finds the numbers that give the factors in the file. */
 static int read_llama3(struct rope *r, const struct reading *k, const struct gguf_tensor *t,
                        struct err *err)
 {
@@ -354,7 +352,6 @@ static int read_sizes(struct model_config *g, const struct reading *k, struct er
     return rc;
 }
 
-/* Refuses files that are no whole model. */
 static int refuse_part(const struct gguf *file, struct err *err)
 {
     char                     shown[GGUF_SHOWN];

@@ -29,7 +29,6 @@ struct writing {
     uint64_t                done;     // parameters written
 };
 
-/* Reads n elements of the tensor, from element `at` on, from its block or blocks. */
 static int read_part(struct writing *k, size_t at, size_t n, float *out, struct err *err)
 {
     const struct params_source *s = &k->x->source;
@@ -112,7 +111,6 @@ static int write_transposed(struct writing *k, struct err *err)
 
 /* ---- all tensors ---- */
 
-/* Calls fn for each tensor, in the order of writing. */
 static int each(struct writing *k, int (*fn)(struct writing *k, struct err *err), struct err *err)
 {
     const struct model_config *g = &k->x->config;
@@ -145,7 +143,6 @@ static int write_one(struct writing *k, struct err *err)
                                                                   : write_rows(k, err);
 }
 
-/* The factors of Llama 3.1's RoPE. */
 static int freqs(struct writing *k, int writes, struct err *err)
 {
     const struct rope *r = &k->x->config.rope;

@@ -91,7 +91,6 @@ static int refuse_files(const char *dir, const struct model_config *g, struct er
     return hf_refuse_exported(dir, err);
 }
 
-/* Writes the families' names, for a message. */
 static const char *known_families(char out[HF_HINT])
 {
     const struct arch *of;
@@ -126,7 +125,6 @@ static const struct arch *family_of(const char *type, const char *class)
     return NULL;
 }
 
-/* The class that config.json names, or NULL. */
 static const char *class_of(const json_t *config)
 {
     return json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
@@ -217,7 +215,6 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
                       hf_problem_type(g));
 }
 
-/* Reads dir/config.json, or the sizes of a GGUF file, into *out. The caller json_decref()s it. */
 static int config_parse(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
     char        hint[HF_HINT];
@@ -240,7 +237,6 @@ static int config_parse(json_t **out, char path[HF_PATH_BYTES], const char *dir,
     return rc ? rc : json_read_object(out, path, CONFIG_MAX, err);
 }
 
-/* Reads them, and the sizes into *g. */
 static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_BYTES],
                        const char *dir, struct err *err)
 {

@@ -37,7 +37,6 @@ static struct base_piece piece(void *ctx, size_t block, size_t first)
 
 /* ---- contents */
 
-/* Computes the checksum of file i, in the size that it was opened with. */
 static int sum_of(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
                   const struct watch *watch, struct err *err)
 {

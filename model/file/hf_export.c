@@ -37,7 +37,6 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
     return rc;
 }
 
-/* Sets pad_token in one of the tokenizer's files. `make` creates the file if it is missing. */
 static int write_pad(const char *dir, const char *name, const char *token, int make,
                      struct err *err)
 {
@@ -206,7 +205,6 @@ static void shard_close(struct shards *s)
     s->files++;
 }
 
-/* Assigns a shard to every tensor. Caller frees out->tensors. */
 static int shards_cut(struct shards *out, const struct hf_export *x, struct err *err)
 {
     const struct model_config *g = &x->config;
@@ -276,7 +274,6 @@ static int declare_tensors(struct safetensors_writer *w, const struct hf_export 
     return rc;
 }
 
-/* Writes one shard. *done counts the parameters that are written. */
 static int write_shard(const char *dir, const struct hf_export *x, const struct shards *s,
                        size_t shard, uint64_t *done, struct err *err)
 {

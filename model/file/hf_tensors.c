@@ -37,7 +37,6 @@ static int tensor_check(const struct model_config *g, size_t t, const struct st_
                       dir, st->name, shape);
 }
 
-/* A tensor's name without the wrapper's. */
 static const char *bare(const struct hf_tensors *h, const char *name)
 {
     size_t n = strlen(h->outer);
@@ -74,7 +73,6 @@ static const struct st_tensor *find_old(const struct hf_tensors *h, const char *
     return found;
 }
 
-/* Looks for the other names of a tied tensor. */
 static const struct st_tensor *find_tied(const struct hf_tensors *h, size_t t)
 {
     const struct arch      *arch = h->config->arch;

@@ -23,7 +23,6 @@ struct peft {
 
 int peft_is_folder(const char *dir) { return hf_has(dir, PEFT_CONFIG); }
 
-/* Whether the folder has a model of its own. */
 static int has_model(const char *dir)
 {
     return hf_is_folder(dir) &&
@@ -32,7 +31,6 @@ static int has_model(const char *dir)
 
 /* ---- adapter_config.json ---- */
 
-/* A number of adapter_config.json; `otherwise` if it is absent. */
 static int read_number(float *out, double otherwise, const struct hf_keys *k, const char *key,
                        struct err *err)
 {
@@ -156,7 +154,6 @@ static const struct st_tensor *find(const struct safetensors *st, const struct m
     return safetensors_find(st, name);
 }
 
-/* Number of layers in which tensor t has an adapter in the file. g has adapters. */
 static size_t count_layers(const struct safetensors *st, const struct model_config *g,
                            const char *prefix, size_t t)
 {
@@ -172,7 +169,6 @@ static size_t count_layers(const struct safetensors *st, const struct model_conf
     return n;
 }
 
-/* The tensors of the family's table that have adapters in the file. */
 static int find_targets(uint64_t *targets, const struct safetensors *st,
                         const struct model_config *g, const char *dir, struct err *err)
 {
@@ -340,7 +336,6 @@ static int is_needed(const struct peft *p, size_t t)
            (g->arch->encoder ? !p->base.n_labels || t >= g->arch->score : t == g->arch->score);
 }
 
-/* Fills the slots of one block. *n counts the tensors that were found. */
 static int find_block(struct peft *p, const char *prefix, size_t block, size_t *n, const char *dir,
                       struct err *err)
 {
@@ -385,7 +380,6 @@ static int is_left_out(const struct model_config *g, const char *name)
     return same;
 }
 
-/* Reports a tensor that is in the file and not in the model. */
 static int refuse_other(const struct peft *p, const char *dir, struct err *err)
 {
     const struct model_config *g = &p->config;

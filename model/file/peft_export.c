@@ -116,7 +116,6 @@ static int by_name(const void *a, const void *b)
     return strcmp(p->name, q->name);
 }
 
-/* Lists the tensors of the folder by their names. Caller frees *out. */
 static int list_tensors(struct named **out, size_t *n, const struct model_config *g,
                         struct err *err)
 {
@@ -146,7 +145,6 @@ static int list_tensors(struct named **out, size_t *n, const struct model_config
     return 0;
 }
 
-/* Writes one tensor. *done counts the parameters that are written. */
 static int write_tensor(struct safetensors_writer *w, const struct hf_export *x,
                         const struct named *p, float *piece, uint64_t *done, struct err *err)
 {

@@ -25,7 +25,6 @@ static size_t head_at_once(const struct model_options *o)
     return size_min(products_head_rows(o), products_at_once(o, HEAD_ROWS));
 }
 
-/* The arrays of a part. A layer's input is a single array. */
 static const struct arch_array *arrays_of(const struct model_options *o, enum acts_part part)
 {
     static const struct arch_array input[ARCH_ARRAYS] = { { DIM_WIDTH, 1 } };
@@ -241,7 +240,6 @@ static struct model_options settled(const struct model_options *asked)
     return o;
 }
 
-/* The item that an array belongs to. */
 static enum item_kind item_of(enum acts_part part, size_t array)
 {
     if (part == ACTS_MLP)
@@ -249,7 +247,6 @@ static enum item_kind item_of(enum acts_part part, size_t array)
     return part == ACTS_ATTN && array == ATTN_QKV ? ITEM_QKV : ITEM_MID;
 }
 
-/* Adds up the bytes per token that a part has in an item. */
 static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
                              enum item_kind item)
 {
@@ -440,7 +437,6 @@ double acts_stay(const struct acts_sizes *s, size_t buffers)
 
 /* ---- the arena ---- */
 
-/* Lays out the whole arena. */
 static void lay(struct acts *a, uint64_t pool)
 {
     const struct model_options *o = &a->o;
@@ -500,7 +496,6 @@ enum acts_policy acts_policy(const struct acts *a, size_t layer, enum acts_part 
 
 /* ---- where activations stand ---- */
 
-/* Where the kept part of (layer, micro) begins. */
 static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts_part part)
 {
     size_t among = layer + a->placement.of[part].kept - a->o.config.n_layer - 1; // index among the

@@ -123,7 +123,6 @@ static struct visit visit_of(struct model *m, size_t layer, size_t micro,
     return t;
 }
 
-/* The chunk that begins with token i. */
 static struct layer chunk_at(const struct visit *t, size_t i)
 {
     const struct model_config *g = &t->m->o.config;
@@ -203,7 +202,6 @@ static int items_copy(const struct visit *t, enum item_kind item, records_copy *
 
 /* ---- forward ---- */
 
-/* Attention's arrays for all tokens. Pushes queries, keys and values if they are offloaded. */
 static int attn_forward(const struct visit *t, struct err *err)
 {
     struct attention attention = attention_of(t);

@@ -110,7 +110,6 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
 
 /* ---- a masked language model's ---- */
 
-/* Copies the rows of the tokens at[i] to rows [0, n). The rows behind them do not count. */
 static void gather(const struct rows *r, const int32_t *at, size_t n, const float *x,
                    const int32_t *y)
 {
@@ -134,7 +133,6 @@ static void masked_forward(const struct rows *r)
     norm_forward(a->ln, &r->norm);
 }
 
-/* Computes dx and the gradients of the head's tensors from the gradient of the logits. */
 static void masked_backward(const struct rows *r, int fresh)
 {
     const struct model     *m = r->m;
@@ -154,7 +152,6 @@ static void masked_backward(const struct rows *r, int fresh)
     model_product(m, ARCH_TRANSFORM, PRODUCT_BACK, r->n, r->dx, dy, r->h->wire);
 }
 
-/* Lists the tokens of a micro-batch that count, in order. Returns their number. */
 static size_t masked_tokens(int32_t *at, const int32_t *y, size_t N)
 {
     size_t n = 0;
@@ -252,7 +249,6 @@ static void pool_forward(const struct rows *r)
     convert(r->a->ln, m->o.dtype, pool_dropout(r, PLACE_MLP_PROJ).p > 0 ? work : pooled, DT_F32, n);
 }
 
-/* Computes dx from dln, which it overwrites, and the gradients of the pooler's parameters. */
 static void pool_backward(const struct rows *r)
 {
     const struct model *m = r->m;

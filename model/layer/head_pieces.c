@@ -96,7 +96,6 @@ static void chunk_softmax(const struct chunk *c, int known)
     }
 }
 
-/* Takes the words of the targets that are in this piece. */
 static void take_words(const struct chunk *c)
 {
     const struct model *m = c->m;

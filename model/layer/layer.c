@@ -21,7 +21,6 @@ void layer_embed_noise(float *x, const struct embed *e)
                         e->noise);
 }
 
-/* Offset in the table of positions of the first token's row. */
 static size_t positions_at(const struct embed *e)
 {
     return (arch_first_position(&e->m->o.config) + e->at) * e->m->o.config.n_embd;

@@ -100,7 +100,6 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
                         size_min(arch_size(&m->o.config, t), arch_block_size(&m->o.config, block)));
 }
 
-/* The bias that a matrix's product adds, or NULL. */
 static const void *bias_of(const struct model *m, size_t matrix, const void *wire)
 {
     return arch_has_bias(&m->o.config, matrix)

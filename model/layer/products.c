@@ -113,7 +113,6 @@ static int packs(const struct model_options *o, size_t which)
     return matrix < ARCH_HEAD;
 }
 
-/* The shape of a product of tensor t's adapter. */
 static struct matmul_shape adapter_shape(const struct model_options *o, size_t t,
                                          enum adapter_product kind, size_t rows)
 {
@@ -233,7 +232,6 @@ static void add_all(struct products *p, const struct model_options *o)
                 add_chunked(p, o, products_of(head, kind));
 }
 
-/* Lists the shapes for matmul: every product, then the second parts of those that have two. */
 static size_t list_ids(struct products *p, struct matmul_shape *out)
 {
     size_t end = p->n;

@@ -4,27 +4,12 @@
 
 #include "kernels/elementwise.h"
 
-/* Shorter waits are not recorded. A step has thousands of items, and writing a span for each would
- * take longer than computing them. */
-enum { WAITED_NS = 20000 };
-
-/* Ends the open span at `since`, when the wait for a device began, and begins a new one now. */
-static void waited(struct records *r, uint64_t since)
-{
-    uint64_t now = clock_ns();
-
-    if (now - since < WAITED_NS)
-        return;
-    meter_span(r->stream->meter, r->step, r->phase, r->block, -1, *r->start_ns, since, 0);
-    *r->start_ns = now;
-}
-
 int records_push(struct records *r, void **place, struct err *err)
 {
     uint64_t since = clock_ns();
     int      rc = stream_push(r->stream, r->first, place, err);
 
-    waited(r, since);
+    open_span_waited(r->span, r->stream->meter, since);
     r->first = 0;
     return rc;
 }
@@ -39,7 +24,7 @@ int records_pop(struct records *r, void **place, struct err *err)
     uint64_t since = clock_ns();
     int      rc = stream_pop(r->stream, place, err);
 
-    waited(r, since);
+    open_span_waited(r->span, r->stream->meter, since);
     return rc;
 }
 

@@ -12,14 +12,10 @@
 #include "offload/stream/stream.h"
 
 struct records {
-    struct stream *stream; // NULL: the pass offloads nothing
-    size_t         left;   // items that the pass still pushes
-    int            first;  // true if the next push begins a record
-    /* The open span. */
-    uint64_t          step;
-    enum runlog_phase phase;
-    int               block;
-    uint64_t         *start_ns;
+    struct stream    *stream; // NULL: the pass offloads nothing
+    size_t            left;   // items that the pass still pushes
+    int               first;  // true if the next push begins a record
+    struct open_span *span;   // the pass's
 };
 
 /* records_push lends the memory of the next item, for the model to fill. records_push_done says

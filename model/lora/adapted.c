@@ -29,7 +29,6 @@ struct params_source adapted_source(struct adapted *a)
 
 /* ---- without adapters ---- */
 
-/* The block of a model with adapters that is this block of its base. */
 static size_t with_adapters(const struct model_config *g, size_t block)
 {
     return block < arch_pieces(g) + g->n_layer ? block : block + g->n_layer;
@@ -83,7 +82,6 @@ struct merged {
     size_t               block, t;
 };
 
-/* Parameters of the largest A and the largest B. */
 static void largest(const struct model_config *g, size_t *a, size_t *b)
 {
     *a = *b = 0;

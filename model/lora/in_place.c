@@ -2,7 +2,6 @@
  * for the head of an encoder. That may be new, and then no file has it; it is small, and copied. */
 #include "model/lora/in_place.h"
 
-/* Reads the numbers of bytes from a text. */
 static void bytes_read(size_t *bytes, const struct run_config *run, const char *text)
 {
     char *end;

@@ -31,7 +31,6 @@ struct route_span packed_blocks(const struct model_config *g, enum dtype dt)
                                    : (struct route_span){ 0 };
 }
 
-/* Bytes of a tensor in a packed block. */
 static size_t tensor_bytes(const struct model_config *g, size_t t, enum dtype dt)
 {
     return lora_may(g->arch, t)
@@ -151,7 +150,6 @@ void packed_close(struct packed *p)
     free(p);
 }
 
-/* Packs a block of the inner source, tensor by tensor. */
 static int block_pack(struct packed *p, size_t block, struct err *err)
 {
     const struct model_config *g = &p->config;
@@ -177,7 +175,6 @@ static int block_pack(struct packed *p, size_t block, struct err *err)
     return 0;
 }
 
-/* Reads a block's bits from the inner source, and unpacks them. */
 static int block_unpack(struct packed *p, size_t block, struct err *err)
 {
     size_t all = packed_size(&p->config, block, p->dt);

@@ -7,8 +7,9 @@
  * stores. */
 #include "offload/devices/meter.h"
 
-#include "data/base/round.h"
 #include "data/base/arena.h"
+#include "data/base/clock.h"
+#include "data/base/round.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -214,6 +215,20 @@ void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int blo
 {
     meter_add(m, &(struct runlog_span){ step, phase, block, device, start_ns, end_ns, bytes,
                                         end_ns - start_ns });
+}
+
+/* Shorter waits end no span. A step has thousands of items, and writing a span for each would
+ * take longer than computing them. */
+enum { WAITED_NS = 20000 };
+
+void open_span_waited(struct open_span *span, struct meter *m, uint64_t since_ns)
+{
+    uint64_t now = clock_ns();
+
+    if (now - since_ns < WAITED_NS)
+        return;
+    meter_span(m, span->step, span->phase, span->block, -1, span->start_ns, since_ns, 0);
+    span->start_ns = now;
 }
 
 void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device,

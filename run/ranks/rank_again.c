@@ -13,6 +13,7 @@
 #include "run/ranks/carry.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_parts.h"
+#include "run/snapshots/lost.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -298,6 +299,7 @@ int rank_again_open(struct session *s, const char *dir, struct comm *comm,
     int has = !rc && session_may_be_run(dir);
     if (has) {
         rc = session_open(s, dir, SESSION_RESTORE, events, err);
+        rc = rc ? rc : lost_moved(s, &(struct opt_strings){ 0 }, err);
         rc = rc ? rc : job_run_fits(s, comm, err);
     }
     rc = rc ? rc : comm_first_end(comm, err);

@@ -1,6 +1,7 @@
 /* lost.c: finds devices that are gone, and makes them again. */
 #include "run/snapshots/lost.h"
 
+#include "data/base/machine.h"
 #include "data/file/file.h"
 #include "data/file/file_walk.h"
 #include "offload/devices/devices.h"
@@ -29,17 +30,57 @@ static int image_is_lost(const struct run_config *cfg, unsigned area)
                                                          : image_bytes(cfg)));
 }
 
-/* True if the file has the superblock of the run's device i. */
+/* What the superblock in a device's place says: it is the run's device i, or another device's. NONE:
+ * there is none that can be read. */
+enum { SUPER_NONE, SUPER_OWN, SUPER_OTHER };
+
+static int super_of(struct superblock *super, const struct run_config *cfg, size_t i,
+                    const char *path)
+{
+    char page[SUPERBLOCK_BYTES];
+    int  fd = file_open_device(path, O_RDONLY);
+    int  is = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
+             !superblock_read(page, super);
+
+    file_close(fd);
+    if (!is)
+        return SUPER_NONE;
+    return super->device == i && !strcmp(super->id, cfg->id) ? SUPER_OWN : SUPER_OTHER;
+}
+
 static int is_own(const struct run_config *cfg, size_t i, const char *path)
 {
     struct superblock super;
-    char              page[SUPERBLOCK_BYTES];
-    int               fd = file_open_device(path, O_RDONLY);
-    int own = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
-              !superblock_read(page, &super) && super.device == i && !strcmp(super.id, cfg->id);
 
-    file_close(fd);
-    return own;
+    return super_of(&super, cfg, i, path) == SUPER_OWN;
+}
+
+/* Refuses a place of device i that holds another device's states. */
+static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
+{
+    struct superblock super;
+    char             *path;
+    int               rc = 0;
+
+    if (devices_path(&path, cfg, i, 0, NULL) || super_of(&super, cfg, i, path) != SUPER_OTHER)
+        rc = 0; // not there, or nobody's
+    else if (!strcmp(super.id, cfg->id))
+        rc = err_misuse(err, "%s holds the states of device %" PRIu32 " of this run, not of device "
+                        "%zu: put the file of each device back in its place", path, super.device,
+                        i);
+    else
+        rc = err_misuse(err, "%s holds the states of another run (%s, device %" PRIu32 "): name "
+                        "another place with --device %zu=PATH", path, super.id, super.device, i);
+    free(path);
+    return rc;
+}
+
+/* Whether the place of device i holds another device's states. */
+static int is_other(const struct run_config *cfg, size_t i)
+{
+    struct err unsaid;
+
+    return refuse_other(cfg, i, &unsaid) != 0;
 }
 
 static int is_lost(const struct run_config *cfg, const struct store *st, size_t i)
@@ -113,6 +154,42 @@ static long place_of(const struct session *s, const char *text, const char **pat
     return end == text || *end != '=' || !end[1] || i >= s->run.n_devices ? -1 : (long)i;
 }
 
+static int is_named(const struct session *s, const struct opt_strings *named, size_t i)
+{
+    const char *path;
+
+    for (size_t k = 0; k < named->n; k++)
+        if (place_of(s, named->item[k], &path) == (long)i)
+            return 1;
+    return 0;
+}
+
+int lost_apart(const struct session *s)
+{
+    char *place = s->moved == MOVED_APART ? settings_get(s->log, "place") : NULL;
+    int   apart = place && moved_folder(s->dir, place) == MOVED_WHOLE;
+
+    free(place);
+    return apart;
+}
+
+int lost_moved(const struct session *s, const struct opt_strings *named, struct err *err)
+{
+    char       word[SESSION_PATH];
+    enum moved is;
+    size_t     n = 0;
+
+    while (n < s->run.n_devices && is_named(s, named, n))
+        n++;
+    if (!lost_apart(s) || (s->ranks.size < 2 && n == s->run.n_devices))
+        return 0;
+    int rc = moved_check(&is, &s->run, 0, err);
+    return rc != -EXDEV || s->ranks.size > 1
+               ? rc
+               : err_set(err, rc, "%s; siTrain restore %s with --device I=PATH for each device "
+                         "makes new ones", err->text, machine_word(word, sizeof word, s->dir));
+}
+
 /* A run whose devices lie in it: the user may say that the old place is meant. */
 static int place_in_run(const struct session *s, const char *text, size_t i, const char *path,
                         struct err *err)
@@ -177,14 +254,15 @@ int lost_place(struct session *s, const char *text, struct err *err)
     rc = rc ? rc : opt_place(&path, "device", given, err);
     if (rc)
         return rc;
-    if (!strcmp(path, s->o.device.item[i])) { // it is meant, even if its drive seems not mounted
+    int apart = lost_apart(s);
+    if (!apart && !strcmp(path, s->o.device.item[i])) { // it is meant, mounted or not
         free(path);
         return 0;
     }
     struct store st = { 0 };
     rc = refuse_file(s, (size_t)i, path, err);
     rc = rc ? rc : store_init(&st, &s->run, err);
-    if (!rc && !is_lost(&s->run, &st, (size_t)i))
+    if (!rc && !apart && !is_lost(&s->run, &st, (size_t)i) && !is_other(&s->run, (size_t)i))
         rc = err_misuse(err, "--device %s: device %ld of %s is there, in %s: leave it out (siTrain "
                         "reshard moves devices)", text, i, s->dir, s->o.device.item[i]);
     store_release(&st);
@@ -194,7 +272,13 @@ int lost_place(struct session *s, const char *text, struct err *err)
     }
     free((char *)(uintptr_t)s->o.device.item[i]);
     s->o.device.item[i] = path;
-    return session_config(s, err);
+    if (apart) // new devices: those of the original have another word, or none
+        rc = machine_hex(s->owner, sizeof s->owner - 1, err);
+    rc = rc ? rc : session_config(s, err);
+    return rc || !apart || devices_gone(&s->run, (size_t)i)
+               ? rc
+               : err_misuse(err, "--device %s: a device is there, which may be another run's: name "
+                            "a place that has none", text);
 }
 
 /* ---- before anything changes ---- */
@@ -251,6 +335,7 @@ static int place_fits(const struct session *s, size_t i, const char *folder, str
     int rc = devices_place_check(given ? given : s->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
 
+    rc = rc || !given ? rc : output_check_name("--device", given, err);
     rc = rc || !given ? rc : devices_path(&path, cfg, i, 1, err);
     free(path);
     rc = rc || !given ? rc : devices_free_check(given, "--device", cfg->force_device, err);
@@ -297,16 +382,6 @@ static int check_one(const struct session *s, size_t i, int named, uint64_t *byt
     return rc;
 }
 
-static int is_named(const struct session *s, const struct opt_strings *named, size_t i)
-{
-    const char *path;
-
-    for (size_t k = 0; k < named->n; k++)
-        if (place_of(s, named->item[k], &path) == (long)i)
-            return 1;
-    return 0;
-}
-
 int lost_check(const struct session *s, const struct opt_strings *named, struct err *err)
 {
     const struct run_config *cfg = &s->run;
@@ -314,7 +389,9 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if (is_lost(cfg, &st, i))
+        if ((rc = refuse_other(cfg, i, err)))
+            break;
+        else if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
         else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
             st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
@@ -331,6 +408,7 @@ static int put_aside(const struct run_config *cfg, size_t i, struct err *err)
     char *path = NULL, *to = NULL;
     int   rc = devices_path(&path, cfg, i, 0, err);
 
+    rc = rc ? rc : refuse_other(cfg, i, err);
     if (!rc && !is_own(cfg, i, path))
         rc = file_put_aside(&to, path, "cut", err);
     free(path);
@@ -363,6 +441,7 @@ static int record(struct session *s, const struct devices *d, struct err *err)
     if (rc)
         return rc;
     rc = session_store_options(s, 1, err);
+    rc = rc || !*s->owner ? rc : runlog_set(s->log, "owner", s->owner, err);
     rc = rc ? rc : devices_record(d, s->log, err);
     rc = rc ? rc : moved_settle(s->moved, &s->run, err);
     rc = rc ? rc : drives_record(s, err);

@@ -9,9 +9,16 @@
  * counts as gone if it is not there, or carries no states; a file, if it was cut. -errno. */
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
+/* Whether the run is a copy, or was moved, and its devices may be another run's. */
+int lost_apart(const struct session *s);
+
+/* Before anything is read: refuse such a run with the sentence of moved_check. Of a run of one
+ * process, not if each device is named. */
+int lost_moved(const struct session *s, const struct opt_strings *named, struct err *err);
+
 /* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or PATH be where it
- * was, or where a killed process has made it. s is open as SESSION_RESTORE. Only s->o and s->run
- * change. */
+ * was, or where a killed process has made it. Of a run whose devices may be another run's, there
+ * must be none yet. s is open as SESSION_RESTORE. Only s->o and s->run change. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
 /* Before anything changes: refuse places where a device cannot be made again: one that is not
@@ -24,8 +31,9 @@ int lost_is(const struct session *s, const char *text);
 
 /* Make the devices that are gone, and record where all are. Files get their superblock and their
  * length; drives are refused as for a new run. A file that was cut gets its length again if it has
- * the run's superblock; otherwise it stays as PATH.cut-HEX, and a new one is made. In mode mem,
- * RUN/frozen comes from the snapshot. *untouched: it failed, and all is as it was. */
+ * the run's superblock; one of another device is refused; otherwise it stays as PATH.cut-HEX, and a
+ * new one is made. In mode mem, RUN/frozen comes from the snapshot. *untouched: it failed, and all
+ * is as it was. */
 int lost_make(struct session *s, const struct session *snapshot, int *untouched, struct err *err);
 
 /* If rc is a failure, and a device of the run is gone, name `siTrain restore` in the sentence.

@@ -35,20 +35,23 @@ static int is_in_run(const struct session *s, const char *path)
     return is_in(own, path) || is_in(ranks, path);
 }
 
-/* Whether a copy of the run stands at `was`, where the run was before it was renamed, and has this
- * snapshot: in its folder, or copied with it. */
-static int is_a_copys(const struct session *s, const char *path, const char *was,
-                      struct runlog *log)
+/* Whether another run, such as a copy of this one, stands at `was`. */
+static int is_elsewhere(const struct session *s, const char *was)
 {
     char at[FILE_IDENTITY];
 
     if (!was || !session_may_be_run(was))
         return 0;
     file_identity(was, at);
-    if (file_is(s->dir, at))
-        return 0;
+    return !file_is(s->dir, at);
+}
+
+/* Whether the snapshot's run.db names the folder `path` as that in which it was made. */
+static int is_made_here(const char *path, struct runlog *log, int unknown)
+{
     char *place = settings_get(log, "place");
-    int   is = is_in(was, path) || (place && !file_is(path, place));
+    int   is = place ? file_is(path, place) : unknown;
+
     free(place);
     return is;
 }
@@ -58,7 +61,7 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 /* of: the setting snapshot.of, in the snapshot's log. A copy of RUN has another inode; an image of
  * its file system, mounted elsewhere, has the same; a backup that took RUN's place has its path. A
  * copy has its own snapshots in it, and may be read from those of its original, which it never
- * removes. Nor does the original remove a copy's. */
+ * removes. Nor does the original remove a copy's, which the copy may have made in RUN/snapshots. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of,
                            struct runlog *log)
 {
@@ -67,9 +70,11 @@ static enum whose whose_is(const struct session *s, const char *path, const char
 
     snapshot_places_rank(dir, s);
     if (is_in_run(s, path))
-        return CERTAINLY_OURS;
-    if (!s->kept_by && portions_certain(s, of))
-        return is_a_copys(s, path, was, log) ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
+        return !file_is(s->dir, of) && is_elsewhere(s, was) && is_made_here(path, log, 0)
+                   ? NOT_OURS : CERTAINLY_OURS;
+    if (!s->kept_by && portions_certain(s, of)) // a copy stands where RUN was before it was renamed
+        return is_elsewhere(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
+                   ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
     int image = !s->kept_by && file_is(s->dir, of) && file_has_births(s->dir, of);
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;
 }

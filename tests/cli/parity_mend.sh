@@ -187,6 +187,9 @@ mkdir -p "$long"
 cp -a "$tmp/run" "$long/copy"
 ruin 4 0
 ruin 2 0
+mkdir "$long/new"
 run restore "$long/copy"
-result "$([ "$got" = 1 ] && says "is a copy: restore that run first"; echo $?)" "a copy names the run that is to be restored first"
+result "$([ "$got" = 1 ] && says "it is a copy of $tmp/run, which is still there"; echo $?)" "a copy is not restored onto the devices of its original"
+run restore "$long/copy" --device "0=$long/new" --device "1=$long/new" --device "2=$long/new"
+result "$([ "$got" = 0 ] && says "is a copy: restore that run first"; echo $?)" "a copy names the run that is to be restored first"
 done_testing

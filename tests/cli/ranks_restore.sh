@@ -47,6 +47,22 @@ for lose in run.rank1 run; do
     rm -r "$tmp/lost"
 done
 
+# ---- a copy of one rank's folder, whose devices are the original's
+clear_all
+mkdir "$tmp/drive"
+works_by 2 "a run with devices elsewhere" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshot-on hosts --device "$tmp/drive"
+job 2 "$bin" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshot-every 0
+states=$(cat "$tmp"/drive/* | sha256sum)
+for r in "" .rank1; do
+    cp -a "$tmp/run$r" "$tmp/copy$r"
+    job 2 "$bin" restore "$tmp/copy"
+    result "$([ "$got" != 0 ] && grep -q "it is a copy of $tmp/run$r, which is still there" "$tmp/err"; echo $?)" "a copy of the folder run$r alone is not restored"
+    rm -r "$tmp/copy$r"
+    result "$([ ! -e "$tmp/copy" ] && [ ! -e "$tmp/copy.rank1" ]; echo $?)" "nor is another made"
+done
+same "$states" "$(cat "$tmp"/drive/* | sha256sum)" "and the original's states are as they were"
+rm -r "$tmp/drive"
+
 # ---- what the next host keeps
 clear_all
 refuses 2 "--snapshot-on hosts is for several ranks" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts

@@ -165,6 +165,59 @@ else
     skip "a mounted file in a device's place" "only root may mount one"
 fi
 
+# Devices that may be another run's: of a copy, of another run's file in the place, of two that changed places, and of a path that leads to another run.
+train="$small --mode su+o --device $tmp/a --device $tmp/b"
+lose "$tmp/c" && mkdir "$tmp/c"
+cp -a "$tmp/run" "$tmp/copy"
+states=$(cat "$tmp"/a/* "$tmp"/b/* | sha256sum)
+refuses 1 "it is a copy of $tmp/run, which is still there" restore "$tmp/copy"
+refuses 1 "siTrain restore $tmp/copy with --device I=PATH for each device makes new ones" restore "$tmp/copy" --device "1=$tmp/c"
+refuses 2 "a device is there, which may be another run's" restore "$tmp/copy" --device "0=$tmp/a" --device "1=$tmp/c"
+mv "$tmp"/b/sitrain-* "$tmp/x"
+refuses 1 "it is a copy of $tmp/run, which is still there" restore "$tmp/copy"
+mv "$tmp/x" "$tmp/b/$(basename "$tmp"/a/* | sed 's/dev0$/dev1/')"
+same "$states" "$(cat "$tmp"/a/* "$tmp"/b/* | sha256sum)" "the original's devices are as they were"
+works "a copy gets new ones where its user says" restore "$tmp/copy" --device "0=$tmp/c" --device "1=$tmp/c"
+works "and is whole" check "$tmp/copy"
+result "$([ -n "$(ask "$tmp/copy" "SELECT value FROM runs WHERE key = 'owner'")" ]; echo $?)" "they have a word, which the original's have not"
+works "as the original is" check "$tmp/run"
+rm -r "$tmp/copy"
+train="$small --mode su+o --device $tmp/a/one --device $tmp/b/two"
+lose "$tmp/b/two"
+# shellcheck disable=SC2086
+works "another run takes the name that is free" pretrain --run "$tmp/other" $small --mode base --device "$tmp/b/two" --steps 1
+truncate -s 8192 "$tmp/b/two" # as of a smaller model
+ask "$tmp/run" "DELETE FROM runs WHERE key GLOB 'device.[0-9]*' OR key = 'place'" # of an older version, which has no identities
+ln "$tmp/b/two" "$tmp/x"
+refuses 2 "$tmp/b/two holds the states of another run" restore "$tmp/run"
+result "$([ "$tmp/b/two" -ef "$tmp/x" ] && [ "$(going)" = 0 ]; echo $?)" "and it stays"
+truncate -s 10M "$tmp/b/two" # as of a larger one
+run restore "$tmp/run"
+result "$([ "$got" = 2 ] && grep -q "$tmp/b/two holds the states of another run" "$tmp/err"; echo $?)" "nor is it taken if it is long enough"
+works "the device gets another place" restore "$tmp/run" --device "1=$tmp/c"
+goes_on "the device gets another place"
+rm -r "$tmp/x" "$tmp/other"
+train="$small --mode su+o --device $tmp/a --device $tmp/a"
+lose "$tmp/b"
+set -- "$tmp"/a/*
+mv "$1" "$tmp/x" && mv "$2" "$1" && mv "$tmp/x" "$2"
+ask "$tmp/run" "DELETE FROM runs WHERE key GLOB 'device.[0-9]*' OR key = 'place'"
+states=$(cat "$1" "$2" | sha256sum)
+for i in 1 2; do # of unlike and of equal lengths
+    run restore "$tmp/run"
+    result "$([ "$got" = 2 ] && grep -q "$1 holds the states of device 1 of this run, not of device 0: put the file of each device back in its place" "$tmp/err"; echo $?)" "two devices that changed places: $i"
+    [ $i = 2 ] || { same "$states 0" "$(cat "$1" "$2" | sha256sum) $(going)" "and both are as they were"; truncate -s "$(stat -c %s "$2")" "$1"; }
+done
+truncate -s 8192 "$1" # as if device 1 were shorter
+refuses 2 "$1 holds the states of device 1 of this run, not of device 0: put the file of each device back in its place" restore "$tmp/run"
+same "2 0" "$(ls "$tmp/a" | wc -l) $(going)" "and both stay"
+lose "$tmp/a"
+mkdir -p "$tmp/there/best"
+: >"$tmp/there/run.db"
+ln -s "$tmp/there/best" "$tmp/a"
+refuses 2 "best is the name of a part of a run" restore "$tmp/run"
+rm "$tmp/a"
+
 # without a snapshot there is nothing to restore from
 train="$small --mode su+o"
 rm -rf "$tmp/run"

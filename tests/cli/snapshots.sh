@@ -138,6 +138,18 @@ works "a renamed run goes on" pretrain --resume "$tmp/renamed" --steps 7 --sched
 same "6 7" "$(of "$tmp/renamed" step)" "and its old snapshots are still its own"
 same "mine" "$(cat "$left/notes")" "somebody's file stays, too, if that step is removed once more"
 
+rm -rf "$tmp/run" "$tmp/copy"
+run pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1 --snapshots 2
+cp -a "$tmp/run" "$tmp/copy"
+works "a copy takes its own in RUN/snapshots of its original" pretrain --resume "$tmp/copy" --steps 6 --schedule-steps 6 --snapshot-dir "$tmp/run/snapshots"
+same "3 4" "$(of "$tmp/run" step)" "which does not list them"
+works "and takes its own" pretrain --resume "$tmp/run" --steps 7 --schedule-steps 7
+same "6 7 | 5 6" "$(of "$tmp/run" step) | $(of "$tmp/copy" step)" "each run keeps its own two"
+mv "$tmp/run" "$tmp/left"
+works "renamed, it goes on" pretrain --resume "$tmp/left" --steps 8 --schedule-steps 8
+same "7 8" "$(of "$tmp/left" step)" "and its old snapshots are still its own"
+rm -rf "$tmp/left" "$tmp/copy"
+
 rm -rf "$tmp/run"
 run pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1
 python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("UPDATE steps SET seconds = seconds + 1 WHERE step = 2"); c.commit()' "$tmp/run/run.db" # as if step 3 was trained once more
