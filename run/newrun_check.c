@@ -27,8 +27,8 @@ static int check_device(const char *path, struct err *err)
         slash[slash == dir] = '\0';
     if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
         return 0;
-    return err_name(err, errno, "--device %s: %s: a folder, a file or a block device is expected", path,
-                      strerror(errno));
+    return err_name(err, errno, "--device %s: %s: a folder, a file or a block device is expected",
+                    path, strerror(errno));
 }
 
 /* True if device i was already named and is not a folder. */

@@ -346,7 +346,9 @@ static int begins(const char *dir, const char *name, const char *text, struct er
     rc = rc ? rc : file_pread(fd, head, size_min(size, sizeof head), 0, path, err);
     file_close(fd);
     free(path);
-    return rc ? (rc == -ENOENT ? 0 : rc) : size >= strlen(text) && !memcmp(head, text, strlen(text));
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    return size >= strlen(text) && !memcmp(head, text, strlen(text));
 }
 
 /* Accept an empty folder, or a folder with only the tokenizer's files, all regular. Two files must
