@@ -412,16 +412,32 @@ static int copy_files(const char *from, const char *to, struct err *err)
     return file_walk_end(&w, rc, err);
 }
 
+/* Whether RUN/best is this model, and can be opened: a file next to the parameters may be gone. */
+static int is_there(struct session *s, const struct best *b)
+{
+    struct params_source none = { 0 };
+    struct model_config  g = lora_base(&s->config);
+    struct hf           *whole = NULL;
+    struct peft         *part = NULL;
+    struct err           unsaid;
+    char                 path[BEST_PATH];
+    uint32_t             sum;
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    int is = s->config.lora.rank
+                 ? !peft_config(&g, path, &unsaid) && !sum_of(&sum, path, NULL) && sum == b->sum
+                 : !best_folder(&whole, &part, &none, b, s, 1, &unsaid);
+    hf_close(whole);
+    return is;
+}
+
 /* *takes: the snapshot has a best model, and RUN/best is another one. */
 static int is_taken(int *takes, struct session *s, struct session *snapshot, struct err *err)
 {
-    char        best[BEST_PATH];
     struct best then;
-    uint32_t    sum = 0;
     int         rc = best_load(&then, snapshot, err);
 
-    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    *takes = !rc && then.any && !(then.sum && !sum_of(&sum, best, NULL) && sum == then.sum);
+    *takes = !rc && then.any && !(then.sum && is_there(s, &then));
     return rc;
 }
 

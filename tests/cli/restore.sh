@@ -240,4 +240,18 @@ run pretrain --run "$tmp/run" $train --steps 2
 rm -r "$tmp/run/dev0"
 refuses 1 "has no complete snapshot" restore "$tmp/run"
 result "$([ ! -e "$tmp/run/dev0" ]; echo $?)" "and nothing is made"
+# RUN/best that its user changed: its parameters are those of the snapshot, and a file next to them is not
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/kept" $small --eval-data "$tmp/text.bin" --eval-every 2 --keep-best --steps 4 --snapshot-every 4 --mode su+o
+cp -a "$tmp/kept" "$tmp/nest"
+rm "$tmp/kept/dev0/states" "$tmp/kept/best/config.json"
+works "a lost file of a run whose best model lacks config.json" restore "$tmp/kept"
+works "  is whole with its best model" check "$tmp/kept"
+rm "$tmp/nest/dev0/states" "$tmp/nest/best/config.json"
+mkdir "$tmp/nest/best/config.json"
+refuses 2 "$tmp/nest/best/config.json, in the folder of the best model, which training replaces, is a folder" restore "$tmp/nest" --device "0=$tmp/nest/dev0"
+rmdir "$tmp/nest/best/config.json"
+works "  without the folder it is restored" restore "$tmp/nest" --device "0=$tmp/nest/dev0"
+works "  and is whole with its best model" check "$tmp/nest"
+
 done_testing
