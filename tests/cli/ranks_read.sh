@@ -54,6 +54,7 @@ run 2 two
 run 1 alone
 one 3 three
 LIST
+same 1 "$(ls "$tmp/board" | wc -l)" "none of them writes for TensorBoard where the old run does"
 # A run that is being trained: rank 0 gives the model of all.
 for mode in su+o base; do
     # shellcheck disable=SC2086
