@@ -161,6 +161,7 @@ static int run(struct opt_line *line, struct err *err)
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = output_check_name("--device", o->device.item[i], err);
+    rc = rc ? rc : session_leave_board(&s, err);
     rc = rc ? rc : move_run(&s, o, err);
     session_close(&s);
     return rc;

@@ -8,6 +8,7 @@
 #include "run/folder/drives.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
+#include "run/folder/tensorboard.h"
 
 static char *absolute(const char *path) { return *path ? file_absolute(path, NULL) : strdup(""); }
 
@@ -259,22 +260,46 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     return rc;
 }
 
-/* Refuse the stored TensorBoard folder in a copied or renamed run, because it belongs to the
- * original or is in the old folder. The user must name a folder again. */
-static int board_check(const struct session *s, const struct opt_line *line, struct err *err)
+/* Whether the stored TensorBoard folder of a copied or renamed run belongs to the original or is in
+ * the old folder. */
+static int board_is_left(const struct session *s)
 {
     const char *dir = s->o.tensorboard;
     size_t      n = strlen(s->dir);
 
-    if (s->moved < MOVED_RENAMED || !dir || *dir != '/' || opt_given(line, "tensorboard") ||
-        s->ranks.rank > 0 || // only rank 0 writes
-        (!strncmp(dir, s->dir, n) && dir[n] == '/') ||
-        (s->moved == MOVED_RENAMED && !moved_was_in(s->log, dir)))
+    return s->moved >= MOVED_RENAMED && dir && *dir == '/' &&
+           !s->ranks.rank && // only rank 0 writes
+           (strncmp(dir, s->dir, n) || dir[n] != '/') &&
+           (s->moved != MOVED_RENAMED || moved_was_in(s->log, dir));
+}
+
+/* Refuse such a folder. The user must name one again. */
+static int board_check(const struct session *s, const struct opt_line *line, struct err *err)
+{
+    const char *dir = s->o.tensorboard;
+
+    if (opt_given(line, "tensorboard") || !board_is_left(s))
         return 0;
     return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its "
                    "TensorBoard files would go to %s, which may be another run's: name the folder "
                    "with --tensorboard DIR (auto: %s/tensorboard; none: no files)", s->dir, dir,
                    s->dir);
+}
+
+int session_leave_board(struct session *s, struct err *err)
+{
+    struct opt_line line = train_opts_line(&s->o);
+    char            text[2 * SESSION_PATH + 256];
+
+    if (!board_is_left(s))
+        return 0;
+    snprintf(text, sizeof text, "%s was copied or moved since it was last used, and its TensorBoard"
+             " files would go to %s, which may be another run's: it writes none until --resume "
+             "names a folder with --tensorboard DIR", s->dir, s->o.tensorboard);
+    events_notice(s->events, "%s", text);
+    int rc = runlog_notice(s->log, text, err);
+    rc = rc ? rc : opt_set(&line, "tensorboard", TENSORBOARD_NONE, err);
+    return rc ? rc : settings_set(s->log, err, "option.tensorboard=" TENSORBOARD_NONE);
 }
 
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)

@@ -210,7 +210,7 @@ int tensorboard_check(const char *where, struct err *err)
     if (!dir)
         return -ENOMEM;
     // the folder, or the one around it in which the first missing folder would be made
-    while (lstat(dir, &st) && errno == ENOENT && (slash = strrchr(dir, '/')) && slash[1])
+    while (lstat(dir, &st) && errno == ENOENT && (slash = strrchr(dir, '/')) && dir[1])
         slash[slash == dir] = '\0';
     int why = stat(dir, &st) ? errno : !S_ISDIR(st.st_mode) ? ENOTDIR
               : access(dir, W_OK | X_OK) ? errno : 0;

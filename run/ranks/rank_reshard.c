@@ -12,6 +12,7 @@
 #include "run/folder/creation.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/folder/tensorboard.h"
 #include "run/ranks/job_run.h"
 #include "run/texts/tokenise.h"
 
@@ -99,6 +100,13 @@ static int settle(struct session *to, const struct session *from, const struct r
 
     rc = rc ? rc : runlog_set(to->log, "option.device", "", err);
     rc = rc ? rc : runlog_set(to->log, "option.fpga", "", err);
+    if (!rc && from->o.tensorboard && *from->o.tensorboard == '/') {
+        rc = runlog_set(to->log, "option.tensorboard", TENSORBOARD_NONE, err);
+        if (!rank)
+            events_notice(from->events, "TensorBoard files in %s are those of %s: %s writes none "
+                          "until --resume names a folder with --tensorboard DIR",
+                          from->o.tensorboard, from->dir, n->dir);
+    }
     rc = rc ? rc : runlog_unset(to->log, "layout", err);
     rc = rc ? rc : runlog_unset(to->log, "owner", err);
     rc = rc ? rc : runlog_unset(to->log, "owner.next", err);

@@ -471,7 +471,8 @@ static int record(struct session *s, const struct devices *d, struct err *err)
 
     if (rc)
         return rc;
-    rc = session_store_options(s, 1, err);
+    rc = session_leave_board(s, err);
+    rc = rc ? rc : session_store_options(s, 1, err);
     rc = rc ? rc : devices_record(d, s->log, err);
     rc = rc ? rc : moved_settle(s->moved, &s->run, err);
     rc = rc ? rc : drives_record(s, err);

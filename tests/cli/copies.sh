@@ -314,6 +314,13 @@ cmp -s "$tmp/before" "$tmp/after"
 result $? "and nothing is there of it"
 works "named, it goes on" pretrain --resume "$tmp/tb2" --steps 3 --quiet --tensorboard auto
 works "and without" pretrain --resume "$tmp/tb2" --steps 4 --quiet
+cp -a "$tmp/tb" "$tmp/tb5"
+works "a copy is divided anew" reshard "$tmp/tb5" --devices 2
+result "$(grep -q "writes none until --resume names a folder with --tensorboard DIR" "$tmp/err"; echo $?)" "with a notice"
+works "and goes on" pretrain --resume "$tmp/tb5" --steps 3 --quiet
+picture "$tmp/board" >"$tmp/after"
+cmp -s "$tmp/before" "$tmp/after"
+result $? "and writes nothing where the original does"
 works "the original writes where it did" pretrain --resume "$tmp/tb" --steps 3 --quiet
 mv "$tmp/tb" "$tmp/tb3"
 works "renamed, too" pretrain --resume "$tmp/tb3" --steps 4 --quiet

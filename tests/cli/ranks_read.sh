@@ -54,6 +54,7 @@ run 2 two
 run 1 alone
 one 3 three
 LIST
+same 1 "$(ls "$tmp/board" | wc -l)" "none of them writes for TensorBoard where the old run does"
 # A run that is being trained: rank 0 gives the model of all.
 for mode in su+o base; do
     # shellcheck disable=SC2086
@@ -274,6 +275,7 @@ rm -r "$tmp/orig"
 mv "$tmp/x" "$tmp/orig"
 same "$theirs" "$(cat "$tmp"/orig.rank1/dev0/states "$tmp"/orig.rank1/run.db | sha256sum)" "  and the original's is as it was"
 rm -r "$tmp/orig.rank1" "$tmp/copy-hf"
+turn "$tmp/copy/dev0/states" 5000
 mv "$tmp/kept.rank1" "$tmp/orig.rank1"
 mkdir "$tmp/far"
 mv "$tmp/orig.rank1" "$tmp/far/orig.rank1"

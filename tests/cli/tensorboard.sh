@@ -67,6 +67,12 @@ for dir in "$tmp/link" "$tmp/link/deep"; do
         --n-head 1 --n-embd 8 --seq 8 --batch 1 --steps 1 --tensorboard "$dir"
     result "$([ ! -e "$tmp/new" ]; echo $?)" "and no run is made"
 done
+for dir in board/one/ board//two board/three//four//; do
+    works "slashes count once: $dir" pretrain --run "$tmp/new" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 \
+        --n-head 1 --n-embd 8 --seq 8 --batch 1 --steps 1 --threads 1 --tensorboard "$tmp/$dir"
+    same 1 "$(ls "$tmp/$dir" | wc -l)" "the files are there"
+    rm -r "$tmp/new"
+done
 refuses 1 "make the folder /proc/no" pretrain --resume "$tmp/run" --steps 12 --tensorboard /proc/no/where
 same none "$(sqlite3 "$tmp/run/run.db" "SELECT value FROM runs WHERE key = 'option.tensorboard'")" "and not remembered"
 done_testing
