@@ -348,7 +348,7 @@ static int lock_taken(struct creation *p, const char *dir, struct err *err)
     if (!p->lock.path || !p->lock.db_path)
         return -ENOMEM;
     int rc = run_lock_take(&p->lock, err);
-    if (!rc) {
+    if (!rc && !session_may_be_run(p->dir)) { // or another maker was faster
         p->lock.known = 0; // a run that was here before wrote the numbers, and not this one
         run_lock_note(&p->lock);
     }

@@ -55,7 +55,7 @@ int model_out(struct session *s, const struct params_source *source, const char 
     x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
     struct watch w = work_begin(s->events, "%s", doing);
     x.watch = &w;
-    rc = rc || !x.tokenizer ? rc : session_same_files(s, err);
+    rc = rc ? rc : session_same_files(s, err);
     rc = rc ? rc : write_folder(&x, s, dir, alone, err);
     work_end(s->events);
     hf_labels_free(&labels);

@@ -68,18 +68,19 @@ for how in 'sed -i "s/\"!\": 0/\"!\": 1/; s/\"\\\\\"\": 1/\"\\\\\"\": 0/" tokeni
     [ "$got" != 0 ] && grep -q "$tmp/at/tokenizer" "$tmp/err" && [ "$(there "$tmp/at")" = "checkpoint-1 checkpoint-2" ] && [ "$(steps_of "$tmp/at")" = "$(steps_of "$tmp/words")" ]
     result $? "refused before a step: $how"
 done
-if [ -n "$shim" ]; then
+for gone in tokenizer/merges.txt tokenizer; do
+    [ -n "$shim" ] || break
     rm -rf "$tmp/at"
     cp -a "$tmp/words" "$tmp/at"
     held "any:/checkpoint-3:1" pretrain --resume "$tmp/at" --steps 4 --quiet
-    mv "$tmp/at/tokenizer/merges.txt" "$tmp/x"
+    mv "$tmp/at/$gone" "$tmp/x"
     rm "$tmp/held"
     wait $pid
-    result "$([ $? = 1 ] && grep -q "merges.txt was removed since the run was made: put the file back" "$tmp/err" && [ "$(there "$tmp/at")" = "checkpoint-1 checkpoint-2" ]; echo $?)" "nor is a model written with one that is changed meanwhile"
-    mv "$tmp/x" "$tmp/at/tokenizer/merges.txt"
+    result "$([ $? = 1 ] && grep -q "was removed since the run was made: put the file back" "$tmp/err" && [ "$(there "$tmp/at")" = "checkpoint-1 checkpoint-2" ]; echo $?)" "nor is a model written without $gone, removed meanwhile"
+    mv "$tmp/x" "$tmp/at/$gone"
     works "which goes on when it is back" pretrain --resume "$tmp/at" --steps 4 --quiet
     same "checkpoint-1 checkpoint-2 checkpoint-3 checkpoint-4" "$(there "$tmp/at")" "with all models"
-fi
+done
 
 # somebody's folders
 mode=su+o

@@ -721,6 +721,12 @@ rm -rf "$tmp/kept" "$tmp/at.hf" "$tmp/imported"
 cp -a "$tmp/kept.from" "$tmp/kept"
 shimmed SHIM_FAIL=look=EIO@/kept/best run pretrain --resume "$tmp/kept" --steps 3 --quiet
 result "$([ $? = 1 ] && grep -q "$tmp/kept/best cannot be read: Input/output error" "$tmp/err"; echo $?)" "nor a best model"
+held open:/raced/run.lock:1 pretrain --run "$tmp/raced" $data $shape --steps 2 # a second maker is faster
+(make pretrain "$tmp/raced")
+counts=$(grep commits "$tmp/raced/run.lock")
+rm "$tmp/held"
+wait $pid
+result "$([ $? = 2 ] && [ -n "$counts" ] && [ "$counts" = "$(grep commits "$tmp/raced/run.lock")" ]; echo $?)" "a maker that is too late leaves the numbers in run.lock"
 for part in "" /run.lock; do # a loop of links stands for it while a training goes on
     rm -rf "$tmp/seen"
     cp -a "$tmp/at" "$tmp/seen"
