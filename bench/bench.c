@@ -1,8 +1,7 @@
 /* bench.c: parses the options of `siTrain bench` and runs its sections in a child process.
  *
  * The child measures; this process waits, and removes the folders of bench_places.c whatever ends
- * the child: an error, a signal, a crash. A signal to this process first ends the child and the
- * child's children. */
+ * the child: an error, a signal, a crash. */
 #include "bench/bench.h"
 
 #include "cmd/terminal/command.h"
@@ -309,8 +308,7 @@ static int measure(struct bench *b, void *unused)
 
 /* ---- the two processes ---- */
 
-/* Waits for the child. If a signal asks this process to end, ends the child and the child's
- * children. */
+/* Waits for the child. A signal to this process ends the child and the child's children. */
 static int wait_for(pid_t pid, const sigset_t *watched, const struct watch *watch, struct err *err)
 {
     const struct timespec pause = { .tv_nsec = 100000000 };

@@ -49,8 +49,7 @@ struct bench_section {
     const char *name;    // in --only and in the report
     int         is_rows; // 1: the report has an array of it; 0: an object
     unsigned    needs;   // bits of the sections whose figures it reads
-    /* Returns 0, or -errno and a sentence. If only a part cannot be measured here, the section gets
-     * a "note" that says why. */
+    /* Returns 0, or -errno and a sentence. If a part cannot be measured, a "note" says why. */
     int  (*run)(struct bench *b, json_t *section, struct err *err);
     void (*print)(const json_t *section);
 };
@@ -62,8 +61,7 @@ extern const struct opt_default bench_network_defaults[];
 
 /* ---- bench_places.c: the folders and drives that are measured ---- */
 
-/* The folders for files: --dir, then for each --device a folder in it, or the block device itself,
- * in which nothing is made. */
+/* The folders for files: --dir, then a folder in each --device, or the block device itself. */
 struct bench_places {
     size_t           n;
     const char     **path;
@@ -74,8 +72,7 @@ int  bench_places_make(struct bench_places *p, struct bench *b, struct err *err)
 void bench_places_remove(struct bench_places *p);
 
 int bench_is_block(const struct bench *b, size_t device); // whether a block device was given
-/* Returns the place where a device is measured, malloced: file `name` in its folder, or the block
- * device. */
+/* Where a device is measured, malloced: file `name` in its folder, or the block device. */
 char *bench_file(const struct bench *b, size_t device, const char *name);
 
 /* Refuses a block device that holds somebody else's data by now. Each part of bench opens the
@@ -97,22 +94,18 @@ int bench_output(const struct bench_opts *o, enum output_kind kind, const char *
 
 /* ---- figures of other sections ---- */
 
-/* Returns the best engine's rate over all products of a step, FLOP/s. With DT_F32, only fp32
- * counts. 0: not measured. */
+/* The best engine's FLOP/s over a step's products; of DT_F32: in fp32. 0: not measured. */
 #define BENCH_BEST "step_flops_per_second" // its key
 double bench_best(const json_t *report, int dtype);
-/* Returns what the CPU's instructions for products of this dtype give from L2, FLOP/s. 0: not
- * measured. */
+/* FLOP/s of the CPU's instructions for products of this dtype from L2. 0: not measured. */
 double bench_unit(const json_t *report, int dtype);
 /* A plain loop over one step's products by the best engine, which takes turns with steps and gives
- * FLOP/s. It needs the section of products. The caller closes *out also after an error; NULL is
- * fine. */
+ * FLOP/s. It needs the section of products. The caller closes *out also after an error. */
 struct bench_loop;
 int    bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *err);
 double bench_loop_rate(struct bench_loop *l);
 void   bench_loop_close(struct bench_loop *l);
-/* Returns memory's bytes/s from that section's rows, on one thread or all, of a loop that only
- * reads or one that also writes. */
+/* Memory's bytes/s, on one thread or all, of a loop that only reads or one that also writes. */
 double bench_bandwidth(const json_t *rows, int all, int writes);
 /* Measures the seconds that an update on an emulated device takes a parameter: on the first
  * device's place, or on disk_null, which leaves the seconds of one core. */
@@ -139,9 +132,8 @@ int bench_save_drives(struct machine_file *m, const struct bench *b, struct err 
 /* ---- probe.c: this machine, for plan ---- */
 
 /* Measures the figures that a prediction of this run needs. s is a session whose plan is made,
- * `dir` the folder that will contain RUN. It takes seconds. Files in `dir` and in the folders of
- * --device are removed again. `watch` hears that it goes on. If it cannot be measured, the sentence
- * says why. */
+ * `dir` the folder that will contain RUN. It takes seconds. Its files are removed again. `watch`
+ * hears that it goes on. */
 int probe_machine(struct machine_file *out, const struct session *s, const char *dir,
                   const struct watch *watch, struct err *err);
 

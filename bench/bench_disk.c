@@ -1,5 +1,4 @@
-/* bench_disk.c: measures the disk under each device: reads, writes, the update's mix of both, and
- * the time of a flush.
+/* bench_disk.c: measures each device's disk: reads, writes, the update's mix, and a flush.
  *
  * A place is the file or block device that is measured, through csd/disk/disk.h as devices use it
  * (64 MiB in flight in pieces of 1 MiB). The file is first written once: what was never written is
@@ -13,8 +12,7 @@
 
 enum { REQUEST_BYTES = 4 << 20, REQUESTS = 16, DEPTH = 64, ALIGN = 4096, FLUSHES = 20 };
 
-/* Reads and writes at the same time. An update reads 16 bytes per parameter (states and gradient)
- * and writes 14 (states and bf16). */
+/* An update reads 16 bytes per parameter (states and gradient) and writes 14 (states and bf16). */
 static const struct pattern {
     const char *name;
     unsigned    reads, writes;
@@ -63,8 +61,7 @@ static int start(struct bench_place *p, struct disk_req *r, enum disk_op op, str
     return rc ? err_set(err, rc, "%s: %s", p->path, strerror(-rc)) : 0;
 }
 
-/* Moves so many bytes each way, mixed evenly, with REQUESTS requests at the same time. Waits for
- * all. */
+/* Moves so many bytes each way, mixed evenly, with REQUESTS at a time. Waits for all. */
 static int move(struct bench_place *p, uint64_t reads, uint64_t writes, struct err *err)
 {
     uint64_t         done[2] = {0}, want[2] = {reads / REQUEST_BYTES, writes / REQUEST_BYTES};

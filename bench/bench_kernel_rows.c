@@ -1,6 +1,5 @@
 /* bench_kernel_rows.c: lists the kernels of all families as rows, each with a call, at the sizes of
- * the given model. Sizes that the model does not have, like a window or shared keys, are derived
- * from those it has. */
+ * the given model. Sizes that it does not have (a window, shared keys) follow from those it has. */
 #include "bench/bench_kernels.h"
 
 #include "data/base/crc32c.h"

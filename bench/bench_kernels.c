@@ -29,8 +29,7 @@ enum { MOST_KERNELS = 128, PAGE = 4096 };
 
 /* ---- sizes ---- */
 
-/* The number of heads of keys and values if they are shared: the model's or, if it shares none, a
- * divisor of its heads. */
+/* The heads of keys and values, if shared: the model's or, if it shares none, a divisor. */
 static size_t shared_of(size_t heads, size_t kv)
 {
     size_t group = 4;

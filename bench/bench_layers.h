@@ -21,8 +21,7 @@ double part_since(uint64_t *start_ns);
 void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx);
 
 /* Two layers of this kind: the model's own if it is of this kind and width; otherwise, layers as
- * such families have them. rows_set says the rows. layers_adapt: the model's own with its
- * adapters, if it has any. */
+ * such families have them. rows_set says the rows. layers_adapt: with the model's adapters. */
 struct model_options layers_options(const struct bench *b, enum dtype dt, enum machine_kind kind,
                                     size_t width, size_t heads);
 void                 layers_adapt(struct model_options *o, const struct bench *b);

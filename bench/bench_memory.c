@@ -1,7 +1,6 @@
 /* bench_memory.c: measures the memory's bandwidth with plain loops over arrays larger than any
  * cache, with one thread and with all. A byte counts once when the program reads it and once when
- * it writes it. Fetching a line because only part of it is written does not count. Stores are
- * plain, as in the kernels. */
+ * it writes it. Fetching a line that is partly written does not count. */
 #include "bench/bench.h"
 
 #include "data/base/round.h"
@@ -14,8 +13,7 @@ typedef float vec __attribute__((vector_size(32), aligned(32)));
 
 enum { KINDS = 5, STREAMS = 4, UNROLL = 2 };
 
-/* Places that are read at the same time must not be a power of two apart: they would share a bank
- * of memory. */
+/* Places read at one time are not a power of two apart: they would share a bank of memory. */
 enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
 
 struct arrays {
@@ -26,8 +24,7 @@ struct arrays {
 
 static volatile float sink; // values that are read must be used
 
-/* Length of each of STREAMS parts of n vectors, and so their distance. The rest comes after
- * them. */
+/* Length of each of STREAMS parts of n vectors, and so their distance; then the rest. */
 static size_t stream_length(size_t n)
 {
     size_t each = n / STREAMS;

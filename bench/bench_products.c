@@ -115,8 +115,7 @@ static int unit_measure(void *ctx, double *figure, struct err *err)
     return 0;
 }
 
-/* The unit of fp32 and, if this run has products of bf16 and the CPU multiplies bf16, that of
- * bf16. */
+/* The unit of fp32 and, if this run and this CPU multiply bf16, that of bf16. */
 static size_t units_of(struct unit units[UNITS], const struct bench *b, void *operands)
 {
     const uint64_t           ns = (uint64_t)(b->seconds * 1e9);

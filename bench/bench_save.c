@@ -2,8 +2,7 @@
  * FILE`, and for `plan`, which needs only the sizes of one model (--probe).
  *
  * Layers are measured as a step runs them (bench_layers.h), one of each kind that has its own
- * passes between products. Attention is measured alone and subtracted, because its time grows
- * differently. */
+ * passes between products. Attention, whose time grows differently, is subtracted. */
 #include "bench/bench_layers.h"
 
 #include "data/base/clock.h"
@@ -258,8 +257,7 @@ static int heads_measure(struct machine_file *m, const struct bench *b, enum dty
     return rc;
 }
 
-/* Measures the part of a layer's time that does not shrink with threads: one thread takes s + w, p
- * threads take s + w / p. */
+/* Measures s, which does not shrink with threads: p threads take s + w / p for a layer. */
 static int serial_measure(struct machine_file *m, const struct bench *b, struct err *err)
 {
     enum dtype           dt = (enum dtype)b->o->train.dtype;

@@ -120,8 +120,7 @@ int bench_save_passes(struct machine_file *m, const struct bench *b, struct err 
 
 /* ---- drives and their updates ---- */
 
-/* Measures a drive's reads, writes and their mix. A block device is measured like a file, and
- * written over. */
+/* Measures a drive's reads, writes and their mix. A block device is written over. */
 static int drive_measure(struct machine_file *m, struct bench *b, size_t device, struct err *err)
 {
     struct bench_place *p = NULL;

@@ -132,8 +132,7 @@ static int measure_drive(struct bench *b, size_t visit, struct bench_item *drive
     return rc;
 }
 
-/* Runs a turn: steps, and for each a loop over their products, which shows how fast the machine is
- * now. */
+/* Runs a turn: steps, each with a loop over its products, which shows the machine's speed. */
 static int take_turn(struct bench *b, const struct run_kind *k, json_t *steps,
                      struct bench_loop *loop, struct err *err)
 {

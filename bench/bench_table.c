@@ -1,5 +1,4 @@
-/* bench_table.c: builds rows of JSON objects and prints them as an aligned table, with text to the
- * left and numbers to the right. */
+/* bench_table.c: builds rows of JSON objects and prints them as an aligned table. */
 #include "bench/bench.h"
 
 #include "data/base/round.h"

@@ -15,8 +15,7 @@
 
 enum { MOST_SUBS = 512 };
 
-/* A device with its subgroups. Each has two slots, of which an update reads one and writes the
- * other, and a gradient. */
+/* A device with its subgroups, each of two slots (an update reads one) and a gradient. */
 struct rig {
     const struct bench *bench;
     struct bell         bell;

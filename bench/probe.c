@@ -12,8 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Sets the options that the figures depend on. Modelled links are left out: predictions compute
- * with them. */
+/* Sets the options that the figures depend on, without links, with which predictions compute. */
 static void options_set(struct train_opts *o, const struct session *s)
 {
     int real = !(disk_at((size_t)s->o.disk)->flags & DISK_FAKE);

@@ -30,8 +30,7 @@ int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct to
 #define WHITE  " \n\t\r"
 #define ANSWER "Hello" // an answer, rendered to find what follows it
 
-/* Returns the text of ids without white space around it, or NULL if it is empty or without
- * memory. */
+/* The text of ids without white space around it; NULL: it is empty, or no memory. */
 static char *text_of(const struct tokenizer *tok, const int32_t *ids, size_t n)
 {
     struct token_text t = { 0 };

@@ -1,5 +1,4 @@
-/* prompt.h: a conversation as the ids that a model goes on from, and the token that ends its
- * answers. */
+/* prompt.h: a conversation as ids to go on from, and the token that ends answers. */
 #pragma once
 
 #include "chat/encode.h"

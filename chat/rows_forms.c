@@ -107,8 +107,7 @@ static int tools_read(struct chat_rows *r, int translated, struct err *err)
     return translated && r->tools ? tools_wrap(r, err) : 0;
 }
 
-/* Reads what the template gets besides the turns. translated: the turns were made of another
- * form. */
+/* Reads what the template gets besides turns. translated: these were of another form. */
 static int around_read(struct chat_rows *r, int translated, struct err *err)
 {
     const json_t *variables = row_member(r->object, "chat_template_kwargs");
@@ -272,8 +271,7 @@ static int text_make(struct chat_rows *r, struct err *err)
 
 /* ---- preferences */
 
-/* Makes a prompt of the beginning that two texts have in common, without a space at its end. Some
- * of each text is left. */
+/* Makes two texts' common beginning a prompt, without a space at its end; each text keeps some. */
 static int common_text(struct chat_rows *r, const char *chosen, const char *rejected,
                        struct err *err)
 {

@@ -77,8 +77,7 @@ static int is_empty(const json_t *message)
            !json_array_size(json_object_get(message, "tool_calls"));
 }
 
-/* Whether v, a member called `key`, is or contains an object called properties that has a null
- * member. */
+/* Whether v, called `key`, is or contains an object properties that has a null. */
 static int has_nulls(const json_t *v, const char *key)
 {
     int         found = 0, properties = !strcmp(key, "properties");

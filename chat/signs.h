@@ -9,8 +9,7 @@ enum {
     /* The arguments of a tool call are a text of JSON, and the template quotes that text once more,
      * as `tojson` does: {"arguments": "{\"city\": ...}"}. */
     CHAT_QUOTED = 1,
-    /* The template does not write what an assistant thought (reasoning_content, thinking,
-     * <think>). */
+    /* The template does not write thoughts (reasoning_content, thinking, <think>). */
     CHAT_THOUGHTLESS = 2,
     /* An answer is white space, without thoughts and tool calls. */
     CHAT_EMPTY = 4,

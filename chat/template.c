@@ -93,8 +93,7 @@ static int add_folder(struct chat_template *t, const char *dir, struct err *err)
     return rc;
 }
 
-/* Adds the templates that a JSON file has under chat_template: a text, {name: text}, or
- * [{name, template}]. */
+/* Adds chat_template of a JSON file: a text, {name: text}, or [{name, template}]. */
 static int add_value(struct chat_template *t, const json_t *v, const char *path, struct err *err)
 {
     const char *name;
@@ -323,8 +322,7 @@ uint32_t chat_template_sum(const struct chat_template *t)
     return sum;
 }
 
-/* Returns the value of chat_template in tokenizer_config.json: the text of one template, or a
- * list. */
+/* The value for chat_template in tokenizer_config.json: one template's text, or a list. */
 static json_t *kept_value(const struct chat_template *t)
 {
     json_t *list = t->n == 1 ? json_string(t->list[0].text) : json_array();
@@ -336,8 +334,7 @@ static json_t *kept_value(const struct chat_template *t)
     return json_whole(list, bad);
 }
 
-/* Puts the templates into tokenizer_config.json. A single template is put there only if the file
- * had a template before. */
+/* Puts the templates into tokenizer_config.json. A single one only if the file had one. */
 static int keep_in_config(const struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *file = NULL, *value = kept_value(t);
@@ -397,9 +394,8 @@ int chat_template_marks(const struct chat_template *t, const json_t *tools)
 
 /* ---- rendering */
 
-/* Returns a message as transformers passes it to a template, or NULL without memory. Members that
- * are null are left out. Thoughts are copied to reasoning_content, and to thinking if it is
- * missing. */
+/* Returns a message as transformers passes it, or NULL without memory: without nulls, and with
+ * thoughts in reasoning_content, and in thinking if it is missing. */
 static json_t *message_plain(const json_t *m)
 {
     static const char *const thoughts[] = { "reasoning_content", "thinking", "reasoning" };

@@ -70,8 +70,7 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     return 0;
 }
 
-/* Checks that the rows of steps are those that the journal covers. In mode mem, there are also rows
- * since the last image. */
+/* Checks that the rows of steps are the journal's. Mode mem also has those since the last image. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
     struct err text;
@@ -200,8 +199,7 @@ static int check_exports(struct check *c, struct err *err)
     return 0;
 }
 
-/* Checks the folders of --export-every that are still there. They are their user's to change or
- * remove, so neither is damage. */
+/* Checks the folders of --export-every. Their user may change or remove them: that is no damage. */
 static int check_checkpoints(struct check *c, struct err *err)
 {
     uint64_t *step;
@@ -338,8 +336,7 @@ static void say_verdict(struct check *c)
                  opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
-/* All parts fit the whole part of a damaged log: the run can go on from there, with identical
- * results. */
+/* All parts fit the whole part of a damaged log: from there the run goes on identically. */
 static int go_back(struct check *c, struct err *err)
 {
     char     db[SESSION_PATH + 16];
@@ -364,8 +361,7 @@ static int go_back(struct check *c, struct err *err)
     return 0;
 }
 
-/* run.db cannot be opened. If its log is damaged, checks whether the commits before the damage are
- * enough. */
+/* run.db cannot be opened. Are the commits before its log's damage enough? */
 static int check_past(struct check *c, struct err *err)
 {
     uint64_t found = c->damaged;
@@ -482,7 +478,11 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     struct check_opts o = *first->o;
     struct check      c = { .o = &o, .disk = first->disk };
 
-    job_run_dir(dir, first->o->what, rank);
+    int rc = job_run_find_dir(dir, first->o->what, rank, err);
+    if (!rc && o.repair && first->s.log)
+        rc = job_run_owns(&first->s, dir, rank, err);
+    if (rc)
+        return rc;
     o.what = dir;
     if (!session_may_be_run(dir)) {
         check_remark("%s is missing: the run %s has %zu ranks, and all their folders are expected "
@@ -491,7 +491,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
         first->placed = 0;
         return 0;
     }
-    int rc = check_run(&c, err);
+    rc = check_run(&c, err);
     if (file_is_unknown(rc)) {
         check_remark("%s", err->text);
         first->others_damaged = 1;

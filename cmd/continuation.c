@@ -1,5 +1,4 @@
-/* continuation.c: finds the end of a generated text, and prints the text up to bytes that may still
- * become a stop string. */
+/* continuation.c: prints a generated text up to its end or what may become a stop string. */
 #include "cmd/continuation.h"
 
 #include "data/base/visible.h"

@@ -75,8 +75,7 @@ static void print_engine(size_t e, enum dtype dtype)
     matmul_close(mm);
 }
 
-/* Opens a file of 64K in dir with the backend, and prints the backend's own message if it
- * cannot. */
+/* Opens a file of 64K in dir with the backend, or prints the backend's own message. */
 static void print_disk(const struct disk_ops *ops, const char *path)
 {
     struct disk_config cfg = { .path = path, .bytes = 65536, .create = 1, .depth = 4 };

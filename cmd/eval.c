@@ -247,8 +247,7 @@ struct evaluation {
     struct text_list           own[2]; // own rows: to evaluate, to predict
 };
 
-/* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in
- * files. */
+/* Makes a task of own rows: classes are the model's names, or numbers (1 for LABEL_1). */
 static void own_task(struct evaluation *v, int named)
 {
     struct hf_labels *l = &v->classes.names;

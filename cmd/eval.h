@@ -15,8 +15,7 @@ struct eval_opts {
     const char *task;         // of GLUE; or chat, dpo; NULL: own rows
     struct opt_strings eval_files; // own rows: conversations, or the first one with labels named
     const char *test_file;         // like the model's classes
-    const char *predict; // file for predictions of test rows (NULL: none); MNLI's mismatched ones
-                         // get -mm behind the name
+    const char *predict; // file for predictions (NULL: none); MNLI's mismatched: NAME-mm
     struct task_names columns; // of own rows; others default to the run's
     uint64_t          max_seq; // 0: 128, or the model's limit
     uint64_t          max_eval, max_predict; // rows; 0: all

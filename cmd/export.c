@@ -113,8 +113,7 @@ static int export_gguf(const char *path, struct hf_export *x, int type, const ch
 
 /* ---- both ---- */
 
-/* Where to go on from, should the run be damaged. The export is whole without: it is said, and no
- * failure. */
+/* Where to go on from, should the run be damaged. To lack it is no failure. */
 static int record(struct model_folder *r, const char *dir, struct err *err)
 {
     int rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, err);

@@ -1,7 +1,6 @@
-/* finetune_chat.c: a new run of `siTrain finetune --task chat`, or of --task dpo: a language model
- * and its tokenizer from --init, its chat template, and files of conversations or preferences.
- * Everything that can be refused is, before anything is made; then the run is made, with its rows
- * encoded in it. */
+/* finetune_chat.c: a new run of `siTrain finetune --task chat` or dpo: a language model, its
+ * tokenizer and chat template, and files of conversations or preferences. Everything that can be
+ * refused is, before anything is made; then the run is made, with its rows encoded in it. */
 #include "cmd/finetune_chat.h"
 
 #include "cmd/terminal/line.h"

@@ -1,5 +1,4 @@
-/* finetune_chat.h: the second kind of fine-tuning: a language model that learns from conversations
- * or preferences. */
+/* finetune_chat.h: fine-tuning of a language model on conversations or preferences. */
 #pragma once
 
 #include "cmd/finetune_begin.h"

@@ -19,8 +19,7 @@
 struct chat {
     struct generator           *g;
     const struct generate_opts *o;
-    struct token_buf            ids; // the conversation's latest tokens; decode_length of them are
-                                     // in the cache
+    struct token_buf            ids; // the latest tokens; decode_length of them are cached
     uint64_t                    chosen; // tokens so far: the position of random numbers
     int                         terminal;
     // with a template
@@ -71,8 +70,7 @@ static void catch_interrupt(int flags)
 /* So many tokens go on where the positions are used up. */
 static size_t latest(const struct generator *g) { return g->context / 2 > 0 ? g->context / 2 : 1; }
 
-/* Pass the new tokens through the model. If no position is left for what follows them, only the
- * latest half goes on. */
+/* Pass the new tokens through the model: only the latest half, if no position is left then. */
 static int feed(struct chat *c, const float **logits, struct err *err)
 {
     struct generator *g = c->g;
@@ -146,8 +144,7 @@ static int drop_oldest(struct chat *c)
     return 1;
 }
 
-/* Render and encode the conversation so that there is room for the answer: --tokens, or half of the
- * positions if that is less. */
+/* Render and encode the conversation. The answer has room: --tokens, or half of the positions. */
 static int encode_messages(struct chat *c, struct token_buf *out, struct err *err)
 {
     size_t context = c->g->context, room = size_min(c->o->tokens, context / 2);

@@ -338,8 +338,7 @@ static int machine_check(const struct plan_opts *o, struct err *err)
     return json_file(o, NULL, err);
 }
 
-/* Takes the activations of the prediction, to which --activations auto leaves them. 0: it has
- * none. */
+/* Takes the prediction's choice, for --activations auto. 0: it has none. */
 static int acts_take(struct session *s, const json_t *found)
 {
     const json_t *acts = json_object_get(found, "activations");

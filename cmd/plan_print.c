@@ -79,8 +79,7 @@ static void base_line(const struct session *s)
                              (double)m.bytes[LINK_FILES][CLASS_BASE][LINK_READ]));
 }
 
-/* Prints the space of the folders of --export-every: fp32 tensors, without what little is beside
- * them. */
+/* Prints the space of the folders of --export-every: that of their fp32 tensors. */
 static void exports_line(const struct session *s)
 {
     const struct model_config *g = &s->config;
@@ -120,8 +119,7 @@ static int disk_line(const struct session *s, struct err *err)
     return rc;
 }
 
-/* Prints what one device is written, the mean of all, and if --endurance is given, the part of a
- * drive's life that this takes. */
+/* Prints what a device is written on average and, with --endurance, what part of its life. */
 static int written_line(const struct session *s, const json_t *found, struct err *err)
 {
     double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;

@@ -68,8 +68,7 @@ static int plan_chat(struct rows_look *out, struct session *s, const struct plan
 
 /* ---- labelled rows ---- */
 
-/* Counts the rows of a file of the task's folder or, if there are any, own rows. The caller frees
- * e->read. */
+/* Counts the rows of own files or, if there are none, of the task's. The caller frees e->read. */
 static int count_rows(struct task_file *e, const struct plan_rows *p, const struct task *task,
                       const struct text_list *own, const char *file, uint64_t most, struct err *err)
 {

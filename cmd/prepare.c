@@ -1,5 +1,4 @@
-/* prepare.c: text to a token file, or text to a tokenizer, or conversations as a model's chat
- * template writes them. */
+/* prepare.c: makes of text a token file or a tokenizer, and renders conversations. */
 #include "chat/encode.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"

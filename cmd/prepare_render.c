@@ -1,5 +1,4 @@
-/* prepare_render.c: rows of conversations as the model's chat template writes them, each as one
- * JSON string on a line. */
+/* prepare_render.c: renders rows of conversations, each as one JSON string on a line. */
 #include "chat/rows.h"
 #include "chat/template.h"
 #include "cmd/cmd.h"

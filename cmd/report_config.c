@@ -69,8 +69,7 @@ static int dropout_is_models(struct printing *p)
     return p->classifies && any && !(asked > 0);
 }
 
-/* Whether the schedule ends with the run: without --schedule-steps it ends at --steps, also a
- * changed one. */
+/* Whether the schedule ends with the run: without --schedule-steps it does. */
 static int schedule_ends_with_run(struct printing *p)
 {
     uint64_t steps, horizon;

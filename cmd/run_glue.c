@@ -108,8 +108,7 @@ static int refuse(struct opt_taken *t, struct err *err)
     return err_misuse(err, "--%s %s: %s", t->name, t->value, t->help);
 }
 
-/* Takes only the value that means doing nothing, because any other would change what is
- * computed. */
+/* Takes only the value that means doing nothing. */
 static int only_none(struct opt_taken *t, struct err *err)
 {
     const char *v = t->value ? t->value : "";

@@ -1,5 +1,4 @@
-/* snapshots.c: lists the snapshots of a run. With --check each is read, and compared with its
- * checksums. */
+/* snapshots.c: lists a run's snapshots; --check compares each with its checksums. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"

@@ -1,5 +1,4 @@
-/* train.c: opens the job, then the run, for training; trains; says why and where training ended,
- * and how it goes on. */
+/* train.c: opens the job, then the run; trains; says where and why it ended, and how it goes on. */
 #include "cmd/train.h"
 
 #include "cmd/terminal/job.h"

@@ -1,5 +1,4 @@
-/* forecast.c: predicts how long a step of a run takes on a machine, in seconds of computing and
- * moving. */
+/* forecast.c: predicts a step's seconds of computing and moving on a machine. */
 #include "plan/forecast.h"
 
 #include "model/lora/packed.h"
@@ -102,8 +101,7 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     return 0;
 }
 
-/* Times of the papers' systems: there the head's products are no part of backward, and layers are
- * recomputed as a whole. */
+/* The papers' times: the head is no part of backward, and layers are recomputed whole. */
 static void compute_serial(struct step_serial *serial, const struct forecast *f,
                            const struct session *s, const struct budget *plan)
 {
@@ -190,8 +188,7 @@ static int beside_snapshots_mem(struct forecast *f, const struct session *s,
     return 0;
 }
 
-/* Predicts a run in RAM: the update follows the step, and an image is written every so many
- * steps. */
+/* Predicts a run in RAM: the update follows the step; at times an image is written. */
 static int forecast_mem(struct forecast *f, struct step_work *w, struct session *s,
                         const struct budget *plan, const struct machine_file *m, struct err *err)
 {

@@ -1,5 +1,4 @@
-/* forecast_acts.c: predicts which activations are kept, recomputed and offloaded, and what that
- * costs. */
+/* forecast_acts.c: predicts the placement of activations, and its cost. */
 #include "plan/forecast_acts.h"
 
 #include "model/acts_choice.h"

@@ -47,12 +47,10 @@ struct machine_file {
  * name that is not text; or it has neither `flops` nor a layer, an attention and a head. */
 int machine_file_read(struct machine_file *out, const char *path, struct err *err);
 
-/* Refuses a machine without the figures that a prediction needs; its sentence begins with
- * `what`. */
+/* Refuses a machine without a prediction's figures; the sentence begins with `what`. */
 int machine_file_check(const struct machine_file *m, const char *what, struct err *err);
 
-/* Calls `each` for all lines of *m in order. comment: what the line says, at the first line of a
- * name; else NULL. */
+/* Calls `each` for all lines of *m. comment: of a name's first line; else NULL. */
 typedef int machine_file_line(void *ctx, const char *name, const char *value, const char *comment);
 int machine_file_each(const struct machine_file *m, machine_file_line *each, void *ctx);
 

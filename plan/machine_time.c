@@ -1,5 +1,4 @@
-/* machine_time.c: interpolates between measurements to say how long a machine computes on parts of
- * a model. */
+/* machine_time.c: interpolates between measurements of a machine's computing. */
 #include "plan/machine_time.h"
 
 #include "model/layer/products.h"
@@ -174,8 +173,7 @@ static double layer_seconds(const struct machine_file *m, const struct machine_w
     return one * sum;
 }
 
-/* Seconds of attention per FLOP. Takes the head width with the nearest ratio, because each was
- * measured in all lengths. */
+/* Seconds of attention per FLOP, of the nearest head width (each was measured in all lengths). */
 static double attention_by_flop(const struct machine_file *m, const struct machine_work *w,
                                 enum machine_pass pass)
 {

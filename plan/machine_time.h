@@ -30,8 +30,7 @@ struct machine_work {
     double mlp_again;           // those multiplied again when the MLP is recomputed
 };
 
-/* The work of one layer of this model in rows of seq tokens. The caller sets words, tokens and
- * threads. */
+/* The work of a layer in rows of seq tokens. The caller sets words, tokens and threads. */
 struct machine_work machine_work_of(const struct model_config *g, enum dtype dt, size_t seq);
 enum machine_kind   machine_kind_of(const struct arch *arch);
 
@@ -41,8 +40,7 @@ enum machine_pass { MACHINE_FORWARD, MACHINE_BACKWARD, MACHINE_AGAIN };
 double machine_dense_flop(const struct machine_work *w, enum machine_pass pass);
 double machine_attention_flop(const struct machine_work *w, enum machine_pass pass);
 
-/* Seconds of one layer with its attention, for one micro-batch. AGAIN: recomputation of everything
- * that backward needs. */
+/* Seconds of a layer's micro-batch, with attention. AGAIN: recomputing all that backward needs. */
 double machine_layer(const struct machine_file *m, const struct machine_work *w,
                      enum machine_pass pass);
 /* The MLP's part of AGAIN, in seconds: attention's projection and the MLP's products, except the

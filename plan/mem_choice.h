@@ -11,8 +11,7 @@ struct mem_choice {
     double   written, written_own; // bytes a step to all drives: in mode mem, and in the run's
 };
 
-/* The same run in mode mem: a session that exists only in memory and borrows from s. The caller
- * closes it. */
+/* The same run in mode mem: a session in memory that borrows from s. The caller closes it. */
 void mem_choice_session(struct session *out, const struct session *s);
 
 /* Sets *out for a run whose own plan is `own`; s->run is as that plan set it. rows: as in

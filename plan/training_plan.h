@@ -1,12 +1,10 @@
-/* training_plan.h: the options of a session's trainer, and its memory plan, before either is
- * opened. */
+/* training_plan.h: a session's trainer options and memory plan, before opening. */
 #pragma once
 
 #include "plan/memory.h"
 #include "run/folder/session.h"
 
-/* The options that a session's trainer is opened with, without the placement of activations
- * (memory_placement). */
+/* The options of a session's trainer, without the placement of activations (memory_placement). */
 struct trainer_options training_options(const struct session *s);
 
 /* True if micro-batches have at most batch x seq tokens: rows are padded, or packed. */

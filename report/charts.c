@@ -189,8 +189,7 @@ static void draw_behind(const struct svg *s, const struct curve *all, size_t at)
         svg_curve(s, faint, "", c->x, c->raw, c->n);
 }
 
-/* Length of what a legend calls a curve: the number that a run has among others ("3 lr 0.1"), or
- * else its whole name. */
+/* Length of a curve's name in a legend: of a run's number ("3 lr 0.1"), or else the whole name. */
 static int called(const char *name)
 {
     size_t digits = strspn(name, "0123456789");
@@ -392,8 +391,7 @@ int chart_evals(FILE *out, const json_t *report)
     return drawn;
 }
 
-/* Draws a bar for each piece, all of the same width. Otherwise the first and the last hundred steps
- * would be too narrow among many. */
+/* Draws bars of one width: the first and last hundred steps would be too narrow among many. */
 int chart_breakdown_steps(FILE *out, const json_t *report)
 {
     const json_t *pieces = json_object_get(report, "breakdown_steps"), *p;

@@ -1,5 +1,4 @@
-/* charts.h: the pictures of a page, as SVG. One that has nothing to show prints nothing and returns
- * 0. */
+/* charts.h: a page's pictures, as SVG. One with nothing to show prints nothing and returns 0. */
 #pragma once
 
 #include "report/format.h"
@@ -28,8 +27,7 @@ int chart_along(FILE *out, const json_t *report, const struct along *a);
 /* From a report. */
 typedef int  page_drawing(FILE *out, const json_t *report);
 page_drawing chart_evals, chart_breakdown_steps;
-/* timeline.c: one step, a lane for what the host does and for what each device does in each
- * direction. */
+/* timeline.c: one step, a lane for the host and for each device and direction. */
 page_drawing chart_timeline;
 /* From an array of reports: their losses; and of runs that differ in their mode and --devices
  * alone, speed against devices, a line for each mode. */

@@ -91,8 +91,7 @@ static void label_settings(struct label *l, const struct compared *run, json_t *
     }
 }
 
-/* "2 su+o, 4 devices, lr 0.003, run-b": its number, these settings, and where there is room the end
- * of its name. */
+/* "2 su+o, 4 devices, lr 0.003, run-b": number, settings, and where there is room a name's end. */
 static json_t *label(size_t i, const struct compared *run, json_t *tell)
 {
     struct label l = { .n = 0 };

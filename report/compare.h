@@ -18,11 +18,9 @@ struct compared {
 
 /* The settings of a report that are compared. Caller json_decref()s. */
 json_t *compare_settings(const json_t *report);
-/* The settings in which another run is unlike the first: an array of { setting, first, value }.
- * Caller json_decref()s. */
+/* The settings unlike the first run's: { setting, first, value }. Caller json_decref()s. */
 json_t *compare_differences(json_t *first, json_t *other);
-/* The names of the settings that differ between any of the runs, as the keys of an object. Caller
- * json_decref()s. */
+/* An object whose keys are the settings that differ between any runs. Caller json_decref()s. */
 json_t *compare_names(const struct compared *runs, size_t n);
 /* Whether a setting is about the machine, not about what is computed. */
 int compare_is_machine(const char *setting);

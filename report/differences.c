@@ -1,5 +1,4 @@
-/* differences.c: finds in which settings two runs differ: the model, its origin, options, drives
- * and the machine. */
+/* differences.c: finds the settings in which two runs differ. */
 #include "report/compare.h"
 
 #include "data/base/table.h"
@@ -83,8 +82,7 @@ static void add_model(json_t *all, const json_t *report)
             add(all, key + sizeof head - 1, report_setting_text(report, key));
 }
 
-/* Whether an option is compared. Device paths always differ; options that only affect output are
- * left out. */
+/* Whether an option is compared: not device paths, nor what only affects output. */
 static int is_of_run(const struct opt_row *row)
 {
     return row->kept != OPT_PASSING &&
@@ -93,8 +91,7 @@ static int is_of_run(const struct opt_row *row)
 
 struct adding { json_t *all; const json_t *report; };
 
-/* usual: the option's default. A run of a program that did not know the option has none of its own.
- */
+/* usual: the option's default, for a run of a program that did not know the option. */
 static int add_option(void *ctx, const struct opt_row *row, int given, const char *usual)
 {
     const struct adding *a = ctx;
@@ -139,8 +136,7 @@ int compare_is_machine(const char *setting)
     return TABLE_FIND(machines, setting) || !strcmp(setting, "threads");
 }
 
-/* Whether two runs differ in a setting. A run without drives, as in mode mem, differs in its mode,
- * which is listed already. */
+/* Whether two runs differ in a setting. A run without drives has another mode, which is listed. */
 static int differs(const json_t *first, const json_t *other, const char *name)
 {
     const char *was = json_str(first, name), *is = json_str(other, name);

@@ -1,5 +1,4 @@
-/* format.c: formats numbers, phases and settings for reports, and picks single figures out of a
- * report. */
+/* format.c: formats numbers, phases and settings, and picks figures out of a report. */
 #include "report/format.h"
 
 #include "data/base/table.h"

@@ -33,14 +33,12 @@ int figure_of_model(const char *name);
 /* Whether the text is one of the words, which have a blank before and behind each. */
 int is_word_of(const char *text, const char *words);
 
-/* Words for a phase of run.db: "reads of parameters" for param_read. One that is not known is
- * itself. */
+/* Words for a phase of run.db: "reads of parameters" for param_read; unknown: itself. */
 const char *phase_words(const char *phase);
 /* What colour it has: one of a few names, which are classes of page.css. */
 const char *phase_colour(const char *phase);
 
-/* The four parts of a breakdown, in their order: the field in the gathered value, words for it, its
- * letter in a bar of characters. */
+/* The parts of a breakdown in order: the gathered field, words for it, its letter in a bar. */
 struct part { const char *field, *words, *colour, *letter; };
 enum { PARTS = 4 };
 extern const struct part breakdown_parts[PARTS];
@@ -50,8 +48,7 @@ double breakdown_sum(const json_t *breakdown); // of those that it has
  * that nobody waited for. 0 where run.db says nothing of it. */
 int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_seconds);
 
-/* A line that says what was trained: "12 layers of width 768, 124.4 M parameters". "" where it is
- * not known. */
+/* What was trained: "12 layers of width 768, 124.4 M parameters"; "": unknown. */
 const char *figure_model(char *buf, size_t size, const json_t *report);
 /* How it was trained: "mode su+o on 2 devices, rank 1 of 2, batch 2 x 16 tokens". */
 const char *figure_way(char *buf, size_t size, const json_t *report);

@@ -24,8 +24,7 @@ json_t *report_string(const char *text);
  * sentence. */
 int report_gather(json_t **report, struct runlog *log, const char *dir, struct err *err);
 /* Control characters of all texts are shown as what they are (visible.h): what a stranger put into
- * the database does not speak to a terminal, and is no valid HTML. Of one text: malloced, NULL
- * where there is no memory. */
+ * the database does not speak to a terminal, and is no HTML. Of one text: malloced, or NULL. */
 void  report_tame(json_t *value);
 char *report_tamed(const char *text);
 

@@ -41,8 +41,7 @@ static void say(json_t *list, const char *what, const char *fmt, ...)
                                           more + (*more == '|')));
 }
 
-/* Adds the measures of the evaluation that counts for the run and, if it is another one, those of
- * the last. */
+/* Adds the measures of the evaluation that counts and, if it is another, of the last. */
 static void say_evals(json_t *list, const json_t *report)
 {
     enum { MOST = 6 };
@@ -320,8 +319,7 @@ static void update_bar(json_t *row, const json_t *item)
     table_part(row, "waits for the others", "faint update", ".", json_num(item, "wait"));
 }
 
-/* Rows of traffic: whether it is as computed, and below figures that differ between steps, their
- * range. */
+/* Rows of traffic: whether it is as computed, and the range of figures that vary. */
 static json_t *traffic_rows(const json_t *report)
 {
     json_t *rows = json_array(), *row;
@@ -355,8 +353,7 @@ static void bandwidth_bar(json_t *row, const json_t *item)
     bar(row, phase_colour(json_str(item, "phase")), json_num(item, "bytes_per_second"));
 }
 
-/* The plan's parts, then the memory that was used. A limit may be all memory of the machine, so it
- * gets no bar. */
+/* The plan's parts, then the memory used. A limit may be the machine's memory: no bar. */
 static json_t *memory_rows(const json_t *report)
 {
     json_t *rows = json_array(), *m, *row;

@@ -1,6 +1,5 @@
 /* sections_many.c: makes the sections of a report on several runs: their results next to each
- * other, and the settings in which they differ. Runs are numbered; only the first table has their
- * names. */
+ * other, and the settings in which they differ. Only the first table has their names. */
 #include "report/sections.h"
 
 #include "report/report.h"

@@ -25,15 +25,13 @@ double svg_y(const struct svg *s, double y);
 
 /* How figures on an axis are written. */
 typedef const char *svg_figure(char *buf, size_t size, double value);
-/* Axes with lines across the field at round figures; `label` says what is counted, in which unit.
- * y: lines across; x: marks below. */
+/* Axes at round figures: y: lines across; x: marks below. `label`: what is counted, its unit. */
 void svg_axis_y(const struct svg *s, const char *label, svg_figure *figure);
 void svg_axis_x(const struct svg *s, const char *label, svg_figure *figure);
 /* Widen [*low, *high] to round figures. */
 void svg_round_range(double *low, double *high);
 
-/* A rectangle in pixels of class `colour`; `tip`, where it is not NULL, is shown when it is pointed
- * at. */
+/* A rectangle in pixels of class `colour`; `tip` (or NULL) is shown when it is pointed at. */
 void svg_box(const struct svg *s, const char *colour, double x, double y, double width,
              double height, const char *tip);
 /* anchor: "start", "middle" or "end". */

@@ -1,5 +1,4 @@
-/* sweep.c: sorts several runs by what is asked, and says what runs that differ in the seed alone
- * have in common.
+/* sweep.c: sorts runs, and sums up those that differ in the seed alone.
  *
  * A run is sorted by the evaluation that counts for it: that of its best model where it keeps it,
  * and otherwise the last one. The better value comes first: the smaller loss, the larger accuracy.

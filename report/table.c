@@ -1,5 +1,4 @@
-/* table.c: makes tables from rows of the gathered value, and the parts and legends of their
- * bars. */
+/* table.c: makes tables of the gathered value's rows, and their bars' parts and legends. */
 #include "report/table.h"
 
 static json_t *cell(const struct column *c, const json_t *item)

@@ -1,5 +1,4 @@
-/* text.h: reports in a terminal: lines of at most 80 columns, bars and curves of characters, which
- * say all that colours say. */
+/* text.h: reports in a terminal: at most 80 columns, bars and curves of characters. */
 #pragma once
 
 #include "data/json/json.h"

@@ -1,5 +1,4 @@
-/* calls.c: finds the arguments of a call by their position or name, and of.name and of[key] in
- * values, without methods. */
+/* calls.c: finds arguments by position or name, and of.name and of[key] in values. */
 #include "chat/jinja/calls.h"
 
 #include "data/base/table.h"

@@ -1,5 +1,4 @@
-/* expression.c: parses expressions by jinja2's grammar. An unknown filter or test is refused by its
- * name. */
+/* expression.c: parses expressions by jinja2's grammar. */
 #include "chat/jinja/parser.h"
 
 static int arguments(struct parser *p, struct node *call)

@@ -1,5 +1,4 @@
-/* pool.h: memory of a parsed template, or of one rendering, which is freed all at once. Private to
- * chat/jinja. */
+/* pool.h: memory of a template, or of a rendering, freed all at once. Private to chat/jinja. */
 #pragma once
 
 #include <stddef.h>

@@ -44,8 +44,7 @@ static void number_say(struct text *t, struct value v)
     text_say(t, text);
 }
 
-/* Python's str.isprintable: no control or format character, no unassigned one, and no white space
- * except the space. */
+/* Python's str.isprintable: no control, format or unassigned character, no white space but " ". */
 static int is_printable(uint32_t cp)
 {
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
@@ -60,8 +59,7 @@ static int is_printable(uint32_t cp)
     }
 }
 
-/* Writes a str as Python's repr does: in single quotes, or in double quotes if it has only single
- * ones. */
+/* Writes a str as Python's repr: in single quotes, or in double if it has only single ones. */
 static void repr_string(struct text *t, struct value v)
 {
     const char *s = v.text.s;

@@ -25,8 +25,7 @@ struct place {
 
 struct value eval(const struct place *at, const struct node *n);
 
-/* scope_set sets a name in the innermost scope. scope_unpack sets the names of a statement to a
- * value, or to its items. */
+/* Set a name in the innermost scope, or a statement's names to a value or its items. */
 void         scope_set(const struct place *at, const char *name, struct value v);
 void         scope_unpack(const struct place *at, const struct node *n, struct value v);
 struct value scope_find(const struct place *at, const char *name);

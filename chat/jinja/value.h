@@ -51,8 +51,7 @@ struct value_loop {
 
 struct value_method { struct value of; const char *name; };
 
-/* One rendering. A function that fails sets rc and err once, and returns VALUE_UNDEFINED. Callers
- * look at rc. */
+/* One rendering. What fails sets rc and err once, and returns VALUE_UNDEFINED. */
 struct run {
     const char         *name;   // the template's
     struct pool         pool;
@@ -70,8 +69,7 @@ struct run {
 struct value run_fails(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Counts n more steps. Returns 0 if the limit is reached, or if something failed before. */
 int  run_goes_on(struct run *r, uint64_t n);
-/* Goes one level deeper, for what calls itself. Returns 0 if that is too deep. run_rises goes
- * back. */
+/* Goes a level deeper, for what calls itself; 0: too deep. run_rises goes back. */
 int  run_sinks(struct run *r);
 static inline void run_rises(struct run *r) { r->depth--; }
 /* Returns zeroed memory, or NULL after a failure. */
@@ -153,8 +151,7 @@ size_t       value_byte(struct value string, size_t at);
 /* ---- lists and dicts ---- */
 
 struct value value_list(struct run *r, size_t n); // (n) undefined items, to be filled
-/* Returns the items of an iteration: those of a list, a dict's keys, a string's code points. Other
- * values fail. */
+/* The items of an iteration: a list's, a dict's keys, a string's code points. Others fail. */
 struct value value_items(struct run *r, struct value v);
 const struct value *pairs_find(struct run *r, const struct value_pairs *p, struct value key);
 void                pairs_put(struct run *r, struct value_pairs *p, struct value key,

@@ -1,5 +1,4 @@
-/* draw.c: draws the page of `siTrain watch`, most important lines first; a low terminal cuts the
- * end. */
+/* draw.c: draws the page of `siTrain watch`, most important lines first. */
 #include "cmd/terminal/draw.h"
 
 #include "data/opt/opt.h"

@@ -9,6 +9,5 @@
 void say_line(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Text of several lines; tabs and newlines stay. */
 void say_text(FILE *out, const char *text);
-/* A JSON value on stdout, as --json prints it: ASCII only, so that no control character is left.
- * flags: jansson's, in addition. */
+/* A JSON value on stdout for --json, in ASCII, without control characters. flags: jansson's. */
 void say_json(const json_t *value, size_t flags);

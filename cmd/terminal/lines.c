@@ -1,5 +1,4 @@
-/* lines.c: builds lines of bounded width. All text goes through lines_put, character by
- * character. */
+/* lines.c: builds lines of bounded width. All text goes through lines_put. */
 #include "cmd/terminal/lines.h"
 
 #include "data/base/grow.h"
@@ -114,8 +113,7 @@ void lines_bar(struct lines *p, size_t columns, double part)
     }
 }
 
-/* The places where a curve may have a dot: 2 x 4 in a Braille character, otherwise one per
- * character. */
+/* Where a curve may have a dot: 2 x 4 in a Braille character, or one per character. */
 struct dots {
     size_t        across, down, columns, rows;
     unsigned char cell[CURVE_ROWS][CURVE_COLUMNS];

@@ -38,8 +38,7 @@ void progress_make_way(void)
     line = LINE_FREE;
 }
 
-/* Columns of the terminal minus one: what fits into one line, so that the next can be drawn over
- * it. */
+/* Columns of the terminal minus one: what can be drawn over later. */
 static int columns(int fd)
 {
     struct winsize w = { 0 };

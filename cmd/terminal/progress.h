@@ -10,8 +10,7 @@
 void progress_quiet(int quiet);
 int  progress_is_quiet(void);
 
-/* A line of another kind is about to be printed: the bar's last state stays, other work's line is
- * wiped. */
+/* Before a line of another kind: the bar's last state stays, other work's line is wiped. */
 void progress_make_way(void);
 
 /* Another line on stdout, the bar out of the way. */

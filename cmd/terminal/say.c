@@ -20,8 +20,7 @@ enum { REPEATED = 4 }; // epochs of a source from which on its user hears of it
 
 static size_t layers; // layers of the run that is trained
 
-/* Warns if the process may use few cores: mpirun binds even a single process to one or two, unless
- * told otherwise. */
+/* Warns if the process may use few cores: mpirun binds even a single process to one or two. */
 static void say_binding(uint64_t threads, int by_threads)
 {
     struct machine m;

@@ -4,14 +4,12 @@
 #include "run/folder/events.h"
 #include "run/loop/training.h"
 
-/* Notices on stderr, steps and evaluations on stdout, a bar where that is a terminal; the end is
- * asked for by Ctrl-C (stop.h). */
+/* Notices on stderr; steps and evaluations on stdout, with a bar on a terminal; Ctrl-C (stop.h). */
 extern const struct events say_events;
 
 /* Returns say_events if this process speaks (job.h). Otherwise returns events that say nothing, and
  * only know whether the end is asked for. */
 const struct events *say_events_of_job(void);
 
-/* How many parameters a model has, and how many of them are trained, if it has adapters. Returns
- * buf. */
+/* The number of parameters and, of adapters, of trained ones. Returns buf. */
 const char *say_parameters(char *buf, size_t size, const struct model_config *g);

@@ -1,6 +1,5 @@
 /* terminal.c: takes over the terminal, draws pages, and reads keys and signals. Signals come
- * through a descriptor (signalfd), so that they are read like keys, and no handler needs to know
- * the screen. */
+ * through a descriptor (signalfd) and are read like keys. */
 #include "cmd/terminal/terminal.h"
 
 #include "data/base/clock.h"

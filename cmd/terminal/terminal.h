@@ -8,8 +8,7 @@ enum terminal_event { TERMINAL_TIME, TERMINAL_RESIZED, TERMINAL_END };
 
 struct terminal; // there is one at most
 
-/* Whether stdout is a terminal that a page can be drawn on; whether in colours, too: NO_COLOR
- * switches them off. */
+/* Whether a page can be drawn on stdout; whether in colours, too (not with NO_COLOR). */
 int terminal_draws(void);
 int terminal_colors(void);
 

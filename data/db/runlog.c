@@ -537,6 +537,7 @@ int runlog_copy(struct runlog *log, const char *path, struct err *err)
 
     if (rc)
         return rc;
+    file_like(fd, runlog_path(log));
     close(fd); // SQLite fills an empty file
     rc = db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
     if (rc == -ENOSPC)

@@ -368,35 +368,6 @@ static int stat_check_own(const char *path, const struct stat *st, int written, 
     return 0;
 }
 
-void file_give_owner(int fd, const char *path)
-{
-    struct stat dir, st;
-    char       *copy = geteuid() ? NULL : strdup(path);
-
-    if (copy && !stat(dirname(copy), &dir) && dir.st_uid && !fstat(fd, &st) && !st.st_uid &&
-        fchown(fd, dir.st_uid, dir.st_gid))
-        errno = 0; // it stays root's
-    free(copy);
-}
-
-int file_make_folder(const char *path)
-{
-    int rc = mkdir(path, 0777), fd = -1;
-
-    if (!rc && !geteuid() && (fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) >= 0) {
-        file_give_owner(fd, path);
-        close(fd);
-    }
-    return rc;
-}
-
-int file_have_folder(const char *path, struct err *err)
-{
-    if (!file_make_folder(path))
-        return file_sync_parent(path, err);
-    return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
-}
-
 int file_check_own(const char *path, int written, struct err *err)
 {
     struct stat st;

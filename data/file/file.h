@@ -85,10 +85,14 @@ int file_check_own(const char *path, int written, struct err *err);
  * a run that root looked after stays its user's. If the change is not allowed, root stays the
  * owner. The functions of this header that create files call it themselves. */
 void file_give_owner(int fd, const char *path);
+/* Gives a new file or folder to the owner of the file or folder `of`, also only as root. What a run
+ * has elsewhere belongs to the run's user, whoever the folder around it belongs to. */
+void file_give_owner_of(int fd, const char *of);
 /* Makes a folder, its mode by umask. Returns 0, or -1 with errno set. */
 int  file_make_folder(const char *path);
-/* Makes a folder, for good (the one around it is flushed), unless it is there. */
-int  file_have_folder(const char *path, struct err *err);
+/* Makes a folder, for good (the one around it is flushed), unless it is there. Root gives it to the
+ * owner of `of`. */
+int  file_have_folder(const char *path, const char *of, struct err *err);
 
 /* Opens the regular file or block device that holds a device's states. Links are followed,
  * because people name drives by /dev/disk/by-id. `flags` are those of open. Returns the
@@ -223,6 +227,8 @@ int  file_new_rename(struct file_new *f, const char *to, struct err *err);
 void file_like(int fd, const char *old);
 /* file_like for the folder at `path`. */
 void file_like_at(const char *path, const char *old);
+/* file_like for a folder that its owner goes on to fill, and may clear later. */
+void file_like_folder(int fd, const char *old);
 
 /* Returns whether this errno of renameat2 means that the file system does not support its flags. */
 static inline int file_lacks_flags(int e) { return e == EINVAL || e == ENOSYS; }
@@ -238,6 +244,8 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
 /* Copies `from` to `to`, which is a new name or a regular file. `from` may have at most `most`
  * bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
+/* file_copy of a file of any size. The copy has the mode, owner and access lists of `from`. */
+int file_copy_like(const char *from, const char *to, struct err *err);
 
 /* Removes the files, or folders, that killed processes left for `path`, as file_new_open and
  * file_new_folder do. */

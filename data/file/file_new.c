@@ -232,6 +232,16 @@ void file_like(int fd, const char *old)
         return;
 }
 
+void file_like_folder(int fd, const char *old)
+{
+    struct stat st;
+
+    file_like(fd, old);
+    if (!fstat(fd, &st) && (st.st_mode & S_IRWXU) != S_IRWXU &&
+        fchmod(fd, (st.st_mode & 03777) | S_IRWXU))
+        errno = 0; // then making its files fails
+}
+
 void file_new_like_folder(const struct file_new *f)
 {
     struct stat      st;
@@ -251,6 +261,17 @@ void file_new_like_folder(const struct file_new *f)
     }
     file_walk_end(&w, 0, NULL);
     file_like(f->fd, f->path);
+}
+
+int file_have_folder(const char *path, const char *of, struct err *err)
+{
+    if (file_make_folder(path))
+        return errno == EEXIST ? 0 : err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
+    int fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    file_give_owner_of(fd, of);
+    file_close(fd);
+    return file_sync_parent(path, err);
 }
 
 int file_new_open(struct file_new *f, const char *path, struct err *err)
@@ -314,11 +335,8 @@ int file_new_folder(struct file_new *f, const char *path, struct err *err)
     struct stat old;
     int         rc = file_new_make(f, path, 1, 0777, 1, err);
 
-    if (!rc && !lstat(f->path, &old) && S_ISDIR(old.st_mode)) {
-        file_like(f->fd, f->path);
-        if ((old.st_mode & S_IRWXU) != S_IRWXU && fchmod(f->fd, (old.st_mode & 03777) | S_IRWXU))
-            errno = 0; // then making its files fails
-    }
+    if (!rc && !lstat(f->path, &old) && S_ISDIR(old.st_mode))
+        file_like_folder(f->fd, f->path);
     return rc;
 }
 
@@ -489,7 +507,7 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
     return rc;
 }
 
-int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
+static int copy(const char *from, const char *to, uint64_t most, int like, struct err *err)
 {
     struct file_new f = { 0 };
     char           *buf = malloc(COPY_BYTES);
@@ -501,6 +519,8 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
         rc = err_misuse(err, "%s has %" PRIu64 " bytes, but such a file may have at most %" PRIu64,
                         from, size, most);
     rc = rc ? rc : file_new_open(&f, to, err);
+    if (!rc && like)
+        file_like(f.fd, from);
     int shared = !rc && !ioctl(f.fd, FICLONE, fd); // their blocks, where the file system does that
     for (uint64_t off = 0, n; off < size && !rc && !shared; off += n) {
         n = size - off < COPY_BYTES ? size - off : COPY_BYTES;
@@ -512,6 +532,16 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     file_close(fd);
     free(buf);
     return rc;
+}
+
+int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
+{
+    return copy(from, to, most, 0, err);
+}
+
+int file_copy_like(const char *from, const char *to, struct err *err)
+{
+    return copy(from, to, UINT64_MAX, 1, err);
 }
 
 int file_new_base(char base[NAME_MAX + 1], const char *name)

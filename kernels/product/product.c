@@ -1,13 +1,12 @@
-/* product.c: computes a product task by task. Each thread has its own list of tasks. When its list
- * is empty, it takes tasks from the ends of other lists: threads that share a core are far slower
- * than others. The depth has two levels. A panel is the part of the depth that is packed at a time;
- * few products have more than one. A piece is the part of a panel that a block is multiplied over
- * at a time, so that strips stay in caches.
+/* product.c: computes a product task by task (turns.h). The depth has two levels. A panel is the
+ * part of the depth that is packed at a time; few products have more than one. A piece is the part
+ * of a panel that a block is multiplied over at a time, so that strips stay in caches.
  * Sums wait in fp32 between pieces, in the task's own memory, and between panels in C or, if C has
  * no room for them, in scratch. */
 #include "kernels/product/product.h"
 
 #include "data/base/round.h"
+#include "kernels/product/turns.h"
 #include "kernels/simd.h"
 
 #include <assert.h>
@@ -16,9 +15,6 @@
 #include <stdatomic.h>
 
 enum { LINE = 64 };
-
-/* The tasks that are left in a thread's list: the first one << 32 | one past the last. */
-struct turns { _Alignas(LINE) _Atomic uint64_t left; };
 
 /* How many parts of the first panel are not packed yet. */
 struct packing { _Alignas(LINE) _Atomic size_t left; };
@@ -126,21 +122,25 @@ static int waits_in_c(const struct product *p)
     return p->s.c_dt == DT_F32 && !p->s.accumulate && p->fold >= p->words;
 }
 
+/* Lists of tasks of each thread: of all panels, or of two by turns. */
+static size_t lists_of(const struct product *p) { return p->ready ? p->panels : 2; }
+
 static void plan_scratch(struct product *p)
 {
     const struct block_form *f = p->form;
     size_t at = 0, block = f->rows * f->cols, threads = (size_t)p->threads;
-    int    panels = p->panel < p->words ? 2 : 1;
 
+    p->panels = div_up(p->words, p->panel);
     if (!p->ready)
         lay(&at, (p->own_b ? strips_of(&p->a, f->rows) * f->left
                            : strips_of(&p->b, f->cols) * f->right) * p->panel * sizeof(word));
     p->panel_bytes = at;
-    lay(&at, (size_t)(panels - 1) * p->panel_bytes);
+    lay(&at, p->panels > 1 ? p->panel_bytes : 0);
     p->sums_at = lay(&at, p->panel < p->fold && !waits_in_c(p) ? p->s.m * p->s.n * sizeof(float)
                                                                : 0);
-    p->turns_at = lay(&at, 2 * threads * sizeof(struct turns));
+    p->turns_at = lay(&at, lists_of(p) * threads * sizeof(struct turns));
     p->packing_at = lay(&at, sizeof(struct packing));
+    p->done_at = lay(&at, p->ready ? p->tasks * sizeof(_Atomic size_t) : 0);
     p->own_at = at;
     at = 0;
     lay(&at, (p->own_ready ? 0 : p->own_b ? p->cols : p->rows) * p->panel * sizeof(word));
@@ -416,23 +416,29 @@ static struct packing *packing_of(const struct product *p, const struct call *ca
     return (struct packing *)(void *)(call->scratch + p->packing_at);
 }
 
-/* Waits until the first panel is packed, by the threads that are there: a barrier would wait for
- * those, too, that have not begun. */
-static void packing_wait(struct packing *packing)
+/* Of a product whose shared operand comes packed: how many panels of a task are done. */
+static _Atomic size_t *done_of(const struct product *p, const struct call *call, size_t task)
+{
+    return (_Atomic size_t *)(void *)(call->scratch + p->done_at) + task;
+}
+
+/* Waits for threads that are at work: a barrier would wait for those, too, that have not begun. */
+static void wait_for(const _Atomic size_t *count, size_t value)
 {
     enum { SPINS = 4096 };
 
-    for (unsigned i = 1; atomic_load_explicit(&packing->left, memory_order_acquire) > 0; i++)
+    for (unsigned i = 1; atomic_load_explicit(count, memory_order_acquire) != value; i++)
         if (i % SPINS)
             __builtin_ia32_pause();
         else
             sched_yield();
 }
 
-/* Computes a task. `packs`: its own strips are not those of the thread's task before. */
-static void task_run(const struct product *p, struct call *call, struct task t,
-                     struct range all, int packs)
+/* Computes a panel of a task. `packs`: its own strips are not those of the thread's task before. */
+static void task_run(const struct product *p, struct call *call, size_t task, struct range all,
+                     int packs)
 {
+    struct task t = task_at(p, task / p->parts, task % p->parts);
     const struct strips *s = p->own_b ? &p->b : &p->a, *others = p->own_b ? &p->a : &p->b;
     char  *mine = call->scratch + p->own_at + (size_t)omp_get_thread_num() * p->own_bytes;
     size_t lane = p->own_b ? t.j : t.i, lanes = p->own_b ? t.cols : t.rows;
@@ -445,7 +451,9 @@ static void task_run(const struct product *p, struct call *call, struct task t,
     else if (packs)
         strips_pack((word *)(void *)mine, own.next, s, p->own_b ? call->b : call->a,
                     (struct range){ lane / s->lanes, (lane + lanes) / s->lanes }, all);
-    packing_wait(packing_of(p, call));
+    wait_for(&packing_of(p, call)->left, 0);
+    if (p->ready)
+        wait_for(done_of(p, call, task), all.from / p->panel);
     for (size_t k = all.from; k < all.to; k += p->piece) {
         size_t off = k - all.from;
         struct piece x = { all, { k, size_min(k + p->piece, all.to) },
@@ -462,41 +470,14 @@ static void task_run(const struct product *p, struct call *call, struct task t,
         if (!p->one && ends_fold(p, x.words.to)) // the next sums take these one's place
             result_finish(call);
     }
+    if (p->ready && all.to < p->words) {
+        result_finish(call);
+        atomic_store_explicit(done_of(p, call, task), all.from / p->panel + 1,
+                              memory_order_release);
+    }
 }
 
 /* ---- who computes which task ---- */
-
-static void turns_set(const struct product *p, struct turns *turns, size_t thread)
-{
-    size_t n = (size_t)p->threads;
-
-    atomic_store(&turns[thread].left, (uint64_t)(p->tasks * thread / n) << 32 |
-                                          p->tasks * (thread + 1) / n);
-}
-
-static size_t turns_left(struct turns *t)
-{
-    uint64_t left = atomic_load_explicit(&t->left, memory_order_relaxed);
-    size_t   from = left >> 32, to = (uint32_t)left;
-
-    return from < to ? to - from : 0;
-}
-
-/* Takes the first or the last of these tasks. 0: none is left. */
-static int turn_take(struct turns *t, int last, size_t *task)
-{
-    uint64_t left = atomic_load(&t->left), rest;
-
-    do {
-        size_t from = left >> 32, to = (uint32_t)left;
-
-        if (from >= to)
-            return 0;
-        *task = last ? to - 1 : from;
-        rest = last ? left - 1 : left + ((uint64_t)1 << 32);
-    } while (!atomic_compare_exchange_weak(&t->left, &left, rest));
-    return 1;
-}
 
 /* Computes tasks until nobody has any left. */
 static void turns_run(const struct product *p, struct call *call, struct range all,
@@ -504,18 +485,11 @@ static void turns_run(const struct product *p, struct call *call, struct range a
 {
     size_t me = (size_t)omp_get_thread_num(), from = me, packed = SIZE_MAX;
 
-    for (size_t task; ; ) {
-        while (turn_take(&turns[from], from != me, &task)) {
-            size_t own = task / p->parts;
+    for (size_t task; turns_take(turns, (size_t)p->threads, me, &from, &task);) {
+        size_t own = task / p->parts;
 
-            task_run(p, call, task_at(p, own, task % p->parts), all, own != packed);
-            packed = own;
-        }
-        for (size_t t = 0; t < (size_t)p->threads; t++)
-            if (turns_left(&turns[t]) > turns_left(&turns[from]))
-                from = t;
-        if (turns_left(&turns[from]) == 0)
-            break;
+        task_run(p, call, task, all, own != packed);
+        packed = own;
     }
     result_finish(call);
 }
@@ -546,23 +520,23 @@ static struct turns *turns_of(const struct product *p, const struct call *call, 
 {
     struct turns *all = (struct turns *)(void *)(call->scratch + p->turns_at);
 
-    return all + panel % 2 * (size_t)p->threads;
+    return all + panel % lists_of(p) * (size_t)p->threads;
 }
 
 /* Threads that find no task of a panel any more pack the next one. Between two barriers, tasks are
- * taken from one of two lists, and the other is made for the next panel. */
+ * taken from one of two lists, and the other is made for the next panel. Where nothing is to be
+ * packed, threads go on with the next panel: a task waits for its own panel before. */
 static void panels_run(const struct product *p, struct call *call)
 {
     panel_pack(p, call, panel_of(p, 0));
     for (size_t k = 0, i = 0; k < p->words; k += p->panel, i++) {
-        if (i > 0) {
+        if (i > 0 && !p->ready) {
             #pragma omp barrier
         }
         turns_run(p, call, panel_of(p, k), turns_of(p, call, i));
-        if (k + p->panel < p->words) {
-            #pragma omp for nowait
-            for (size_t t = 0; t < (size_t)p->threads; t++)
-                turns_set(p, turns_of(p, call, i + 1), t);
+        if (k + p->panel < p->words && !p->ready) {
+            #pragma omp single nowait
+            turns_set(turns_of(p, call, i + 1), p->tasks, (size_t)p->threads);
             panel_pack(p, call, panel_of(p, k + p->panel));
         }
     }
@@ -572,8 +546,10 @@ void product_begin(const struct product *p, void *scratch)
 {
     struct call call = { .scratch = scratch };
 
-    for (size_t t = 0; t < (size_t)p->threads; t++)
-        turns_set(p, turns_of(p, &call, 0), t);
+    for (size_t i = 0; i < (p->ready ? p->panels : 1); i++)
+        turns_set(turns_of(p, &call, i), p->tasks, (size_t)p->threads);
+    for (size_t i = 0; p->ready && i < p->tasks; i++)
+        atomic_init(done_of(p, &call, i), 0);
     atomic_store(&packing_of(p, &call)->left, p->ready ? 0 : shared_parts(p));
 }
 

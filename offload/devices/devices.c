@@ -287,6 +287,7 @@ static int file_begin(struct devices *d, size_t i, struct err *err)
     else if (!rc && (fchmod(f.fd, 0600) || fstat(f.fd, &st)))
         rc = err_set(err, -errno, "create %s: %s", at->path, strerror(errno));
     if (!rc) {
+        file_give_owner_of(f.fd, d->cfg.dir);
         superblock_pack(d->page, &super);
         rc = file_pwrite(f.fd, d->page, SUPERBLOCK_BYTES, 0, at->path, err);
     }

@@ -138,10 +138,11 @@ static void add(struct tensorboard *t, const struct message *m)
 
 /* ---- opening ---- */
 
-/* Create `path` and all missing folders above it. */
-static int make_folders(char *path, struct err *err)
+/* Create `path` and all missing folders above it, for the user of the run in run_dir. */
+static int make_folders(char *path, const char *run_dir, struct err *err)
 {
     struct stat st;
+    struct err  unsaid;
 
     for (char *at = path + 1;; at++) {
         char c = *at;
@@ -149,9 +150,9 @@ static int make_folders(char *path, struct err *err)
         if (c && c != '/')
             continue;
         *at = '\0';
-        if (file_make_folder(path) && errno != EEXIST)
-            return err_set(err, -errno, "--tensorboard: make the folder %s: %s", path,
-                           strerror(errno));
+        int rc = file_have_folder(path, run_dir, &unsaid);
+        if (rc)
+            return err_set(err, rc, "--tensorboard: make the folder %s: %s", path, strerror(-rc));
         if (!c)
             break;
         *at = c;
@@ -236,13 +237,15 @@ int tensorboard_open(struct tensorboard **out, const char *where, const char *ru
     if (!rc) {
         t->fd = -1;
         t->events = e;
-        rc = make_folders(dir, err);
+        rc = make_folders(dir, run_dir, err);
     }
     if (!rc) {
         machine_host(host, sizeof host);
         t->path = file_path(err, "%s/%s%010" PRIu64 ".%s.%ld", dir, name_head, next_number(dir),
                             host, (long)getpid());
         rc = t->path ? file_open_own(t->path, O_CREAT | O_EXCL, &t->fd, err) : -ENOMEM;
+        if (!rc)
+            file_give_owner_of(t->fd, run_dir);
         rc = rc ? rc : begin_file(t, first, err);
     }
     free(dir);

@@ -406,7 +406,7 @@ static int copy_files(const char *from, const char *to, struct err *err)
     while (!rc && file_walk_next(&w)) {
         char *file = file_path(err, "%s/%s", to, w.name);
 
-        rc = file ? file_copy(w.path, file, UINT64_MAX, err) : -ENOMEM;
+        rc = file ? file_copy_like(w.path, file, err) : -ENOMEM;
         free(file);
     }
     return file_walk_end(&w, rc, err);

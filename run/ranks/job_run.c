@@ -146,7 +146,7 @@ int job_run_finish(const char *dir, struct comm *comm, struct err *err)
     return rc;
 }
 
-int job_run_fits(const struct session *s, const struct comm *comm, struct err *err)
+static int job_fits(const struct session *s, const struct comm *comm, struct err *err)
 {
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
 
@@ -163,42 +163,64 @@ int job_run_fits(const struct session *s, const struct comm *comm, struct err *e
     return 0;
 }
 
-/* Refuses to write to a rank's folder that belongs to `original`, the folder of which rank 0's is a
- * copy (moved_original); "": rank 0's is no copy, or its original is gone. */
-static int original_check(const struct session *s, const char *original, struct err *err)
+static int refuse_theirs(const char *dir, const char *theirs, struct err *err)
+{
+    return err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is another "
+                      "one: copy the folders of all ranks", dir, theirs);
+}
+
+/* Refuses a rank's folder that belongs to `original`, the folder of which rank 0's is a copy
+ * (moved_original); "": rank 0's is no copy, or its original is gone. */
+static int original_check(const char *dir, size_t rank, const char *original, struct err *err)
 {
     char        theirs[SESSION_PATH];
     struct stat a, b;
 
-    if (!*original || !s->ranks.rank || s->read_only)
+    if (!*original || !rank)
         return 0;
-    job_run_dir(theirs, original, s->ranks.rank);
-    if (stat(theirs, &a) || stat(s->dir, &b) || !file_same(&a, &b))
-        return 0;
-    return err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is a copy of "
-                      "%s: copy the folders of all ranks", s->dir, original, original);
+    job_run_dir(theirs, original, rank);
+    return stat(theirs, &a) || stat(dir, &b) || !file_same(&a, &b)
+               ? 0
+               : refuse_theirs(dir, original, err);
 }
 
-/* Refuses to write to a rank's folder to which the link `dir` leads, if another folder of rank 0 of
- * the same run lies next to it: the rank's folder belongs to that one. A folder of rank 0 whose id
- * cannot be read counts as of the same run. */
-static int neighbour_check(const struct session *s, const char *dir, struct err *err)
+/* Refuses a rank's folder to which the link `dir` leads, if another folder of rank 0 of the same
+ * run lies next to it: the rank's folder belongs to that one. id: of any rank. */
+static int neighbour_check(const char *dir, size_t rank, const char *id, struct err *err)
 {
-    char        given[SESSION_PATH], theirs[SESSION_PATH], id[33];
-    size_t      rank = s->ranks.rank;
+    char        real[SESSION_PATH], given[SESSION_PATH], theirs[SESSION_PATH], other[33];
     struct stat a, b;
 
-    if (!rank || s->read_only || !job_run_is_placed(s))
+    if (!rank || !realpath(dir, real) || !real[session_first_length(real, rank)])
         return 0;
     snprintf(given, sizeof given, "%.*s", (int)session_first_length(dir, rank), dir);
-    snprintf(theirs, sizeof theirs, "%.*s", (int)session_first_length(s->dir, rank), s->dir);
+    snprintf(theirs, sizeof theirs, "%.*s", (int)session_first_length(real, rank), real);
     if (stat(theirs, &a) || (!stat(given, &b) && file_same(&a, &b)) || !session_may_be_run(theirs))
         return 0;
-    id_read(id, theirs);
-    return *id && !same_job(id, s->id)
-               ? 0
-               : err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is "
-                            "another one: copy the folders of all ranks", s->dir, theirs);
+    id_read(other, theirs);
+    if (!*other)
+        return err_misuse(err, "%s leads to %s, next to which %s is a run that cannot be read: it "
+                          "may be that one's; make that readable, or copy the folders of all ranks",
+                          dir, real, theirs);
+    return same_job(other, id) ? refuse_theirs(real, theirs, err) : 0;
+}
+
+int job_run_owns(const struct session *first, const char *dir, size_t rank, struct err *err)
+{
+    char original[SESSION_PATH];
+    int  rc = neighbour_check(dir, rank, first->id, err);
+
+    rc = rc ? rc : moved_original(original, first->log, first->dir, err);
+    return rc ? rc : original_check(dir, rank, original, err);
+}
+
+int job_run_open_own(struct session *s, const char *dir, enum session_how how,
+                     const struct events *events, struct comm *comm, struct err *err)
+{
+    int rc = session_open(s, dir, how, events, err);
+
+    rc = rc ? rc : neighbour_check(dir, s->ranks.rank, s->id, err);
+    return rc ? rc : job_fits(s, comm, err); // said before anybody waits for one that failed
 }
 
 int job_run_open(struct session *s, const char *dir, enum session_how how,
@@ -206,16 +228,14 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
 {
     int rc = comm_first_begin(comm, err);
 
-    rc = rc ? rc : session_open(s, dir, how, events, err);
-    rc = rc ? rc : neighbour_check(s, dir, err);
-    rc = rc ? rc : job_run_fits(s, comm, err); // said before anybody waits for a rank that failed
+    rc = rc ? rc : job_run_open_own(s, dir, how, events, comm, err);
     return rc ? rc : comm_first_end(comm, err);
 }
 
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
     char id[ID_BYTES], own[SESSION_PATH] = "", original[SESSION_PATH];
-    int  rc = job_run_fits(s, comm, err);
+    int  rc = job_fits(s, comm, err);
 
     if (rc || !comm)
         return rc;
@@ -224,7 +244,8 @@ int job_run_join(struct session *s, struct comm *comm, struct err *err)
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
     rc = rc ? rc : moved_original(own, s->log, s->dir, err);
     rc = rc ? rc : first_has(original, own, SESSION_PATH, comm, err);
-    rc = rc ? rc : original_check(s, original, err);
+    if (!rc && !s->read_only)
+        rc = original_check(s->dir, s->ranks.rank, original, err);
     s->ranks.comm = comm;
     return rc ? rc : session_config(s, err);
 }
@@ -237,9 +258,13 @@ int job_run_together(const struct session *a, const struct session *b)
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
                    enum session_how how, struct err *err)
 {
-    char dir[SESSION_PATH], id[33], original[SESSION_PATH];
-    int  rc = job_run_find_dir(dir, path, rank, err);
+    char       dir[SESSION_PATH], id[33];
+    struct err unsaid;
+    int        rc = job_run_find_dir(dir, path, rank, err);
 
+    if (!rc && how == SESSION_EITHER && job_run_owns(first, dir, rank, &unsaid))
+        how = SESSION_READ;
+    rc = rc || how == SESSION_READ ? rc : job_run_owns(first, dir, rank, err);
     job_run_id_of(id, first->id, rank);
     if (!rc && how != SESSION_READ)
         rc = creation_finish(dir, id, err);
@@ -251,9 +276,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
     rc = session_open(s, dir, how, first->events, err);
     if (!rc && (!job_run_together(first, s) || s->ranks.rank != rank))
         rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
-    rc = rc ? rc : moved_original(original, first->log, first->dir, err);
-    rc = rc ? rc : neighbour_check(s, dir, err);
-    return rc ? rc : original_check(s, original, err);
+    return rc;
 }
 
 int job_run_is_placed(const struct session *s)

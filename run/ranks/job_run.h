@@ -40,17 +40,23 @@ int  job_run_part(const struct session *s, const char *path, struct err *err);
 /* True if the folder's name is the one that job_run_dir gives for its rank. */
 int  job_run_is_placed(const struct session *s);
 
+/* Misuse if a link makes `dir` the folder of a rank of another folder of rank 0 than `first`, of
+ * the same run: that one's, if it lies next to it, or if `first` is a copy of it. Call it before a
+ * single process opens a rank's folder for writing. */
+int  job_run_owns(const struct session *first, const char *dir, size_t rank, struct err *err);
+
 /* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,
- * one gets the folders of all ranks. Misuse as of job_run_fits, or if a link leads to a rank's
- * folder that lies next to another folder of rank 0. All ranks call this, unless they fail. comm
- * NULL: a single process. */
+ * one gets the folders of all ranks. Misuse if the number of ranks differs from the number that
+ * created the run, if the folder is another rank's, or if a link leads to a rank's folder that lies
+ * next to another folder of rank 0. All ranks call this, unless they fail. comm NULL: a single
+ * process. */
 int  job_run_open(struct session *s, const char *dir, enum session_how how,
                   const struct events *events, struct comm *comm, struct err *err);
+/* job_run_open between comm_first_begin and comm_first_end, which the caller calls. */
+int  job_run_open_own(struct session *s, const char *dir, enum session_how how,
+                      const struct events *events, struct comm *comm, struct err *err);
 
-/* Misuse if the number of ranks differs from the number that created the run, or if the folder is
- * another rank's. comm NULL: a single process. */
-int  job_run_fits(const struct session *s, const struct comm *comm, struct err *err);
-/* Attach the ranks that train the run. Misuse as of job_run_fits, or if a rank's folder is of
+/* Attach the ranks that train the run. Misuse as of job_run_open, or if a rank's folder is of
  * another run than rank 0's, or if rank 0's folder is a copy and this rank would write to a folder
  * of the original. All ranks call this, unless they fail. comm NULL: a single process. */
 int  job_run_join(struct session *s, struct comm *comm, struct err *err);

@@ -298,9 +298,8 @@ int rank_again_open(struct session *s, const char *dir, struct comm *comm,
     rc = rc ? rc : comm_first_begin(comm, err);
     int has = !rc && session_may_be_run(dir);
     if (has) {
-        rc = session_open(s, dir, SESSION_RESTORE, events, err);
+        rc = job_run_open_own(s, dir, SESSION_RESTORE, events, comm, err);
         rc = rc ? rc : lost_moved(s, &(struct opt_strings){ 0 }, err);
-        rc = rc ? rc : job_run_fits(s, comm, err);
     }
     rc = rc ? rc : comm_first_end(comm, err);
     rc = rc ? rc : make_lost(has ? s : NULL, dir, comm, events, made, err);

@@ -30,8 +30,8 @@ static int image_is_lost(const struct run_config *cfg, unsigned area)
                                                          : image_bytes(cfg)));
 }
 
-/* What the superblock in a device's place says: it is the run's device i, or another device's. NONE:
- * there is none that can be read. */
+/* What the superblock in a device's place says: it is the run's device i, or another device's.
+ * NONE: there is none that can be read. */
 enum { SUPER_NONE, SUPER_OWN, SUPER_OTHER };
 
 static int super_of(struct superblock *super, const struct run_config *cfg, size_t i,
@@ -72,6 +72,22 @@ static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
         rc = err_misuse(err, "%s holds the states of another run (%s, device %" PRIu32 "): name "
                         "another place with --device %zu=PATH", path, super.id, super.device, i);
     free(path);
+    return rc;
+}
+
+/* Refuses a place from which a link leads into another run's folder: that run's device is there. */
+static int refuse_inside(const struct session *s, size_t i, struct err *err)
+{
+    struct err unsaid;
+    char      *path, *real = devices_path(&path, &s->run, i, 0, NULL) ? NULL : realpath(path, NULL);
+    size_t     n = strlen(s->dir);
+    int        own = real && !strncmp(real, s->dir, n) && real[n] == '/', rc = 0;
+
+    if (real && !own && output_check_name(NULL, real, &unsaid))
+        rc = err_misuse(err, "%s leads to %s, a part of another run: remove the link; then the "
+                        "same command makes device %zu again", path, real, i);
+    free(path);
+    free(real);
     return rc;
 }
 
@@ -389,7 +405,7 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if ((rc = refuse_other(cfg, i, err)))
+        if ((rc = refuse_inside(s, i, err)) || (rc = refuse_other(cfg, i, err)))
             break;
         else if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
@@ -462,7 +478,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
         image_path(&cfg, IMAGE_FROZEN, to, sizeof to);
         if (!frozen_is_lost(&cfg))
             return 0;
-        rc = file_copy(from, to, UINT64_MAX, err);
+        rc = file_copy_like(from, to, err);
         *untouched = rc != 0;
         return rc;
     }

@@ -46,7 +46,7 @@ static int place(struct mending *m, size_t i, struct err *err)
         m->moved[k] = !path || !file_may_be(path); // or else somebody has put it there
         m->any_moved = 1;
     }
-    rc = rc || !lost ? rc : file_have_folder(folder, err);
+    rc = rc || !lost ? rc : file_have_folder(folder, m->s->dir, err);
     free(folder);
     free(was);
     return rc;

@@ -103,7 +103,7 @@ static int name_files(struct portions *p, const struct session *s, size_t i, uin
 {
     char  run[SESSION_PATH], name[64];
     char *folder = portions_folder(s, i, err);
-    int   rc = folder ? file_have_folder(folder, err) : -ENOMEM;
+    int   rc = folder ? file_have_folder(folder, s->dir, err) : -ENOMEM;
 
     snapshot_places_names(run, name, s, step);
     if (!rc) {

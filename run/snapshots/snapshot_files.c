@@ -4,6 +4,7 @@
 #include "data/file/file.h"
 #include "data/file/file_walk.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
     struct file_walk w;
     struct stat      st;
     char             from[FILES_PATH], to[FILES_PATH], name[2 * NAME_MAX + 2];
-    int              rc;
+    int              rc, fd;
 
     snprintf(from, sizeof from, "%s/%s", folder, sub);
     snprintf(to, sizeof to, "%s/%s", f->dir, sub);
@@ -94,6 +95,9 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
         return 0;
     if (file_make_folder(to))
         return err_set(err, -errno, "mkdir %s: %s", to, strerror(errno));
+    if ((fd = open(to, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) >= 0)
+        file_like_folder(fd, from);
+    file_close(fd);
     rc = file_walk_begin(&w, from, err);
     while (!rc && file_walk_next(&w)) {
         if (!takes(w.name) || lstat(w.path, &st) || !S_ISREG(st.st_mode))
@@ -101,7 +105,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
         snprintf(name, sizeof name, "%s/%s", sub, w.name);
         rc = snapshot_files_note(f, name, err);
         char *path = rc ? NULL : file_path(err, "%s/%s", f->dir, name);
-        rc = path ? file_copy(w.path, path, UINT64_MAX, err) : -ENOMEM;
+        rc = path ? file_copy_like(w.path, path, err) : -ENOMEM;
         if (!rc)
             file_forget(path);
         free(path);

@@ -256,14 +256,14 @@ static int place(struct snapshot_making *m, const char *dir, struct err *err)
     char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
     snapshot_places_own(own, m->s);
-    int rc = dir ? 0 : file_have_folder(own, err);
+    int rc = dir ? 0 : file_have_folder(own, m->s->dir, err);
     if (rc)
         return rc;
     dir = dir ? dir : own;
     snapshot_places_names(folder, name, m->s, m->step);
     rc = snapshot_places_fits(m->s, dir, err);
     snprintf(m->name, SESSION_PATH, "%.3000s/%.1000s", dir, folder);
-    if (rc || (rc = file_have_folder(m->name, err)))
+    if (rc || (rc = file_have_folder(m->name, m->s->dir, err)))
         return rc;
     snprintf(m->name + strlen(m->name), 96, "/%s", name);
     rc = snapshot_put_aside(m->s, m->name, err);
@@ -293,6 +293,16 @@ static void end_portions(struct snapshot_making *m)
     portions_release(&m->portions);
 }
 
+/* Nobody can see more of it than of RUN. */
+static int begin_folder(struct snapshot_making *m, struct err *err)
+{
+    int rc = file_new_folder(&m->folder, m->name, err);
+
+    if (!rc)
+        file_like_folder(m->folder.fd, m->s->dir);
+    return rc;
+}
+
 /* Makes the folder and what is copied at once. */
 static int begin_in(struct snapshot_making *m, const char *dir, struct err *err)
 {
@@ -303,7 +313,7 @@ static int begin_in(struct snapshot_making *m, const char *dir, struct err *err)
         (earlier = snapshots_newest_next_to(&m->known, m->name)) &&
         !(m->earlier = strdup(earlier->path)))
         rc = err_set(err, -ENOMEM, "out of memory for a snapshot");
-    rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
+    rc = rc ? rc : begin_folder(m, err);
     if (rc)
         return rc;
     m->to = m->s->run;
@@ -528,9 +538,9 @@ int snapshot_adopt_begin(struct snapshot_making **out, const char **folder, stru
     *m = (struct snapshot_making){ .s = s, .step = step, .n = n, .folder = { .fd = -1 } };
     snapshots_clean(s);
     snapshot_places_ranks(own, s);
-    int rc = file_have_folder(own, err);
+    int rc = file_have_folder(own, s->dir, err);
     rc = rc ? rc : place(m, own, err);
-    rc = rc ? rc : file_new_folder(&m->folder, m->name, err);
+    rc = rc ? rc : begin_folder(m, err);
     *folder = m->folder.temp;
     return rc;
 }

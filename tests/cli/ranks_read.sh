@@ -257,11 +257,29 @@ ranks 2 pretrain --resume "$tmp/copy" --steps 4
 result "$(refused_by_ranks && grep -q "$tmp/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is another" "$tmp/err"; echo $?)" "a copy of rank 0's folder with the original's other rank"
 refuses 2 "$tmp/orig.rank1 belongs to $tmp/orig, and" reshard "$tmp/copy" --ranks 1 --new-run "$tmp/one-of-copy"
 same "$before" "$(sqlite3 "$tmp/orig.rank1/run.db" "SELECT max(step) FROM steps")" "and the original's is as it was"
+works "  it may be read" export "$tmp/copy" "$tmp/copy-hf" --last
+cp -a "$tmp/orig.rank1" "$tmp/kept.rank1"
+for f in "$tmp"/copy/dev0/states "$tmp"/orig.rank1/dev0/states; do turn "$f" 5000; done
+theirs=$(cat "$tmp"/orig.rank1/dev0/states "$tmp"/orig.rank1/run.db | sha256sum)
+run check --repair "$tmp/copy"
+result "$([ "$got" = 2 ] && grep -q "$tmp/orig.rank1 belongs to $tmp/orig, and" "$tmp/err"; echo $?)" "  it is not repaired by way of the copy"
+ranks 2 restore "$tmp/copy"
+result "$(refused_by_ranks && grep -q "$tmp/orig.rank1 belongs to $tmp/orig, and" "$tmp/err"; echo $?)" "  nor restored"
+mv "$tmp/orig" "$tmp/x"
+mkdir "$tmp/orig"
+echo no >"$tmp/orig/run.db"
+ranks 2 restore "$tmp/copy"
+result "$(refused_by_ranks && grep -q "$tmp/copy.rank1 leads to $tmp/orig.rank1, next to which $tmp/orig is a run that cannot be read" "$tmp/err"; echo $?)" "  where that cannot be read, either"
+rm -r "$tmp/orig"
+mv "$tmp/x" "$tmp/orig"
+same "$theirs" "$(cat "$tmp"/orig.rank1/dev0/states "$tmp"/orig.rank1/run.db | sha256sum)" "  and the original's is as it was"
+rm -r "$tmp/orig.rank1" "$tmp/copy-hf"
+mv "$tmp/kept.rank1" "$tmp/orig.rank1"
 mkdir "$tmp/far"
 mv "$tmp/orig.rank1" "$tmp/far/orig.rank1"
 ln -s far/orig.rank1 "$tmp/orig.rank1"
 ranks 2 pretrain --resume "$tmp/copy" --steps 4
-result "$(refused_by_ranks && grep -q "$tmp/far/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is a copy of" "$tmp/err"; echo $?)" "  and where that is a link, too"
+result "$(refused_by_ranks && grep -q "$tmp/far/orig.rank1 belongs to $tmp/orig, and the folder of rank 0 that was given is another" "$tmp/err"; echo $?)" "  and where that is a link, too"
 rm "$tmp/orig.rank1" "$tmp/copy.rank1"
 mv "$tmp/far/orig.rank1" "$tmp/orig.rank1"
 for r in "" .rank1; do
@@ -291,6 +309,8 @@ result "$got" "and so does the original, whose rank 0 was moved away from the ot
 rm -r "$tmp/copy.rank1"
 ln -s copy "$tmp/copy.rank1"
 refuses 2 "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0: put the folder of rank 1 in its place" export "$tmp/copy" "$tmp/copy-hf"
+run check --repair "$tmp/copy"
+result "$([ "$got" = 2 ] && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "check says so"
 ranks 2 pretrain --resume "$tmp/copy" --steps 5
 result "$(refused_by_ranks && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "and a resume says so, too"
 done_testing

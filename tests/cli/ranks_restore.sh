@@ -60,6 +60,10 @@ for r in "" .rank1; do
     rm -r "$tmp/copy$r"
     result "$([ ! -e "$tmp/copy" ] && [ ! -e "$tmp/copy.rank1" ]; echo $?)" "nor is another made"
 done
+ln -s run.rank1 "$tmp/copy.rank1"
+refused_by 2 "nor a link to one" "$tmp/run.rank1 belongs to $tmp/run, and the folder of rank 0 that was given is another" restore "$tmp/copy"
+result "$([ ! -e "$tmp/copy" ]; echo $?)" "nor is rank 0's made next to it"
+rm "$tmp/copy.rank1"
 same "$states" "$(cat "$tmp"/drive/* | sha256sum)" "and the original's states are as they were"
 rm -r "$tmp/drive"
 

@@ -217,6 +217,21 @@ mkdir -p "$tmp/there/best"
 ln -s "$tmp/there/best" "$tmp/a"
 refuses 2 "best is the name of a part of a run" restore "$tmp/run"
 rm "$tmp/a"
+train="$small --mode su+o"
+lose "$tmp/a"
+cp -a "$tmp/run" "$tmp/copy" # with its device
+run pretrain --resume "$tmp/copy" --steps 9 --quiet
+states=$(sha256sum <"$tmp/copy/dev0/states")
+for link in dev0 dev0/states; do
+    rm -r "$tmp/run/$link"
+    ln -s "$tmp/copy/$link" "$tmp/run/$link"
+    run restore "$tmp/run"
+    result "$([ "$got" = 2 ] && grep -q "$tmp/run/dev0/states leads to $tmp/copy/dev0/states, a part of another run" "$tmp/err"; echo $?)" "a link to another run's device: $link"
+    same "$states 0" "$(sha256sum <"$tmp/copy/dev0/states") $(going)" "  which is as it was"
+    rm "$tmp/run/$link"
+    works "  it is made again without the link" restore "$tmp/run"
+done
+rm -r "$tmp/copy"
 
 # without a snapshot there is nothing to restore from
 train="$small --mode su+o"

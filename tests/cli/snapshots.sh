@@ -156,6 +156,19 @@ python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("UP
 run pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
 same "2 4 5" "$(of "$tmp/run" step)" "one of a branch that the run has left goes before older ones"
 
+# ---- a snapshot shows others no more than the run
+rm -rf "$tmp/run" "$tmp/shown"
+mkdir "$tmp/shown"
+run pretrain --run "$tmp/run" $shape --steps 3 --eval-every 1 --eval-data "$tmp/text.bin" --keep-best --snapshot-every 1 --snapshots 1 --snapshot-dir "$tmp/shown"
+chmod -R go= "$tmp/run"
+works "a private run goes on" pretrain --resume "$tmp/run" --steps 4 --schedule-steps 4
+same "4 0" "$(of "$tmp/run" step) $(find "$tmp"/shown/run-*/step-00000004 ! -name dev0 -perm /077 | wc -l)" "and so does nobody see its snapshot elsewhere"
+chmod -R g+rX "$tmp/run"
+works "one of a group goes on" pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+(cd "$tmp/run" && stat -c '%A %n' . best best/* tokenizer tokenizer/* run.db) >"$tmp/before"
+(cd "$tmp"/shown/run-*/step-00000005 && stat -c '%A %n' . best best/* tokenizer tokenizer/* run.db) | diff "$tmp/before" - >"$tmp/out" 2>&1
+result $? "and its snapshot has the same modes"
+
 # ---- a directory that fails
 rm -rf "$tmp/run" "$tmp/a" "$tmp/b"
 mkdir "$tmp/a" "$tmp/b"

@@ -154,6 +154,18 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
     done
     one pretrain --resume "$tmp/team" --steps 6 --quiet
     result "$got" "and its owner goes on"
+    # what root makes for their run in a folder of root's is theirs
+    mkdir -m 1777 "$tmp/drive" "$tmp/kept"
+    mkdir "$tmp/theirs" && chown 4711:4700 "$tmp/theirs"
+    one pretrain --run "$tmp/theirs/r" $data $shape --steps 2 --snapshot-every 1 --device "$tmp/drive"
+    rm "$tmp"/drive/*
+    works "root makes their lost device again" restore "$tmp/theirs/r"
+    one pretrain --resume "$tmp/theirs/r" --steps 3
+    result "$got" "and they go on"
+    works "root trains their run" pretrain --resume "$tmp/theirs/r" --steps 4 --snapshot-dir "$tmp/kept" --tensorboard "$tmp/drive/board"
+    one pretrain --resume "$tmp/theirs/r" --steps 5
+    same "0 0 2" "$got $(grep -c "no snapshot" "$tmp/err") $(ls -d "$tmp"/kept/r-*/step-* | wc -l)" "and they go on and take snapshots there"
+    result "$([ -z "$(find "$tmp/theirs" "$tmp"/drive/* "$tmp"/kept/* ! -user 4711 2>&1)" ]; echo $?)" "and nothing of it is root's"
     # one who may write the run, whose own group is another one, is killed while reading it
     cp -a "$tmp/team" "$tmp/wide"
     chmod -R g+w "$tmp/wide" && chmod 775 "$tmp/wide"
