@@ -350,6 +350,7 @@ static int find_present(struct back *b, struct err *err)
 static int check_options(struct back *b, const struct opt_line *line, struct err *err)
 {
     struct session *s = b->s;
+    struct best     best;
     struct err      why;
     int             rc = b->check ? runlog_begin(s->log, err) : 0;
 
@@ -358,6 +359,8 @@ static int check_options(struct back *b, const struct opt_line *line, struct err
     rc = session_store_options(s, 0, err);
     rc = rc ? rc : b->check->check(b->check->ctx, s, err);
     rc = rc ? rc : checkpoints_open(s, b->at.step, err); // somebody's folder with such a name
+    if (!rc && b->at.step < s->o.steps)
+        rc = best_open(&best, s, err); // what the training that follows would refuse
     runlog_rollback(s->log);
     int back = session_reload_options(s, &why);
     free(b->changed);

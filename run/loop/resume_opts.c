@@ -94,7 +94,7 @@ int resume_overlay(struct session *s, struct opt_line *line, struct train_opts *
         return rc;
     if (!s->o.schedule_steps) // --schedule-steps 0
         s->o.schedule_steps = s->o.steps;
-    for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
+    for (size_t i = 0; i < train_opts_acts(&s->o) && !rc; i++)
         rc = output_check_name("--act-device", s->o.act_device.item[i], err);
     rc = rc ? rc : forget_cards(s, line, err);
     return rc ? rc : schedule_end_check(s, line, was, err);

@@ -351,7 +351,7 @@ static int place_fits(const struct session *s, size_t i, const char *folder, str
     int rc = devices_place_check(given ? given : s->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
 
-    rc = rc || !given ? rc : output_check_name("--device", given, err);
+    rc = rc || !given ? rc : output_check_name("--device", given, err); // it may be a link by now
     rc = rc || !given ? rc : devices_path(&path, cfg, i, 1, err);
     free(path);
     rc = rc || !given ? rc : devices_free_check(given, "--device", cfg->force_device, err);
@@ -450,6 +450,21 @@ static int put_aside_all(const struct run_config *cfg, int *made, struct err *er
     return rc;
 }
 
+/* A run that gets new devices, since its own may be another run's: from now on it is a run of its
+ * own, whose devices are gone. After a kill the same command makes them as any others. */
+static int settle_apart(struct session *s, struct err *err)
+{
+    int rc = runlog_begin(s->log, err);
+
+    if (rc)
+        return rc;
+    rc = session_store_options(s, 1, err);
+    rc = rc ? rc : runlog_set(s->log, "owner", s->owner, err);
+    rc = rc ? rc : runlog_unset(s->log, "owner.next", err);
+    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
+    return runlog_end(s->log, rc, err);
+}
+
 static int record(struct session *s, const struct devices *d, struct err *err)
 {
     int rc = runlog_begin(s->log, err);
@@ -457,7 +472,6 @@ static int record(struct session *s, const struct devices *d, struct err *err)
     if (rc)
         return rc;
     rc = session_store_options(s, 1, err);
-    rc = rc || !*s->owner ? rc : runlog_set(s->log, "owner", s->owner, err);
     rc = rc ? rc : devices_record(d, s->log, err);
     rc = rc ? rc : moved_settle(s->moved, &s->run, err);
     rc = rc ? rc : drives_record(s, err);
@@ -483,7 +497,8 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
         return rc;
     }
     cfg.links = (struct topology_config){ 0 };
-    if ((rc = put_aside_all(&cfg, &only_new, err)))
+    if ((rc = put_aside_all(&cfg, &only_new, err)) ||
+        (rc = lost_apart(s) ? settle_apart(s, err) : 0))
         return rc;
     rc = damaged_open_up(s, &wrote, err);
     rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);

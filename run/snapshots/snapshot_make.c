@@ -256,7 +256,8 @@ static int place(struct snapshot_making *m, const char *dir, struct err *err)
     char folder[SESSION_PATH], name[64], own[SESSION_PATH];
 
     snapshot_places_own(own, m->s);
-    int rc = dir ? 0 : file_have_folder(own, m->s->dir, err);
+    int rc = dir ? output_check_snapshots(dir, err) // it may be a link by now
+                 : file_have_folder(own, m->s->dir, err);
     if (rc)
         return rc;
     dir = dir ? dir : own;

@@ -364,6 +364,27 @@ for dir in "$tmp"/sn/m-*/step-*; do # which goes when it is rotated, or is made 
     run_there --run "$dir" pretrain --run "$dir/new" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 2
 done
 rm -r "$tmp/sn"
+mkdir "$tmp/D" "$tmp/sn" "$tmp/c"
+works "a run with places elsewhere" pretrain --run "$tmp/far" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 2 --snapshot-every 1 --snapshot-dir "$tmp/sn" --device "$tmp/D" --activations offload --act-device "$tmp/c"
+picture "$tmp/a" >"$tmp/before"
+for place in D sn c; do # one that run.db has, and that has become a link
+    mv "$tmp/$place" "$tmp/was"
+    ln -s "$tmp/a/best" "$tmp/$place"
+    case $place in
+    D) refuses 2 "best is the name of a part of a run" restore "$tmp/far" ;;
+    sn)
+        run pretrain --resume "$tmp/far" --steps 3
+        result "$([ "$got" = 0 ] && grep -q "no snapshot after step 3: .*best is the name of a part of a run" "$tmp/err"; echo $?)" "no snapshot is taken there"
+        ;;
+    c) refuses 2 "best is the name of a part of a run" pretrain --resume "$tmp/far" --steps 4 ;;
+    esac
+    rm "$tmp/$place"
+    mv "$tmp/was" "$tmp/$place"
+done
+picture "$tmp/a" >"$tmp/after"
+cmp -s "$tmp/before" "$tmp/after"
+result $? "and nothing is made in the run where the links led"
+rm -r "$tmp/far" "$tmp/D" "$tmp/sn" "$tmp/c"
 rm -r "$tmp/m" "$tmp/link" "$tmp/a/best" "$tmp/a/checkpoint-4" "$tmp/a/snapshots"
 run_there --act-device run.db-wal $new --activations offload --act-device "$tmp/a/run.db-wal"
 run_there import best import "$tmp/hf" "$tmp/a/dev7"

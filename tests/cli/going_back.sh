@@ -144,6 +144,14 @@ if [ "$(id -u)" = 0 ] && mount --bind "$tmp/kept/best" "$tmp/kept/best" 2>"$tmp/
 else
     skip "a mounted best" "only root mounts it"
 fi
+mv "$tmp/kept/best/config.json" "$tmp/config.json"
+mkdir "$tmp/kept/best/config.json"
+was=$(ls -RA "$tmp/kept")
+refuses 2 "is a folder with the name of a model's file: rename it" pretrain --resume "$tmp/kept" --from 0 --lr 2e-3
+same "12 $was" "$(ask "$tmp/kept" "SELECT count(*) FROM steps") $(ls -RA "$tmp/kept")" "also where the snapshot has no best model: the run has not gone back"
+works "if no training follows, the run may" pretrain --resume "$tmp/kept" --from 12 --quiet
+rmdir "$tmp/kept/best/config.json"
+mv "$tmp/config.json" "$tmp/kept/best/config.json"
 run pretrain --resume "$tmp/kept" --from 4 --lr 1e-9 --steps 5 --schedule-steps 5 --eval-every 100 --quiet
 step=$(ask "$tmp/kept" "SELECT value FROM runs WHERE key = 'best.step'")
 result "$([ "$got" = 0 ] && [ "$step" -lt 5 ]; echo $?)" "goes back to the best model of that time"

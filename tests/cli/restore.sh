@@ -177,6 +177,24 @@ mv "$tmp"/b/sitrain-* "$tmp/x"
 refuses 1 "it is a copy of $tmp/run, which is still there" restore "$tmp/copy"
 mv "$tmp/x" "$tmp/b/$(basename "$tmp"/a/* | sed 's/dev0$/dev1/')"
 same "$states" "$(cat "$tmp"/a/* "$tmp"/b/* | sha256sum)" "the original's devices are as they were"
+if [ -n "$shim" ]; then
+    cp -a "$tmp/copy" "$tmp/unkilled"
+    bad='' kills=0
+    for at in $(seq -f pwrite:/copy/run.db-wal:%g 7 3 28) rename:/c/:1 rename:/c/:2; do
+        LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" restore "$tmp/copy" --device "0=$tmp/c" --device "1=$tmp/c" >"$tmp/out" 2>"$tmp/err" </dev/null
+        [ $? = 137 ] && kills=$((kills + 1))
+        run restore "$tmp/copy" --device "0=$tmp/c" --device "1=$tmp/c"
+        [ "$got" = 0 ] || grep -q "all of its states were read and are whole" "$tmp/err" || bad="$bad $at"
+        "$bin" check "$tmp/copy" >"$tmp/out" || bad="$bad check-$at"
+        rm -r "$tmp/copy" "$tmp"/c/*
+        cp -a "$tmp/unkilled" "$tmp/copy"
+    done
+    result "$([ -z "$bad" ] && [ $kills -gt 5 ]; echo $?)" "killed $kills times as a copy got new ones, the same command finishes$bad"
+    rm -r "$tmp/unkilled"
+    same "$states" "$(cat "$tmp"/a/* "$tmp"/b/* | sha256sum)" "the original's are as they were"
+else
+    skip "kills of a copy's restore" "no shim here"
+fi
 works "a copy gets new ones where its user says" restore "$tmp/copy" --device "0=$tmp/c" --device "1=$tmp/c"
 works "and is whole" check "$tmp/copy"
 result "$([ -n "$(ask "$tmp/copy" "SELECT value FROM runs WHERE key = 'owner'")" ]; echo $?)" "they have a word, which the original's have not"
