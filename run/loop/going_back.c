@@ -191,7 +191,13 @@ static int keep_present(struct back *b, struct err *err)
         rc = all_have(b, rc, err);
     if (rc)
         return rc < 0 ? rc : 0;
-    if (b->present == b->at.step) // its snapshot would take that one's name
+    // the snapshot of the present state would take that one's name
+    if (b->present == b->at.step && snapshot_is_now(&b->at, b->s))
+        return err_misuse(err, "%s is at step %" PRIu64 " itself, and other ranks are not: their "
+                          "folders are of different times, and a snapshot of these, which is taken "
+                          "first, would replace that one: give --from an earlier step", b->s->dir,
+                          b->present);
+    if (b->present == b->at.step)
         return err_misuse(err, "%s is at step %" PRIu64 " itself, in another branch than that "
                           "snapshot, which the snapshot of the present state would replace: train "
                           "at least a step, and go back then", b->s->dir, b->present);

@@ -115,4 +115,15 @@ if [ -n "$shim" ]; then
 else
     skip "kills, two jobs" "no shim here"
 fi
+# ---- rank 0's folder is of an earlier time: its step is that of the snapshot, in the same branch
+clear_all
+job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2
+cp -a "$tmp/run" "$tmp/lost"
+job 2 "$bin" pretrain --resume "$tmp/run" --steps 6
+rm -r "$tmp/run"
+mv "$tmp/lost" "$tmp/run"
+refused_by 2 "a folder of an earlier time is not called another branch" "is at step 4 itself, and other ranks are not: .*: give --from an earlier step" \
+    pretrain --resume "$tmp/run" --from 4 --steps 7
+works_by 2 "an earlier step is gone back to, as it says" pretrain --resume "$tmp/run" --from 2 --steps 7 --quiet
+
 done_testing
