@@ -1,11 +1,9 @@
-/* records.c: copies items of activations to the stream and back, and ends a span before each
- * wait. */
+/* records.c: copies items of activations to the stream and back. */
 #include "model/layer/records.h"
 
 #include "kernels/elementwise.h"
 
-/* Shorter waits are not recorded. A step has thousands of items, and writing a span for each would
- * take longer than computing them. */
+/* Shorter waits are not recorded: spans of a step's thousands of items would take too long. */
 enum { WAITED_NS = 20000 };
 
 /* Ends the open span at `since`, when the wait for a device began, and begins a new one now. */
