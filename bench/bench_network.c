@@ -4,8 +4,8 @@
  * steps: all that a step asks of the stream, with computing that takes a given time. So ranks that
  * share a few cores show the effect of the network alone on a step.
  *
- * All ranks measure together, and the slowest one's time counts, because each waits for all. All
- * repeat equally often, by the first time. */
+ * All ranks measure together, and the slowest one's time counts, because each waits for all. The
+ * first time, which ranks share, decides how often all repeat. */
 #include "bench/bench.h"
 
 #include "comm/comm.h"

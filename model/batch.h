@@ -11,8 +11,7 @@
  * such micro-batch. */
 struct batch {
     size_t   rows, seq;
-    int32_t *x;     // (rows, seq): tokens; padding follows a row's last token and may be any id of
-                    // the vocabulary
+    int32_t *x;     // (rows, seq): tokens; padding, any id, follows a row's last token
     int32_t *y;     // (rows, seq): a language model's targets; a negative target does not count
     int32_t *types; // (rows, seq): token types; NULL if the model has none
     /* (rows, seq): the index in the row at which each token's text begins. NULL unless the model
@@ -23,8 +22,7 @@ struct batch {
      * count. NULL unless the model was opened for pairs (model.paired). Rows 2i and 2i + 1 are
      * then a pair: the chosen and the rejected answer. */
     double  *reference;
-    size_t   padding; // tokens of a language model's rows that are padding; 0 unless the source
-                      // sets it
+    size_t   padding; // tokens of padding in a language model's rows; or 0
     int32_t *last;  // (rows): a classifier's or an encoder's last position that is not padding
     int32_t *label; // (rows): a classifier's class; a row with a negative class does not count
     float   *value; // (rows): a regressor's value; the row counts if label is 0 or more
@@ -41,7 +39,6 @@ struct batch_source {
  * mean over the counted ones. */
 struct batch_counts { uint64_t tokens, counted; };
 
-/* Reads this rank's micro-batch `micro` of step (or evaluation pass) `number` into m->acts.work.
- * Adds its counts to *n. */
+/* Reads this rank's micro-batch of step or evaluation `number` into m->acts.work. Adds to *n. */
 int batch_read(struct model *m, const struct batch_source *data, uint64_t number, size_t micro,
                struct batch_counts *n, struct err *err);

@@ -1,5 +1,4 @@
-/* trainer.c: opens a trainer: checks options, computes sizes and allocates memory before the first
- * step. */
+/* trainer.c: opens a trainer: checks options, computes sizes, allocates memory. */
 #include "model/trainer_parts.h"
 
 #include "data/base/round.h"

@@ -1,5 +1,4 @@
-/* machine.c: asks the kernel about this machine and this process: memory, limits, processors, host,
- * command line, random numbers. */
+/* machine.c: asks the kernel about this machine and this process. */
 #include "data/base/machine.h"
 
 #include <assert.h>

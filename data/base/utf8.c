@@ -1,5 +1,4 @@
-/* utf8.c: finds how many bytes of a text are valid UTF-8, with one check for eight bytes of
- * ASCII. */
+/* utf8.c: finds how many bytes of a text are valid UTF-8, of ASCII eight at a time. */
 #include "data/base/utf8.h"
 
 #include <stdint.h>

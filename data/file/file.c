@@ -1,5 +1,4 @@
-/* file.c: opens files by name, reads and writes whole ranges, and locks. file_new.c makes new
- * files. */
+/* file.c: opens files by name, reads and writes whole ranges, and locks. */
 #include "data/file/file.h"
 
 #include "data/file/file_walk.h"

@@ -1,6 +1,5 @@
 /* opt_file.c: reads a file of options into names and values, and writes such lines; opt.c knows
- * their meaning. Lines are changed in place: names and values are parts of the text as it was
- * read. */
+ * their meaning. Names and values are parts of the text read. */
 #include "data/opt/opt_file.h"
 
 #include "data/file/file.h"

@@ -1,5 +1,4 @@
-/* gguf_names.h: what llama.cpp calls the families and their tensors, and how its files store them
- * differently from Hugging Face's. */
+/* gguf_names.h: llama.cpp's names of families and tensors, and what its files store differently. */
 #pragma once
 
 #include "data/tensors/gguf.h"

@@ -125,8 +125,7 @@ static int text_ids(json_t *to, const struct hf_export *x)
                                      end ? json_incref(end) : token_id(x->endoftext));
 }
 
-/* Adds a classifier's keys to config.json. transformers writes no num_labels: it counts
- * id2label. */
+/* Adds a classifier's keys to config.json, without num_labels, as transformers. */
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
 {
     json_t *to_label = json_object(), *to_id = json_object();
@@ -304,8 +303,7 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* Writes model.safetensors.index.json, which says what shard holds each tensor. sum: the checksum
- * of all shards, or NULL. */
+/* Writes model.safetensors.index.json: each tensor's shard. sum: of all shards, or NULL. */
 static int write_index(const char *dir, const struct hf_export *x, const struct shards *s,
                        const char *sum, struct err *err)
 {
@@ -328,8 +326,7 @@ static int write_index(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* Writes the index, opens the folder with it, and writes it again with the checksum that the opened
- * folder has. */
+/* Writes the index, and writes it again with the checksum of the folder opened with it. */
 static int add_index(const char *dir, const struct hf_export *x, const struct shards *s,
                      struct err *err)
 {

@@ -38,8 +38,7 @@ static int is_of(const char *name, const char *module)
     return n >= m && !strncmp(name + n - m, module, m);
 }
 
-/* Returns the rows of the first matrix in the folder's file that is one of these modules'; 0: the
- * file has none. */
+/* The rows of the first matrix in the folder's file of one of these modules; 0: none. */
 static size_t rows_of(const char *dir, const char *const *modules, size_t n_modules)
 {
     struct safetensors *st = NULL;

@@ -1,5 +1,4 @@
-/* records.c: copies items of activations to the stream and back, and ends a span before each
- * wait. */
+/* records.c: copies items of activations to the stream and back. */
 #include "model/layer/records.h"
 
 #include "kernels/elementwise.h"
