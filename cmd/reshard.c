@@ -48,16 +48,21 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-struct switching { const struct session *was; struct session now; struct reshard r; };
+struct switching { struct session *was, now; struct reshard r; };
 
 /* Records that a copied run is a run of its own, before new devices are listed for removal. Once
  * something is listed, moved_settle does not do so, because the list may be the original's. A kill
  * would then leave a copy that does not know its new devices. */
 static int settle(void *ctx, struct err *err)
 {
-    const struct switching *w = ctx;
+    struct switching *w = ctx;
+    int               rc = runlog_begin(w->was->log, err);
 
-    return moved_settle(w->was->moved, &w->was->run, err);
+    if (rc)
+        return rc;
+    rc = session_settle(w->was, err);
+    w->now.o.tensorboard = w->was->o.tensorboard;
+    return runlog_end(w->was->log, rc, err);
 }
 
 /* Stores the new settings, in the transaction that switches. */
@@ -161,7 +166,6 @@ static int run(struct opt_line *line, struct err *err)
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = output_check_name("--device", o->device.item[i], err);
-    rc = rc ? rc : session_leave_board(&s, err);
     rc = rc ? rc : move_run(&s, o, err);
     session_close(&s);
     return rc;

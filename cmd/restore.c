@@ -30,7 +30,7 @@ static const struct opt_row rows[] = {
       .help = "New place of device I, counted from 0: folder, new file or block device (default: "
               "where it was)" },
     { "force-device", OPT_FLAG, AT(force_device),
-      .help = "Use block devices even if they carry a signature or another run" },
+      .help = "Use block devices even if they carry a signature" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };

@@ -217,8 +217,8 @@ int  file_new_rename(struct file_new *f, const char *to, struct err *err);
 void file_like(int fd, const char *old);
 /* file_like for the folder at `path`. */
 void file_like_at(const char *path, const char *old);
-/* file_like for a folder that its owner goes on to fill, and may clear later. */
-void file_like_folder(int fd, const char *old);
+/* file_like, but the owner may write the new file, or fill the new folder and clear it later. */
+void file_like_writable(int fd, const char *old);
 
 /* Returns whether this errno of renameat2 means that the file system does not support its flags. */
 static inline int file_lacks_flags(int e) { return e == EINVAL || e == ENOSYS; }
@@ -233,7 +233,8 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
 
 /* Copies `from`, of at most `most` bytes, to `to`, a new name or a regular file. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
-/* file_copy of a file of any size. The copy has the mode, owner and access lists of `from`. */
+/* file_copy of a file of any size. The copy has the owner, access lists and mode of `from`, but its
+ * owner may write it. */
 int file_copy_like(const char *from, const char *to, struct err *err);
 
 /* Removes files, or folders, that killed processes left for `path`, as file_new_open does. */

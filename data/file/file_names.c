@@ -21,9 +21,14 @@ static int add(struct file_names *f, const struct file_walk *w, struct err *err)
         return err_set(err, -ENOMEM, "no memory for the names in %s", w->dir);
     f->at[f->n] = (struct file_name){ .name = name, .st = st };
     file_identity(w->path, f->at[f->n].identity);
-    return *f->at[f->n++].identity ? 0
-                                   : err_set(err, -errno, "%s cannot be read: %s", w->path,
-                                             strerror(errno));
+    if (*f->at[f->n].identity) {
+        f->n++;
+        return 0;
+    }
+    int errnum = errno;
+    free(name);
+    return file_is_absent(errnum) ? 0 : err_set(err, -errnum, "%s cannot be read: %s", w->path,
+                                                strerror(errnum));
 }
 
 int file_names_take(struct file_names *out, const char *dir, struct err *err)

@@ -230,14 +230,16 @@ void file_like(int fd, const char *old)
         return;
 }
 
-void file_like_folder(int fd, const char *old)
+void file_like_writable(int fd, const char *old)
 {
     struct stat st;
 
     file_like(fd, old);
-    if (!fstat(fd, &st) && (st.st_mode & S_IRWXU) != S_IRWXU &&
-        fchmod(fd, (st.st_mode & 03777) | S_IRWXU))
-        errno = 0; // then making its files fails
+    if (fstat(fd, &st))
+        return;
+    mode_t owner = S_ISDIR(st.st_mode) ? S_IRWXU : S_IRUSR | S_IWUSR;
+    if ((st.st_mode & owner) != owner && fchmod(fd, (st.st_mode & 03777) | owner))
+        errno = 0; // then writing fails
 }
 
 void file_new_like_folder(const struct file_new *f)
@@ -334,7 +336,7 @@ int file_new_folder(struct file_new *f, const char *path, struct err *err)
     int         rc = file_new_make(f, path, 1, 0777, 1, err);
 
     if (!rc && !lstat(f->path, &old) && S_ISDIR(old.st_mode))
-        file_like_folder(f->fd, f->path);
+        file_like_writable(f->fd, f->path);
     return rc;
 }
 
@@ -518,7 +520,7 @@ static int copy(const char *from, const char *to, uint64_t most, int like, struc
                         from, size, most);
     rc = rc ? rc : file_new_open(&f, to, err);
     if (!rc && like)
-        file_like(f.fd, from);
+        file_like_writable(f.fd, from);
     int shared = !rc && !ioctl(f.fd, FICLONE, fd); // their blocks, where the file system does that
     for (uint64_t off = 0, n; off < size && !rc && !shared; off += n) {
         n = size - off < COPY_BYTES ? size - off : COPY_BYTES;

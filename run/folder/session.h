@@ -132,9 +132,10 @@ int session_notice(struct session *s, const char *text, struct err *err);
  * changes s->o. Another one is misuse if its value differs. `first`: the run has not
  * been trained yet, so only options that define its layout are fixed. */
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err);
-/* For a command other than a resume, after which the run counts as no copy and as not renamed: if
- * its TensorBoard folder is the original's, the run has none from then on, with a notice. */
-int session_leave_board(struct session *s, struct err *err);
+/* For a command other than a resume, in its transaction: from now on the run counts as no copy and
+ * as not renamed. If its TensorBoard folder is the original's, it has none any more, with a
+ * notice. */
+int session_settle(struct session *s, struct err *err);
 
 /* Of a run that goes back to a snapshot, whose database is `from`: take from there the options that
  * decide what is computed, then apply those given on the line (NULL: none). They are misuse if a

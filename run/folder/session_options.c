@@ -286,7 +286,7 @@ static int board_check(const struct session *s, const struct opt_line *line, str
                    s->dir);
 }
 
-int session_leave_board(struct session *s, struct err *err)
+static int leave_board(struct session *s, struct err *err)
 {
     struct opt_line line = train_opts_line(&s->o);
     char            text[2 * SESSION_PATH + 256];
@@ -300,6 +300,13 @@ int session_leave_board(struct session *s, struct err *err)
     int rc = runlog_notice(s->log, text, err);
     rc = rc ? rc : opt_set(&line, "tensorboard", TENSORBOARD_NONE, err);
     return rc ? rc : settings_set(s->log, err, "option.tensorboard=" TENSORBOARD_NONE);
+}
+
+int session_settle(struct session *s, struct err *err)
+{
+    int rc = leave_board(s, err);
+
+    return rc ? rc : moved_settle(s->moved, &s->run, err);
 }
 
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)

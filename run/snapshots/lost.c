@@ -200,7 +200,7 @@ int lost_moved(const struct session *s, const struct opt_strings *named, struct 
     if (!lost_apart(s) || (s->ranks.size < 2 && n == s->run.n_devices))
         return 0;
     int rc = moved_check(&is, &s->run, 0, err);
-    return rc != -EXDEV || s->ranks.size > 1
+    return rc != -EXDEV || s->ranks.size > 1 || !s->o.device.n
                ? rc
                : err_set(err, rc, "%s; siTrain restore %s with --device I=PATH for each device "
                          "makes new ones", err->text, machine_word(word, sizeof word, s->dir));
@@ -249,7 +249,7 @@ int lost_is(const struct session *s, const char *text)
 
     if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
         return 0;
-    int lost = is_lost(&s->run, &st, (size_t)i);
+    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i);
     store_release(&st);
     return lost;
 }
@@ -461,7 +461,7 @@ static int settle_apart(struct session *s, struct err *err)
     rc = session_store_options(s, 1, err);
     rc = rc ? rc : runlog_set(s->log, "owner", s->owner, err);
     rc = rc ? rc : runlog_unset(s->log, "owner.next", err);
-    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
+    rc = rc ? rc : session_settle(s, err);
     return runlog_end(s->log, rc, err);
 }
 
@@ -471,10 +471,9 @@ static int record(struct session *s, const struct devices *d, struct err *err)
 
     if (rc)
         return rc;
-    rc = session_leave_board(s, err);
-    rc = rc ? rc : session_store_options(s, 1, err);
+    rc = session_store_options(s, 1, err);
     rc = rc ? rc : devices_record(d, s->log, err);
-    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
+    rc = rc ? rc : session_settle(s, err);
     rc = rc ? rc : drives_record(s, err);
     return runlog_end(s->log, rc, err);
 }

@@ -96,7 +96,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
     if (file_make_folder(to))
         return err_set(err, -errno, "mkdir %s: %s", to, strerror(errno));
     if ((fd = open(to, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) >= 0)
-        file_like_folder(fd, from);
+        file_like_writable(fd, from);
     file_close(fd);
     rc = file_walk_begin(&w, from, err);
     while (!rc && file_walk_next(&w)) {

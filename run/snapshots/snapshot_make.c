@@ -300,7 +300,7 @@ static int begin_folder(struct snapshot_making *m, struct err *err)
     int rc = file_new_folder(&m->folder, m->name, err);
 
     if (!rc)
-        file_like_folder(m->folder.fd, m->s->dir);
+        file_like_writable(m->folder.fd, m->s->dir);
     return rc;
 }
 

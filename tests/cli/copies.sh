@@ -315,6 +315,8 @@ result $? "and nothing is there of it"
 works "named, it goes on" pretrain --resume "$tmp/tb2" --steps 3 --quiet --tensorboard auto
 works "and without" pretrain --resume "$tmp/tb2" --steps 4 --quiet
 cp -a "$tmp/tb" "$tmp/tb5"
+refuses 2 "$tmp/none" reshard "$tmp/tb5" --device "$tmp/none/x"
+same "$tmp/board" "$(sqlite3 "$tmp/tb5/run.db" "SELECT value FROM runs WHERE key = 'option.tensorboard'")" "  and it is still the original's folder that is known"
 works "a copy is divided anew" reshard "$tmp/tb5" --devices 2
 result "$(grep -q "writes none until --resume names a folder with --tensorboard DIR" "$tmp/err"; echo $?)" "with a notice"
 works "and goes on" pretrain --resume "$tmp/tb5" --steps 3 --quiet

@@ -166,7 +166,7 @@ else
 fi
 
 # Devices that may be another run's: of a copy, of another run's file in the place, of two that changed places, and of a path that leads to another run.
-train="$small --mode su+o --device $tmp/a --device $tmp/b"
+train="$small --mode su+o --device $tmp/a --device $tmp/b --tensorboard $tmp/board"
 lose "$tmp/c" && mkdir "$tmp/c"
 cp -a "$tmp/run" "$tmp/copy"
 states=$(cat "$tmp"/a/* "$tmp"/b/* | sha256sum)
@@ -186,6 +186,7 @@ if [ -n "$shim" ]; then
         run restore "$tmp/copy" --device "0=$tmp/c" --device "1=$tmp/c"
         [ "$got" = 0 ] || grep -q "all of its states were read and are whole" "$tmp/err" || bad="$bad $at"
         "$bin" check "$tmp/copy" >"$tmp/out" || bad="$bad check-$at"
+        [ "$(ask "$tmp/copy" "SELECT value FROM runs WHERE key = 'option.tensorboard'")" = none ] || bad="$bad board-$at"
         rm -r "$tmp/copy" "$tmp"/c/*
         cp -a "$tmp/unkilled" "$tmp/copy"
     done
