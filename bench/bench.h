@@ -49,7 +49,7 @@ struct bench_section {
     const char *name;    // in --only and in the report
     int         is_rows; // 1: the report has an array of it; 0: an object
     unsigned    needs;   // bits of the sections whose figures it reads
-    /* Returns 0, or -errno and a sentence. If a part cannot be measured, a "note" says why. */
+    /* 0, or -errno and a sentence. If a part cannot be measured, its "note" says why. */
     int  (*run)(struct bench *b, json_t *section, struct err *err);
     void (*print)(const json_t *section);
 };
@@ -72,7 +72,7 @@ int  bench_places_make(struct bench_places *p, struct bench *b, struct err *err)
 void bench_places_remove(struct bench_places *p);
 
 int bench_is_block(const struct bench *b, size_t device); // whether a block device was given
-/* Where a device is measured, malloced: file `name` in its folder, or the block device. */
+/* Returns where a device is measured (malloced): file `name` in its folder, or the drive. */
 char *bench_file(const struct bench *b, size_t device, const char *name);
 
 /* Refuses a block device that holds somebody else's data by now. Each part of bench opens the
@@ -94,10 +94,10 @@ int bench_output(const struct bench_opts *o, enum output_kind kind, const char *
 
 /* ---- figures of other sections ---- */
 
-/* The best engine's FLOP/s over a step's products; of DT_F32: in fp32. 0: not measured. */
+/* The best engine's FLOP/s over a step's products. DT_F32: only in fp32. 0: not measured. */
 #define BENCH_BEST "step_flops_per_second" // its key
 double bench_best(const json_t *report, int dtype);
-/* FLOP/s of the CPU's instructions for products of this dtype from L2. 0: not measured. */
+/* FLOP/s of the CPU's instructions for this dtype, with operands in L2. 0: not measured. */
 double bench_unit(const json_t *report, int dtype);
 /* A plain loop over one step's products by the best engine, which takes turns with steps and gives
  * FLOP/s. It needs the section of products. The caller closes *out also after an error. */
@@ -105,7 +105,7 @@ struct bench_loop;
 int    bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *err);
 double bench_loop_rate(struct bench_loop *l);
 void   bench_loop_close(struct bench_loop *l);
-/* Memory's bytes/s, on one thread or all, of a loop that only reads or one that also writes. */
+/* Memory's bytes/s in these rows, on one thread or all: reading alone, or also writing. */
 double bench_bandwidth(const json_t *rows, int all, int writes);
 /* Measures the seconds that an update on an emulated device takes a parameter: on the first
  * device's place, or on disk_null, which leaves the seconds of one core. */

@@ -29,7 +29,7 @@ enum { MOST_KERNELS = 128, PAGE = 4096 };
 
 /* ---- sizes ---- */
 
-/* The heads of keys and values, if shared: the model's or, if it shares none, a divisor. */
+/* Heads of shared keys and values: the model's or, if it shares none, a divisor of its heads. */
 static size_t shared_of(size_t heads, size_t kv)
 {
     size_t group = 4;
@@ -103,6 +103,7 @@ static size_t size_parse(const struct sizes *s, const char **at)
     return product;
 }
 
+/* The mean number of keys that a query sees. */
 static double keys_seen(const struct sizes *s, enum keys keys)
 {
     double T = (double)s->T, W = (double)s->window, length = (double)s->length;

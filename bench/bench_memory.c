@@ -1,6 +1,7 @@
 /* bench_memory.c: measures the memory's bandwidth with plain loops over arrays larger than any
  * cache, with one thread and with all. A byte counts once when the program reads it and once when
- * it writes it. Fetching a line that is partly written does not count. */
+ * it writes it. Fetching a line because only part of it is written does not count. Stores are
+ * plain, as in the kernels. */
 #include "bench/bench.h"
 
 #include "data/base/round.h"
@@ -13,7 +14,7 @@ typedef float vec __attribute__((vector_size(32), aligned(32)));
 
 enum { KINDS = 5, STREAMS = 4, UNROLL = 2 };
 
-/* Places read at one time are not a power of two apart: they would share a bank of memory. */
+/* If places that are read together were a power of two apart, they would share a memory bank. */
 enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
 
 struct arrays {
@@ -24,7 +25,7 @@ struct arrays {
 
 static volatile float sink; // values that are read must be used
 
-/* Length of each of STREAMS parts of n vectors, and so their distance; then the rest. */
+/* Length of STREAMS equal parts of n vectors, and their distance. The rest comes after them. */
 static size_t stream_length(size_t n)
 {
     size_t each = n / STREAMS;

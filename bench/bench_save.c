@@ -2,7 +2,8 @@
  * FILE`, and for `plan`, which needs only the sizes of one model (--probe).
  *
  * Layers are measured as a step runs them (bench_layers.h), one of each kind that has its own
- * passes between products. Attention, whose time grows differently, is subtracted. */
+ * passes between products. Attention is measured alone and subtracted: its time
+ * grows differently. */
 #include "bench/bench_layers.h"
 
 #include "data/base/clock.h"
@@ -257,7 +258,7 @@ static int heads_measure(struct machine_file *m, const struct bench *b, enum dty
     return rc;
 }
 
-/* Measures s, which does not shrink with threads: p threads take s + w / p for a layer. */
+/* Measures s, the time of a layer that more threads do not shorten: p threads take s + w / p. */
 static int serial_measure(struct machine_file *m, const struct bench *b, struct err *err)
 {
     enum dtype           dt = (enum dtype)b->o->train.dtype;

@@ -176,6 +176,7 @@ static int measure(struct bench *b, json_t *runs, struct bench_item *drive, stru
 /* The parts of a step in seconds, with the letters above. */
 struct bench_figures { double F, B, h, U, u0, w0, W, A; };
 
+/* The least time that a step takes. */
 static double bench_bound(const struct bench_figures *f, int speculate)
 {
     const struct step_work w = {
@@ -235,6 +236,7 @@ static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_fi
     }
 }
 
+/* Compares a drive's speed during updates with its speed at their mix alone. */
 static json_t *drives_of(const json_t *runs, double disk)
 {
     json_t *rows = json_array(), *run;

@@ -15,7 +15,7 @@
 
 enum { MOST_SUBS = 512 };
 
-/* A device with its subgroups, each of two slots (an update reads one) and a gradient. */
+/* A device. Each subgroup has a gradient and two slots: an update reads one, writes the other. */
 struct rig {
     const struct bench *bench;
     struct bell         bell;

@@ -12,7 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Sets the options that the figures depend on, without links, with which predictions compute. */
+/* Sets the options that the figures depend on. Modelled links are left out: predictions compute
+ * with them. */
 static void options_set(struct train_opts *o, const struct session *s)
 {
     int real = !(disk_at((size_t)s->o.disk)->flags & DISK_FAKE);

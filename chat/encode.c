@@ -173,7 +173,8 @@ static int writes_key(const struct jinja_output *text, const json_t *object)
 }
 
 /* Refuses a text in which a list of parts stands as Python writes one, "[{'type': 'text', ...": the
- * template wants a text there. Templates that write JSON, as Llama's do for tools, mean to. */
+ * template wants a text there. A template that writes the list as JSON is not refused: Llama's
+ * write a tool's answer so. */
 static int refuse_written_parts(const struct marking *m, struct err *err)
 {
     const json_t *messages = json_object_get(m->kept, "messages"), *message, *part;

@@ -31,8 +31,8 @@
 #include "chat/template.h"
 #include "data/text/tokenizer.h"
 
-/* --loss-on answers|last|all: the answers of all turns, that of the last turn, or every token. A
- * row that says whether a turn counts ("train", "weight") decides. */
+/* --loss-on answers|last|all: the answers of all turns, the last assistant's answer, or every
+ * token. If the row itself says whether a turn counts ("train", "weight"), the row decides. */
 enum chat_loss { CHAT_LOSS_ANSWERS, CHAT_LOSS_LAST, CHAT_LOSS_ALL };
 const char *chat_loss_name(size_t i); // its word; NULL past the last
 

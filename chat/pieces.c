@@ -102,6 +102,7 @@ static size_t owner_of(const struct chat_pieces *p, const json_t *string, enum o
 
 /* ---- what the model is asked to go on from ---- */
 
+/* Finds the end of the last byte that comes from a message. */
 static int last_owned(size_t *end, const struct jinja_output *text,
                       const struct chat_rendering *r, const json_t *kept, struct err *err)
 {

@@ -51,6 +51,7 @@ static char *text_of(const struct tokenizer *tok, const int32_t *ids, size_t n)
     return text;
 }
 
+/* Finds the token or the text that closes the last turn that counts. */
 static void closing_find(const struct chat_encoding *e, const struct chat_ids *x, int32_t *id,
                          char **text)
 {

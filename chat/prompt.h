@@ -1,4 +1,4 @@
-/* prompt.h: a conversation as ids to go on from, and the token that ends answers. */
+/* prompt.h: a conversation as the ids that a model continues, and the token that ends answers. */
 #pragma once
 
 #include "chat/encode.h"

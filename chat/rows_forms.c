@@ -107,7 +107,7 @@ static int tools_read(struct chat_rows *r, int translated, struct err *err)
     return translated && r->tools ? tools_wrap(r, err) : 0;
 }
 
-/* Reads what the template gets besides turns. translated: these were of another form. */
+/* Reads what the template gets besides turns. translated: the turns had another form. */
 static int around_read(struct chat_rows *r, int translated, struct err *err)
 {
     const json_t *variables = row_member(r->object, "chat_template_kwargs");
@@ -227,6 +227,7 @@ static int alpaca_make(struct chat_rows *r, struct err *err)
     return rc ? rc : turns_row(r);
 }
 
+/* Refuses two members that are neither both texts nor both lists. */
 static int both_kinds(const struct chat_rows *r, const char *const key[2], const json_t *a,
                       const json_t *b, struct err *err)
 {
@@ -271,7 +272,8 @@ static int text_make(struct chat_rows *r, struct err *err)
 
 /* ---- preferences */
 
-/* Makes two texts' common beginning a prompt, without a space at its end; each text keeps some. */
+/* Makes a prompt of the beginning that two texts have in common, without a space at its end. A part
+ * of each text is left. */
 static int common_text(struct chat_rows *r, const char *chosen, const char *rejected,
                        struct err *err)
 {

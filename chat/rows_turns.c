@@ -181,7 +181,8 @@ static int message_check(const struct turn *t, const json_t *m, struct err *err)
 
 /* ---- ShareGPT */
 
-/* Makes tool_calls of {"name", "arguments"}, or a list of these. NULL: neither; *why says so. */
+/* Makes tool_calls of {"name", "arguments"}, or a list of these. Returns NULL, and the reason in
+ * *why, if the text is neither. */
 static json_t *calls_make(const char *value, const char **why)
 {
     json_t *said = json_loads(value, JSON_REJECT_DUPLICATES, NULL), *calls = json_array(), *one;

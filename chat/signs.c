@@ -77,7 +77,8 @@ static int is_empty(const json_t *message)
            !json_array_size(json_object_get(message, "tool_calls"));
 }
 
-/* Whether v, called `key`, is or contains an object properties that has a null. */
+/* Whether v, a member called `key`, is or contains an object called properties with a null
+ * member. */
 static int has_nulls(const json_t *v, const char *key)
 {
     int         found = 0, properties = !strcmp(key, "properties");

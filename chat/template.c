@@ -253,6 +253,7 @@ static void list_clear(struct chat_template *t, const struct jinja *keep)
     t->n = n;
 }
 
+/* Chooses a template of the folder by its name, or a file. */
 static int choose(struct chat_template *t, const char *dir, const char *name, struct err *err)
 {
     const struct jinja *own = find(t, name);
@@ -334,7 +335,8 @@ static json_t *kept_value(const struct chat_template *t)
     return json_whole(list, bad);
 }
 
-/* Puts the templates into tokenizer_config.json. A single one only if the file had one. */
+/* Puts the templates into tokenizer_config.json. A single one goes there only if the file had
+ * one. */
 static int keep_in_config(const struct chat_template *t, const char *dir, struct err *err)
 {
     json_t *file = NULL, *value = kept_value(t);
@@ -394,8 +396,8 @@ int chat_template_marks(const struct chat_template *t, const json_t *tools)
 
 /* ---- rendering */
 
-/* Returns a message as transformers passes it, or NULL without memory: without nulls, and with
- * thoughts in reasoning_content, and in thinking if it is missing. */
+/* Returns a message as transformers passes it to a template; NULL: no memory. Null members are left
+ * out. Thoughts are copied to reasoning_content, and to thinking if that is missing. */
 static json_t *message_plain(const json_t *m)
 {
     static const char *const thoughts[] = { "reasoning_content", "thinking", "reasoning" };

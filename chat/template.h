@@ -26,7 +26,7 @@ uint32_t chat_template_sum(const struct chat_template *t);
 const char *chat_template_text(const struct chat_template *t);
 /* Makes these the templates of a folder that has copies of the tokenizer's files. A single template
  * becomes its chat_template.jinja; several become a list in its tokenizer_config.json. A template
- * there is replaced in any case, because llama.cpp's converter looks there first. */
+ * in that file is replaced in any case, because llama.cpp's converter looks there first. */
 int  chat_template_keep(const struct chat_template *t, const char *dir, struct err *err);
 /* Returns whether the template that writes a conversation with these tools (NULL: none) has
  * {% generation %}, which marks answers. */
@@ -45,7 +45,8 @@ struct chat_rendering {
  * documents (none), add_generation_prompt, and all special tokens by their roles (bos_token, ...).
  * Members of messages that are null are left out. A message with thinking or reasoning gets
  * reasoning_content, too. The texts are those of r->messages, so the spans of `out` point there.
- * *kept holds the variables. The caller frees both. Any thread may call it. */
+ * *kept holds the variables. The caller frees both (json_decref, jinja_output_free). Any thread may
+ * call it. */
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err);
 /* Sets *out to noon of a day, YYYY-MM-DD, in this time zone, for `now`. Misuse: no such day. */

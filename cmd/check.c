@@ -70,7 +70,8 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     return 0;
 }
 
-/* Checks that the rows of steps are the journal's. Mode mem also has those since the last image. */
+/* Checks that run.db has a row for each step of the journal, and no other. In mode mem, there are
+ * also rows since the last image. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
     struct err text;
@@ -271,7 +272,7 @@ static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_
     check_line(c, ours ? "results" : "not checked", ours ? bytes : 0, "%s/%s%s", c->s.dir, name,
                ours                     ? ""
                : state == RESULT_OTHERS ? ": this run did not write it, or it was changed"
-               : state == RESULT_UNREAD ? ": this user may not read it"
+               : state == RESULT_UNREAD ? ": it cannot be read"
                                         : ": run.db has no checksum of it");
 }
 
@@ -293,7 +294,7 @@ static int check_parts(struct check *c, struct err *err)
 
     if (c->disk)
         c->s.run.disk = c->disk;
-    int rc = check_database(c, &db, err); // what the other parts are compared with
+    int rc = check_database(c, &db, err); // without it, the other parts cannot be checked
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_base(c, err), err);
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
@@ -361,7 +362,8 @@ static int go_back(struct check *c, struct err *err)
     return 0;
 }
 
-/* run.db cannot be opened. Are the commits before its log's damage enough? */
+/* run.db cannot be opened. If its log is damaged, checks whether the commits before the damage are
+ * enough. */
 static int check_past(struct check *c, struct err *err)
 {
     uint64_t found = c->damaged;
@@ -480,7 +482,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
 
     int rc = job_run_find_dir(dir, first->o->what, rank, err);
     if (!rc && o.repair && first->s.log)
-        rc = job_run_owns(&first->s, dir, rank, err);
+        rc = job_run_owner_check(&first->s, dir, rank, err);
     if (rc)
         return rc;
     o.what = dir;

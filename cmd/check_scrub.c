@@ -123,6 +123,7 @@ static int scrub_open_run(struct check *c, const struct session *of, int still, 
     return rc;
 }
 
+/* A snapshot is held while it is read, so nobody removes it. */
 static int scrub_snapshot(struct check *c, const struct snapshot *at, struct err *err)
 {
     struct session      s;

@@ -1,4 +1,5 @@
-/* continuation.c: prints a generated text up to its end or what may become a stop string. */
+/* continuation.c: finds the end of a generated text, and prints the text, except for last bytes
+ * that may still become a stop string. */
 #include "cmd/continuation.h"
 
 #include "data/base/visible.h"

@@ -180,6 +180,7 @@ static const char *rows_option(const struct opt_line *line)
     return chat ? chat : pairs ? pairs : e->reference ? "reference" : NULL;
 }
 
+/* Refuses options that have no effect on a text or tokens. */
 static int refuse_of_rows(const struct opt_line *line, struct err *err)
 {
     static const char *const names[] = { "max-seq", "max-eval-samples", "max-predict-samples" };

@@ -113,7 +113,8 @@ static int export_gguf(const char *path, struct hf_export *x, int type, const ch
 
 /* ---- both ---- */
 
-/* Where to go on from, should the run be damaged. To lack it is no failure. */
+/* Records the export in run.db, from which siTrain check names it if the run is damaged. A run that
+ * cannot be written to gets a notice: the export is whole without the record. */
 static int record(struct model_folder *r, const char *dir, struct err *err)
 {
     int rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, err);

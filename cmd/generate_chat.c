@@ -70,7 +70,8 @@ static void catch_interrupt(int flags)
 /* So many tokens go on where the positions are used up. */
 static size_t latest(const struct generator *g) { return g->context / 2 > 0 ? g->context / 2 : 1; }
 
-/* Pass the new tokens through the model: only the latest half, if no position is left then. */
+/* Pass the new tokens through the model. If there are more tokens than positions, only the latest
+ * half goes on. */
 static int feed(struct chat *c, const float **logits, struct err *err)
 {
     struct generator *g = c->g;

@@ -119,7 +119,7 @@ static int disk_line(const struct session *s, struct err *err)
     return rc;
 }
 
-/* Prints what a device is written on average and, with --endurance, what part of its life. */
+/* Prints the bytes written to one device and, with --endurance, how much of its life they take. */
 static int written_line(const struct session *s, const json_t *found, struct err *err)
 {
     double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;

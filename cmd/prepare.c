@@ -1,4 +1,4 @@
-/* prepare.c: makes of text a token file or a tokenizer, and renders conversations. */
+/* prepare.c: makes token files and tokenizers from text, and renders conversations. */
 #include "chat/encode.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"

@@ -128,9 +128,9 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     uint64_t step, all, mended = 0;
     size_t   gone;
     char     line[SESSION_LINE];
-    int      apart = lost_apart(s), rc = lost_moved(s, &o->device, err);
+    int      apart = lost_apart(s), rc = lost_apart_check(s, &o->device, err);
 
-    rc = rc || !apart ? rc : places(s, o, err);
+    rc = rc || !apart ? rc : places(s, o, err); // before counting: recorded places may be another's
     rc = rc ? rc : lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");

@@ -108,7 +108,7 @@ static int refuse(struct opt_taken *t, struct err *err)
     return err_misuse(err, "--%s %s: %s", t->name, t->value, t->help);
 }
 
-/* Takes only the value that means doing nothing. */
+/* Takes only the value that means doing nothing: any other would change what is computed. */
 static int only_none(struct opt_taken *t, struct err *err)
 {
     const char *v = t->value ? t->value : "";

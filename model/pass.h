@@ -10,7 +10,7 @@
 /* A pass over the micro-batches of `data` for `number`, of a step or an evaluation. */
 struct pass {
     uint64_t step;            // step number of its spans
-    struct open_span span;
+    struct open_span span;    // the one that pass_span_begin opened
     int      evaluates;       // evaluation: all spans are PHASE_EVAL
     uint64_t number;
     size_t   micros, all_micros; // of this rank; of all ranks
@@ -23,7 +23,7 @@ struct pass {
     struct norm_sum norm;  // norm of the gradients sent
 };
 
-/* Begins a span of a phase and block now; records the span that is open. */
+/* pass_span_begin opens a span of this phase and block now. pass_span_end records it. */
 void pass_span_begin(struct pass *p, enum runlog_phase phase, size_t block);
 void pass_span_end(struct trainer *t, const struct pass *p);
 

@@ -39,6 +39,7 @@ static void forward_add(struct route *o, enum stream_pass pass, const struct mod
         run_add(o, pass, HEAD, ROUTE_UP, ROUTE_READ | added);
 }
 
+/* Adds the runs of backward. They end at the lowest block that trains, the embeddings at most. */
 static void backward_add(struct route *o, const struct model_config *g)
 {
     const unsigned send = ROUTE_ADD | ROUTE_SEND;

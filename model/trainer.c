@@ -68,6 +68,7 @@ static int check(const struct trainer_options *t, struct err *err)
     return 0;
 }
 
+/* The block of the lowest layer that backward passes. */
 static size_t lowest_of(const struct model_config *g)
 {
     size_t b = arch_layer_block(g, 1);

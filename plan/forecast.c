@@ -50,6 +50,7 @@ static double unpack_of(const struct session *s, const struct machine_file *m)
     }
 }
 
+/* Predicts computing without recomputation. */
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
 {
@@ -79,6 +80,7 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     w->h = f->head + backward + f->norm / L;
 }
 
+/* Predicts recomputation and offloading, and sets both in s->run. */
 static int compute_acts(struct forecast *f, struct step_work *w, struct session *s,
                         const struct budget *plan, const struct forecast_step_so_far *so_far,
                         struct err *err)
@@ -101,7 +103,8 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     return 0;
 }
 
-/* The papers' times: the head is no part of backward, and layers are recomputed whole. */
+/* Times of the papers' systems, where the head's products are no part of backward, and layers are
+ * recomputed as a whole. */
 static void compute_serial(struct step_serial *serial, const struct forecast *f,
                            const struct session *s, const struct budget *plan)
 {
@@ -188,7 +191,8 @@ static int beside_snapshots_mem(struct forecast *f, const struct session *s,
     return 0;
 }
 
-/* Predicts a run in RAM: the update follows the step; at times an image is written. */
+/* Predicts a run in RAM: the update follows backward, and each --commit-every steps an image is
+ * written. */
 static int forecast_mem(struct forecast *f, struct step_work *w, struct session *s,
                         const struct budget *plan, const struct machine_file *m, struct err *err)
 {

@@ -24,6 +24,7 @@ struct forecast_acts {
     double           last;  // the part of them before the last layer's gradient
 };
 
-/* s: its memory plan is made. Sets the activations' chunks in s->run, for their traffic. */
+/* s: a session whose memory plan is made. Sets the activations' chunks in s->run, so that their
+ * traffic is known. */
 int forecast_acts(struct forecast_acts *out, struct session *s, const struct budget *plan,
                   const struct forecast_step_so_far *so_far, struct err *err);

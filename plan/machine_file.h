@@ -1,7 +1,9 @@
 /* machine_file.h: a machine in a file, for `siTrain plan --machine`: how fast it computes, and
  * how fast its drives are. `siTrain bench --save` writes measured figures; a person may write
  * figures from a data sheet. The lines are those of a file of options (opt_file.h), in any
- * order. Each is a row of the table in machine_file.c, which says what its numbers are.
+ * order. The table in machine_file.c says what the numbers of each line are, and `bench --save`
+ * writes this into the file. A layer or attention without a kind is of gpt2. Without the line
+ * updates-beside, updates take time from computing by their share of the cores.
  *
  * A figure that is missing counts as no time. A bandwidth of a topology (csd/topology.h)
  * replaces a higher one of this file. Numbers are written as in C (55e12), from 1 to 1e30; parts
@@ -47,10 +49,10 @@ struct machine_file {
  * name that is not text; or it has neither `flops` nor a layer, an attention and a head. */
 int machine_file_read(struct machine_file *out, const char *path, struct err *err);
 
-/* Refuses a machine without a prediction's figures; the sentence begins with `what`. */
+/* Refuses a machine without the figures that a prediction needs. `what` begins the sentence. */
 int machine_file_check(const struct machine_file *m, const char *what, struct err *err);
 
-/* Calls `each` for all lines of *m. comment: of a name's first line; else NULL. */
+/* Calls `each` for all lines of *m. comment: what the line says, or NULL after a name's first. */
 typedef int machine_file_line(void *ctx, const char *name, const char *value, const char *comment);
 int machine_file_each(const struct machine_file *m, machine_file_line *each, void *ctx);
 

@@ -189,7 +189,7 @@ static void draw_behind(const struct svg *s, const struct curve *all, size_t at)
         svg_curve(s, faint, "", c->x, c->raw, c->n);
 }
 
-/* Length of a curve's name in a legend: of a run's number ("3 lr 0.1"), or else the whole name. */
+/* Length of what a legend calls a curve: a run's number ("3" of "3 lr 0.1"), or the whole name. */
 static int called(const char *name)
 {
     size_t digits = strspn(name, "0123456789");
@@ -217,6 +217,7 @@ static void legend_of(FILE *out, const struct curve *c, size_t n)
     json_decref(parts);
 }
 
+/* Finds for each curve the first that it lies on, or itself. */
 static void find_equal(const struct svg *s, struct curve *c, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -391,7 +392,7 @@ int chart_evals(FILE *out, const json_t *report)
     return drawn;
 }
 
-/* Draws bars of one width: the first and last hundred steps would be too narrow among many. */
+/* Draws bars of one width. Otherwise the first and the last hundred steps would be too narrow. */
 int chart_breakdown_steps(FILE *out, const json_t *report)
 {
     const json_t *pieces = json_object_get(report, "breakdown_steps"), *p;
@@ -453,6 +454,7 @@ int chart_losses(FILE *out, const json_t *reports)
     return drawn;
 }
 
+/* Whether the runs differ only in mode and number of devices. */
 static int only_devices(const json_t *reports)
 {
     const json_t *r, *d;

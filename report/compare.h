@@ -18,7 +18,8 @@ struct compared {
 
 /* The settings of a report that are compared. Caller json_decref()s. */
 json_t *compare_settings(const json_t *report);
-/* The settings unlike the first run's: { setting, first, value }. Caller json_decref()s. */
+/* The settings in which another run differs from the first: an array of { setting, first, value }.
+ * Caller json_decref()s. */
 json_t *compare_differences(json_t *first, json_t *other);
 /* An object whose keys are the settings that differ between any runs. Caller json_decref()s. */
 json_t *compare_names(const struct compared *runs, size_t n);

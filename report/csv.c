@@ -49,7 +49,8 @@ static void csv_line(FILE *out, const char *run, const char *section, size_t row
     fputc('\n', out);
 }
 
-/* Prints a report. A section of one object is row 0; a value outside sections, the run's. */
+/* Prints a report. A section that is one object is its row 0. A value outside sections is a field
+ * of the run. */
 static void csv_report(FILE *out, const char *run, json_t *report)
 {
     const char *section, *field;

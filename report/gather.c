@@ -316,7 +316,7 @@ static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
     return rc;
 }
 
-/* Asked if run.db has the table, which older runs lack; left out if it has no rows. */
+/* Questions to a table that older runs lack. An answer without rows is left out. */
 static const struct more { const char *table, *key; int one; const char *sql; } more[] = {
     { "snapshots", "snapshots", 1, "SELECT count(*) AS taken, max(step) AS last_step,"
       " sum(bytes) AS bytes, sum(shared_bytes) AS shared_bytes, sum(seconds) AS seconds,"

@@ -353,7 +353,7 @@ static void bandwidth_bar(json_t *row, const json_t *item)
     bar(row, phase_colour(json_str(item, "phase")), json_num(item, "bytes_per_second"));
 }
 
-/* The plan's parts, then the memory used. A limit may be the machine's memory: no bar. */
+/* The plan's parts, then the memory used. A limit gets no bar: it may be the machine's memory. */
 static json_t *memory_rows(const json_t *report)
 {
     json_t *rows = json_array(), *m, *row;

@@ -25,7 +25,7 @@ double svg_y(const struct svg *s, double y);
 
 /* How figures on an axis are written. */
 typedef const char *svg_figure(char *buf, size_t size, double value);
-/* Axes at round figures: y: lines across; x: marks below. `label`: what is counted, its unit. */
+/* Axes with round figures: y with lines across, x with marks below. label: what is counted. */
 void svg_axis_y(const struct svg *s, const char *label, svg_figure *figure);
 void svg_axis_x(const struct svg *s, const char *label, svg_figure *figure);
 /* Widen [*low, *high] to round figures. */

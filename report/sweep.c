@@ -217,6 +217,7 @@ static void add_moments(json_t *row, const json_t *results, const char *which)
         json_object_set_new(row, name, json_real(sqrt(squares / (n - 1))));
 }
 
+/* Gives the first of a group its section `seeds`: a row for each measure. */
 static void write_group(const struct compared *runs, json_t *group, int number)
 {
     json_t       *rows = json_array(), *results = results_of(runs, group), *numbers = json_object();

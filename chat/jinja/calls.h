@@ -35,7 +35,7 @@ int          test_call(struct run *r, const struct test *test, struct value of,
                        const struct arguments *a);
 struct value function_call(struct run *r, const struct function *function,
                            const struct arguments *a);
-/* Whether a value has such a method, here or only in Python (then calling it fails). */
+/* Whether a value has a method of this name, here or only in Python (then calling it fails). */
 int          method_has(struct value of, const char *name);
 struct value method_call(struct run *r, struct value of, const char *name,
                          const struct arguments *a);

@@ -194,6 +194,7 @@ static int name(struct parser *p, struct node **out)
     return parser_advance(p);
 }
 
+/* Joins strings that follow each other. */
 static int strings(struct parser *p, struct node **out)
 {
     const char *s = "";

@@ -239,6 +239,7 @@ static struct value filter_dictsort(struct run *r, struct value v, const struct 
     return sorted_by(r, pairs, keys, argument(a, 0, "case_sensitive"), argument(a, 2, "reverse"));
 }
 
+/* Takes out the underscores that Python allows between two digits of a number. */
 static void drop_underscores(char *text)
 {
     char *to = text;

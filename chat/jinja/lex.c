@@ -54,6 +54,7 @@ static void go(struct lexer *l, size_t to)
         l->line += l->s[l->at] == '\n';
 }
 
+/* Skips white space, or a newline, behind the end of a tag. */
 static void tag_ends(struct lexer *l, int minus, int trims)
 {
     size_t at = l->at;

@@ -51,7 +51,8 @@ struct value_loop {
 
 struct value_method { struct value of; const char *name; };
 
-/* One rendering. What fails sets rc and err once, and returns VALUE_UNDEFINED. */
+/* One rendering. The first function that fails sets rc and err. Each that fails returns
+ * VALUE_UNDEFINED. Callers look at rc. */
 struct run {
     const char         *name;   // the template's
     struct pool         pool;
@@ -69,7 +70,7 @@ struct run {
 struct value run_fails(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Counts n more steps. Returns 0 if the limit is reached, or if something failed before. */
 int  run_goes_on(struct run *r, uint64_t n);
-/* Goes a level deeper, for what calls itself; 0: too deep. run_rises goes back. */
+/* Goes one level deeper in a recursion. Returns 0 if it is too deep. run_rises goes back. */
 int  run_sinks(struct run *r);
 static inline void run_rises(struct run *r) { r->depth--; }
 /* Returns zeroed memory, or NULL after a failure. */
@@ -151,7 +152,7 @@ size_t       value_byte(struct value string, size_t at);
 /* ---- lists and dicts ---- */
 
 struct value value_list(struct run *r, size_t n); // (n) undefined items, to be filled
-/* The items of an iteration: a list's, a dict's keys, a string's code points. Others fail. */
+/* The items of an iteration: a list's, a dict's keys, a string's code points. Other values fail. */
 struct value value_items(struct run *r, struct value v);
 const struct value *pairs_find(struct run *r, const struct value_pairs *p, struct value key);
 void                pairs_put(struct run *r, struct value_pairs *p, struct value key,

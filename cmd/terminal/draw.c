@@ -1,4 +1,5 @@
-/* draw.c: draws the page of `siTrain watch`, most important lines first. */
+/* draw.c: draws the page of `siTrain watch`, most important lines first: a low terminal cuts the
+ * end. */
 #include "cmd/terminal/draw.h"
 
 #include "data/opt/opt.h"

@@ -38,7 +38,7 @@ void progress_make_way(void)
     line = LINE_FREE;
 }
 
-/* Columns of the terminal minus one: what can be drawn over later. */
+/* Columns of the terminal minus one: text that fits into one line can be drawn over. */
 static int columns(int fd)
 {
     struct winsize w = { 0 };

@@ -179,6 +179,7 @@ char *machine_command(void)
     return text;
 }
 
+/* When a process began, in clock ticks since boot; 0: it is not seen here. */
 static uint64_t begun_as(long pid, char *state)
 {
     char     path[64], text[1024] = "";
@@ -234,6 +235,7 @@ int machine_hex(char *out, size_t digits, struct err *err)
     return 0;
 }
 
+/* The kernel refuses a set that is too small for the machine: a cpu_set_t has 1,024 processors. */
 int machine_cpus(void)
 {
     enum { MOST = 1 << 20 }; // processors

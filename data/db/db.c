@@ -77,8 +77,8 @@ static int open_fail(const struct db *db, const char *doing, int os, const char 
     return rc == -ENOENT && !access(db->path, F_OK) ? db_beside_fail(db->path, rc, err) : rc;
 }
 
-/* Why SQLite could not read the database or its log: it calls such an error of the drive damage. 0:
- * it has read all that it wanted. */
+/* Returns the errno of a failed read of the database or its log; 0: no read failed. The errors are
+ * those that SQLite reports as damage (SQLITE_IOERR_CORRUPTFS). */
 static int unread(struct db *db)
 {
     static const int which[] = { SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER };

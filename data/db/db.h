@@ -30,8 +30,8 @@ struct db {
 /* Writes the sentence of SQLite's last error during `doing`, a phrase. Returns the error as
  * -errno. */
 int db_fail(struct db *db, const char *doing, struct err *err);
-/* SQLite found damage: returns 0, or -EIO with a sentence if the drive failed to read the file or
- * its log, so nothing is known of what they contain. */
+/* Call it when SQLite reports damage. Returns -EIO and a sentence if reading the file or its log
+ * failed, so nothing is known of what they contain. Returns 0 if it is damage. */
 int db_read_check(struct db *db, const char *doing, struct err *err);
 /* rc, an error already set: SQLite reports of a file next to the database at `path` that it could
  * not make (no name is left for it, say) only that something is not there. If no file can be made

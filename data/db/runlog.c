@@ -112,16 +112,18 @@ struct shown {
     int64_t id;    // checksum of the run's id; 0: not stored
 };
 
-/* The number is 0 if there is no such table or column. */
+/* Reads a number from run.db. It is 0 if there is no such table or column. */
 static int shown_number(struct db *db, const char *text, int64_t *out, struct err *err)
 {
     return db_number(db, text, out) > SQLITE_ERROR ? db_fail(db, "looking at its commits", err) : 0;
 }
 
+/* Whether the drive failed. Any other error says that SQLite cannot read what is there. */
 static int is_unread(int rc) { return rc == -EIO || rc == -ESTALE; }
 
-/* Looks at what run.db shows, alone or with what SQLite reads of its log. Writes nothing. -errno if
- * it cannot be read at all; with a sentence if is_unread, when nothing is known of it. */
+/* Looks at what run.db shows, alone or with what SQLite reads of its log. Writes nothing. Returns
+ * -errno if it cannot be read at all. Only an error of is_unread has a sentence: then nothing is
+ * known of what run.db contains. */
 static int shown_read(const char *path, int alone, struct shown *out, struct err *err)
 {
     struct db  db = { .path = (char *)path };
@@ -141,7 +143,7 @@ static int shown_read(const char *path, int alone, struct shown *out, struct err
                                     &why);
         rc = is_unread(rc) || damaged ? rc
              : shown_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id, &why);
-        rc = is_unread(rc) ? rc : damaged; // of the latter two, opening it reports the damage
+        rc = is_unread(rc) ? rc : damaged; // opening it reports damage that the last two find
     }
     db_close(&db);
     if (is_unread(rc))

@@ -37,14 +37,14 @@ static void say_damage(struct checking *c, const char *fmt, ...)
     c->say(c->ctx, text);
 }
 
-/* Ends what SQLite could not do: it is damage, or sets c->rc. */
+/* SQLite failed. Reports damage, or sets c->rc if the database could not be read. */
 static void check_failed(struct checking *c)
 {
     sqlite3   *sql = c->log->db.sql;
     struct err why = { 0 };
     int        rc = db_fail(&c->log->db, "checking it", &why);
 
-    if (rc == -EBADMSG || sqlite3_errcode(sql) == SQLITE_ERROR) { // that is no such column
+    if (rc == -EBADMSG || sqlite3_errcode(sql) == SQLITE_ERROR) { // no such table or column
         say_damage(c, "%s", sqlite3_errmsg(sql));
     } else if (!c->rc) {
         c->rc = rc;
@@ -164,7 +164,7 @@ static void rewards_row(struct checking *c, sqlite3_stmt *st)
 int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence),
                  void *ctx, struct runlog_check *out, struct err *err)
 {
-    struct checking c = { log, out, say, ctx, mend, 0, err };
+    struct checking c = { log, out, say, ctx, mend, .err = err };
     struct stat     st;
     int64_t         settings, pairs = 0;
 
@@ -198,7 +198,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
 {
     struct runlog_check found = { 0 };
     struct err          first = { 0 };
-    struct checking     c = { log, &found, say_first, &first, 0, 0, err };
+    struct checking     c = { log, &found, say_first, &first, .err = err };
 
     check_rows(&c, all_steps, step_row);
     if (c.rc)

@@ -80,8 +80,8 @@ int file_check_own(const char *path, int written, struct err *err);
  * a run that root looked after stays its user's. If the change is not allowed, root stays the
  * owner. The functions of this header that create files call it themselves. */
 void file_give_owner(int fd, const char *path);
-/* Gives a new file or folder to the owner of the file or folder `of`, also only as root. What a run
- * has elsewhere belongs to the run's user, whoever the folder around it belongs to. */
+/* Gives a new file or folder to the owner of the file or folder `of`. It, too, acts only if root
+ * runs the process. It is for a run's files in other folders: they belong to the run's user. */
 void file_give_owner_of(int fd, const char *of);
 /* Makes a folder, its mode by umask. Returns 0, or -1 with errno set. */
 int  file_make_folder(const char *path);
@@ -140,7 +140,7 @@ static inline int file_is_unknown(int rc)
            file_is_denied(rc);
 }
 /* Returns whether `rc` (-errno) means that a file could not be read, so nothing is known of its
- * contents. ENOTCONN is of a FUSE file system whose process has ended. */
+ * contents. ENOTCONN: the process of a FUSE file system has ended. */
 static inline int file_is_unread(int rc)
 {
     return rc == -EIO || rc == -ESTALE || rc == -EINTR || rc == -ETIMEDOUT || rc == -ENOTCONN ||

@@ -243,6 +243,7 @@ static int count_lines(struct file_look *out, int fd, const char *path, char *bu
     return rc;
 }
 
+/* Checks that the whole file is text. Otherwise *out has the first byte that is not. */
 static int whole_look(struct file_look *out, int fd, uint64_t size, const char *path, char *buf,
                       const struct watch *watch, struct err *err)
 {

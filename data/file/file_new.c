@@ -144,6 +144,7 @@ static int file_new_try(struct file_new *f, mode_t mode)
     return 0;
 }
 
+/* What is made in an append-only folder can neither get its name nor be removed. */
 static int folder_check(const char *path, struct err *err)
 {
     char *dir = file_folder(path);

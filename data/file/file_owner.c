@@ -1,4 +1,4 @@
-/* file_owner.c: gives what root makes to the user whose it is, and makes a folder. */
+/* file_owner.c: gives the files and folders that root makes to their user. Makes folders. */
 #include "data/file/file.h"
 
 #include <fcntl.h>

@@ -93,6 +93,7 @@ static const char *digits(const char *p, const char *end, size_t most)
     return p > from && (size_t)(p - from) <= most ? p : NULL;
 }
 
+/* Where a number ends that a double can hold, or NULL. */
 static const char *number_end(const char *p, const char *end)
 {
     p += *p == '-';

@@ -11,6 +11,7 @@ enum { MOST_BYTES = 1 << 20 };
 
 static int is_blank(char c) { return c && strchr(BLANKS, c); }
 
+/* Whether only blanks or a comment follow. */
 static int line_ends(const char *at) { return strchr("#", at[strspn(at, BLANKS)]) != NULL; }
 
 /* Unquotes "..." at `at`, in place. */

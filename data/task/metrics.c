@@ -102,6 +102,7 @@ static int undefined(const float *x, const float *y, size_t n)
     return !x_varies || !y_varies;
 }
 
+/* Pearson's correlation, if it is defined. */
 static double correlation(const double *x, const double *y, size_t n)
 {
     double mx = 0, my = 0, xy = 0, xx = 0, yy = 0;

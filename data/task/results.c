@@ -91,6 +91,7 @@ static json_t *flops_of(const struct results *r, const struct totals *t)
     return number(r->flops_per_token * (double)t->tokens);
 }
 
+/* Puts the figures that train_results.json and the last row of the history share. */
 static int put_training(json_t *to, const struct results *r, const struct totals *t)
 {
     double epoch = epoch_of(r, t->steps);

@@ -232,6 +232,7 @@ static int past_blanks(struct row_file *r)
     return c;
 }
 
+/* Reads an object up to its closing brace. Errors inside it are found by the parser. */
 static int object_read(struct row_file *r, struct err *err)
 {
     size_t depth = 0;

@@ -266,6 +266,7 @@ static int own_check_none(const struct own_task *o, struct err *err)
                                             : ", where the others count from 0");
 }
 
+/* Decides the kind of the task from its labels. */
 static int own_settle(struct own_task *o, const char *path, struct err *err)
 {
     const char *label;

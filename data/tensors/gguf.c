@@ -28,6 +28,7 @@ static int cut(const struct parsing *p, struct err *err)
                       PRIu64 " bytes)", p->g->path, p->size);
 }
 
+/* Makes the header hold the next n bytes. */
 static int need(struct parsing *p, uint64_t n, struct err *err)
 {
     struct gguf *g = p->g;
@@ -295,7 +296,7 @@ int gguf_is_file(const char *path)
 {
     char        magic[4] = "";
     const char *dot = strrchr(path, '.');
-    int         named = dot && !strcasecmp(dot, ".gguf"); // then opening it says why it fails
+    int         named = dot && !strcasecmp(dot, ".gguf"); // if unreadable, opening it says why
     int         fd, rc;
     uint64_t    size;
     struct stat st;

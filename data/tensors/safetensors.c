@@ -291,6 +291,7 @@ static int st_index_shards(const json_t *map, json_t *shards, const char *path, 
     return 0;
 }
 
+/* Checks that the files are those for which the index was written. */
 static int st_index_check(const struct safetensors *s, const json_t *index, const char *path,
                           struct err *err)
 {

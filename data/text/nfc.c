@@ -176,6 +176,7 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct te
     return rc ? rc : points_write(c, to, err);
 }
 
+/* How much of text[0..n) cannot be changed by what follows. */
 static size_t settled(const char *text, size_t n)
 {
     for (size_t i = n; i-- > 0;) {

@@ -481,6 +481,7 @@ static size_t word_end(const struct split *s, const char *text, size_t from, siz
     return open ? SIZE_MAX : n;
 }
 
+/* Passes on a word, with marks for spaces. */
 static int marked_out(struct split *s, const char *text, size_t n, const struct pretoken_to *to,
                       struct err *err)
 {

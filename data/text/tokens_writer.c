@@ -10,6 +10,7 @@
 
 enum { PIECE_IDS = 4096 };
 
+/* Takes the narrowest format for the vocabulary. */
 static void writer_begin(struct tokens_writer *w, size_t vocab)
 {
     size_t i = 0;

@@ -122,7 +122,7 @@ static int waits_in_c(const struct product *p)
     return p->s.c_dt == DT_F32 && !p->s.accumulate && p->fold >= p->words;
 }
 
-/* Lists of tasks of each thread: of all panels, or of two by turns. */
+/* How many lists of tasks a thread has: one for each panel, or two that panels use by turns. */
 static size_t lists_of(const struct product *p) { return p->ready ? p->panels : 2; }
 
 static void plan_scratch(struct product *p)
@@ -416,13 +416,14 @@ static struct packing *packing_of(const struct product *p, const struct call *ca
     return (struct packing *)(void *)(call->scratch + p->packing_at);
 }
 
-/* Of a product whose shared operand comes packed: how many panels of a task are done. */
+/* How many panels of a task are done, if the shared operand comes packed. */
 static _Atomic size_t *done_of(const struct product *p, const struct call *call, size_t task)
 {
     return (_Atomic size_t *)(void *)(call->scratch + p->done_at) + task;
 }
 
-/* Waits for threads that are at work: a barrier would wait for those, too, that have not begun. */
+/* Waits until other threads set *count to `value`. A barrier would also wait for threads that have
+ * not begun. */
 static void wait_for(const _Atomic size_t *count, size_t value)
 {
     enum { SPINS = 4096 };
@@ -525,7 +526,8 @@ static struct turns *turns_of(const struct product *p, const struct call *call, 
 
 /* Threads that find no task of a panel any more pack the next one. Between two barriers, tasks are
  * taken from one of two lists, and the other is made for the next panel. Where nothing is to be
- * packed, threads go on with the next panel: a task waits for its own panel before. */
+ * packed, threads go on with the next panel; a task waits until its own previous panel is
+ * done. */
 static void panels_run(const struct product *p, struct call *call)
 {
     panel_pack(p, call, panel_of(p, 0));

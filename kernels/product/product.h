@@ -21,7 +21,7 @@ struct product {
     int           one;         // a piece leaves no sums for the next one to go on with
     size_t        rows, cols;   // of a task
     size_t        tasks, parts; // all; of the same own lanes
-    size_t        panels;
+    size_t        panels;       // of the depth
     size_t        panel_bytes, sums_at, turns_at, packing_at, done_at, own_at, // in scratch
                   scratch_bytes;
     size_t        block_at, own_bytes; // in a thread's part

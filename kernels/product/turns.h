@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The tasks that are left in a thread's list: the first one << 32 | one past the last. */
+/* A thread's list: the tasks that are left, the first one << 32 | one past the last. */
 struct turns { _Alignas(64) _Atomic uint64_t left; };
 
 /* Divides the tasks between n lists, in their order. */
@@ -26,7 +26,7 @@ static inline size_t turns_left(struct turns *t)
 }
 
 /* Takes the first or the last task of a list. Returns 0 if none is left. */
-static inline int turn_take(struct turns *t, int last, size_t *task)
+static inline int turns_pop(struct turns *t, int last, size_t *task)
 {
     uint64_t left = atomic_load(&t->left), rest;
 
@@ -41,11 +41,11 @@ static inline int turn_take(struct turns *t, int last, size_t *task)
     return 1;
 }
 
-/* Takes a task for thread `me` of n. *from: the list that the thread takes from; at first its own.
- * Returns 0 if none is left in any list. */
+/* Takes a task for thread `me` of n: from list *from and, once that is empty, from the longest one.
+ * At first, *from is the thread's own. Returns 0 if no list has a task left. */
 static inline int turns_take(struct turns *list, size_t n, size_t me, size_t *from, size_t *task)
 {
-    while (!turn_take(&list[*from], *from != me, task)) {
+    while (!turns_pop(&list[*from], *from != me, task)) {
         for (size_t t = 0; t < n; t++)
             if (turns_left(&list[t]) > turns_left(&list[*from]))
                 *from = t;

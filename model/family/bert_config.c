@@ -30,6 +30,7 @@ int bert_check(const struct model_config *g, struct err *err)
     return 0;
 }
 
+/* Reads pad_token_id. If it is absent or null, transformers' default holds. */
 static int config_pad(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     const json_t *pad = json_object_get(k->config, "pad_token_id");

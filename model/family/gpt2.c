@@ -100,6 +100,7 @@ static int config_variants(const struct model_config *g, const struct hf_keys *k
     return rc;
 }
 
+/* Reads sizes and dropout. If the folder gives no dropout, transformers' default holds. */
 static int config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     const char *positions = json_object_get(k->config, "n_positions") ? "n_positions" : "n_ctx";

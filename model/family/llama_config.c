@@ -177,6 +177,7 @@ static int rope_object(const json_t **out, const struct hf_keys *k, const char *
     return 0;
 }
 
+/* Reads the rotary base: from the object, or from the key next to it, or else `usual`. */
 static int rope_theta(double *out, const json_t *rope, const char *key, double usual,
                       const struct hf_keys *k, struct err *err)
 {

@@ -186,6 +186,7 @@ struct reading { struct gguf *file; const struct gguf_family *family; };
 
 static const double MOST_SIZE = 1u << 31; // of any size in a file
 
+/* Reads a key of the architecture. If it is absent, *out stays, or if `needed`, it is misuse. */
 static int number(double *out, const struct reading *k, const char *key, int needed,
                   struct err *err)
 {
@@ -257,6 +258,7 @@ static int read_gemma(struct model_config *g, const struct reading *k, struct er
     return rc;
 }
 
+/* Finds the numbers that give the factors in the file. */
 static int read_llama3(struct rope *r, const struct reading *k, const struct gguf_tensor *t,
                        struct err *err)
 {

@@ -143,6 +143,7 @@ static int write_one(struct writing *k, struct err *err)
                                                                   : write_rows(k, err);
 }
 
+/* Declares or writes the factors of Llama 3.1's RoPE. */
 static int freqs(struct writing *k, int writes, struct err *err)
 {
     const struct rope *r = &k->x->config.rope;

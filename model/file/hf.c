@@ -212,6 +212,7 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
                       hf_problem_type(g));
 }
 
+/* Reads dir/config.json, or the sizes of a GGUF file, into *out. The caller json_decref()s it. */
 static int config_parse(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err)
 {
     char        hint[HF_HINT];

@@ -204,6 +204,7 @@ static void shard_close(struct shards *s)
     s->files++;
 }
 
+/* Assigns a shard to every tensor. The caller frees out->tensors. */
 static int shards_cut(struct shards *out, const struct hf_export *x, struct err *err)
 {
     const struct model_config *g = &x->config;

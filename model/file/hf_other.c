@@ -94,6 +94,7 @@ static const struct quantized { const char *method, *name, *by; } quantized[] = 
     { "quanto", "Quanto", NULL }, { "auto-round", "AutoRound", NULL }, { "bitnet", "BitNet", NULL },
 };
 
+/* Writes the end of the sentence: the command that makes a folder of plain numbers. */
 static void dequantize(char *out, size_t size, const struct quantized *q, const char *dir)
 {
     char        word[MACHINE_PYTHON_PATH];

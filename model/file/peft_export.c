@@ -116,6 +116,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(p->name, q->name);
 }
 
+/* Lists the tensors of the folder by their names. The caller frees *out. */
 static int list_tensors(struct named **out, size_t *n, const struct model_config *g,
                         struct err *err)
 {

@@ -76,6 +76,7 @@ static void backward(const struct adapter_rows *r, const struct target *of,
                  kind == ADAPTER_BACK_UP ? of->b : of->a, NULL, r->m->scratch.base);
 }
 
+/* The input after dropout. */
 static const void *dropped(const struct adapter_rows *r, const struct target *of, const void *in)
 {
     const struct acts_adapter *w = &r->w->adapter;
@@ -117,12 +118,14 @@ static void *dh_at(const struct adapter_rows *r, const struct target *of)
     return dtype_at(r->w->adapter.dh, dtype_of(r), of->nth * r->n * of->rank);
 }
 
+/* dh = scale dy B. */
 static const void *dh_of(const struct adapter_rows *r, const struct target *of, const void *dy)
 {
     backward(r, of, ADAPTER_BACK_UP, r->w->adapter.sums, dy);
     return scaled(r, of, dh_at(r, of));
 }
 
+/* The tensor's columns of dout. */
 static const void *part_of(const struct adapter_rows *r, const struct target *of, const void *dout)
 {
     if (of->out == of->stride)

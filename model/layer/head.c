@@ -110,6 +110,7 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
 
 /* ---- a masked language model's ---- */
 
+/* Copies the rows of the tokens at[i] to rows [0, n). The rows behind them do not count. */
 static void gather(const struct rows *r, const int32_t *at, size_t n, const float *x,
                    const int32_t *y)
 {
@@ -248,6 +249,7 @@ static void pool_forward(const struct rows *r)
     convert(r->a->ln, m->o.dtype, pool_dropout(r, PLACE_MLP_PROJ).p > 0 ? work : pooled, DT_F32, n);
 }
 
+/* Computes dx from dln, which it overwrites, and the gradients of the pooler's parameters. */
 static void pool_backward(const struct rows *r)
 {
     const struct model *m = r->m;

@@ -95,6 +95,7 @@ static void chunk_softmax(const struct chunk *c, int known)
     }
 }
 
+/* Copies the head's rows of the targets that are in this piece. */
 static void take_words(const struct chunk *c)
 {
     const struct model *m = c->m;

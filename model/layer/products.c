@@ -230,6 +230,7 @@ static void add_all(struct products *p, const struct model_options *o)
                 add_chunked(p, o, products_of(head, kind));
 }
 
+/* Lists the shapes for matmul: every product, then the second parts of those that have two. */
 static size_t list_ids(struct products *p, struct matmul_shape *out)
 {
     size_t end = p->n;

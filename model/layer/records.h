@@ -15,7 +15,7 @@ struct records {
     struct stream    *stream; // NULL: the pass offloads nothing
     size_t            left;   // items that the pass still pushes
     int               first;  // true if the next push begins a record
-    struct open_span *span;   // the pass's
+    struct open_span *span;   // of the pass
 };
 
 /* records_push lends the memory of the next item, for the model to fill. records_push_done says

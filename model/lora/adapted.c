@@ -29,6 +29,7 @@ struct params_source adapted_source(struct adapted *a)
 
 /* ---- without adapters ---- */
 
+/* The block of a model with adapters that is this block of its base. */
 static size_t with_adapters(const struct model_config *g, size_t block)
 {
     return block < arch_pieces(g) + g->n_layer ? block : block + g->n_layer;

@@ -18,15 +18,15 @@ void meter_add(struct meter *m, const struct runlog_span *span);
 void meter_span(struct meter *m, uint64_t step, enum runlog_phase phase, int block, int device,
                 uint64_t start_ns, uint64_t end_ns, uint64_t bytes);
 
-/* The span of the work that the training thread is at. */
+/* The training thread's present work, since start_ns. */
 struct open_span {
     uint64_t          step, start_ns;
     enum runlog_phase phase;
     int               block;
 };
 
-/* The thread may have waited for a device from since_ns until now. If so, the span until then is
- * recorded, and a new one of the same work begins. */
+/* The thread waited for a device from since_ns until now. The span is recorded up to since_ns, and
+ * a new one of the same work begins now. After a short wait, the span stays open. */
 void open_span_waited(struct open_span *span, struct meter *m, uint64_t since_ns);
 /* Record bytes that crossed links. */
 void meter_traffic(struct meter *m, uint64_t step, enum runlog_phase phase, int device,

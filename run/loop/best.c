@@ -412,7 +412,7 @@ static int copy_files(const char *from, const char *to, struct err *err)
     return file_walk_end(&w, rc, err);
 }
 
-/* Whether RUN/best is this model, and can be opened: a file next to the parameters may be gone. */
+/* Whether RUN/best is this model and can be opened: a file next to its parameters may be gone. */
 static int is_there(struct session *s, const struct best *b)
 {
     struct params_source none = { 0 };

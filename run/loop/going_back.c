@@ -360,7 +360,7 @@ static int check_options(struct back *b, const struct opt_line *line, struct err
     rc = rc ? rc : b->check->check(b->check->ctx, s, err);
     rc = rc ? rc : checkpoints_open(s, b->at.step, err); // somebody's folder with such a name
     if (!rc && b->at.step < s->o.steps)
-        rc = best_open(&best, s, err); // what the training that follows would refuse
+        rc = best_open(&best, s, err); // refuses as the training that follows would
     runlog_rollback(s->log);
     int back = session_reload_options(s, &why);
     free(b->changed);

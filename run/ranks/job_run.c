@@ -185,7 +185,7 @@ static int original_check(const char *dir, size_t rank, const char *original, st
 }
 
 /* Refuses a rank's folder to which the link `dir` leads, if another folder of rank 0 of the same
- * run lies next to it: the rank's folder belongs to that one. id: of any rank. */
+ * run lies next to it: the rank's folder belongs to that one. id: the run's, as any rank has it. */
 static int neighbour_check(const char *dir, size_t rank, const char *id, struct err *err)
 {
     char        real[SESSION_PATH], given[SESSION_PATH], theirs[SESSION_PATH], other[33];
@@ -199,13 +199,13 @@ static int neighbour_check(const char *dir, size_t rank, const char *id, struct 
         return 0;
     id_read(other, theirs);
     if (!*other)
-        return err_misuse(err, "%s leads to %s, next to which %s is a run that cannot be read: it "
-                          "may be that one's; make that readable, or copy the folders of all ranks",
-                          dir, real, theirs);
+        return err_misuse(err, "%s leads to %s, next to which %s is a run that cannot be read, and "
+                          "may belong to it: make %s readable, or copy the folders of all ranks",
+                          dir, real, theirs, theirs);
     return same_job(other, id) ? refuse_theirs(real, theirs, err) : 0;
 }
 
-int job_run_owns(const struct session *first, const char *dir, size_t rank, struct err *err)
+int job_run_owner_check(const struct session *first, const char *dir, size_t rank, struct err *err)
 {
     char original[SESSION_PATH];
     int  rc = neighbour_check(dir, rank, first->id, err);
@@ -262,9 +262,9 @@ static int see_one(struct session *s, const struct session *first, const char *p
     struct err unsaid;
     int        rc = job_run_find_dir(dir, path, rank, err);
 
-    if (!rc && how == SESSION_EITHER && job_run_owns(first, dir, rank, &unsaid))
-        how = SESSION_READ;
-    rc = rc || how == SESSION_READ ? rc : job_run_owns(first, dir, rank, err);
+    if (!rc && how == SESSION_EITHER && job_run_owner_check(first, dir, rank, &unsaid))
+        how = SESSION_READ; // another run's folder is only read
+    rc = rc || how == SESSION_READ ? rc : job_run_owner_check(first, dir, rank, err);
     job_run_id_of(id, first->id, rank);
     if (!rc && how != SESSION_READ)
         rc = creation_finish(dir, id, err);

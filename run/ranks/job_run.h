@@ -40,10 +40,11 @@ int  job_run_part(const struct session *s, const char *path, struct err *err);
 /* True if the folder's name is the one that job_run_dir gives for its rank. */
 int  job_run_is_placed(const struct session *s);
 
-/* Misuse if a link makes `dir` the folder of a rank of another folder of rank 0 than `first`, of
- * the same run: that one's, if it lies next to it, or if `first` is a copy of it. Call it before a
- * single process opens a rank's folder for writing. */
-int  job_run_owns(const struct session *first, const char *dir, size_t rank, struct err *err);
+/* Misuse if a link leads from `dir`, the folder of a rank, to one that belongs to another folder of
+ * rank 0 of the same run: it lies next to that one, or `first` is a copy of that one. Call it
+ * before a single process opens a rank's folder for writing. */
+int  job_run_owner_check(const struct session *first, const char *dir, size_t rank,
+                         struct err *err);
 
 /* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,
  * one gets the folders of all ranks. Misuse if the number of ranks differs from the number that

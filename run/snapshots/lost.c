@@ -30,8 +30,8 @@ static int image_is_lost(const struct run_config *cfg, unsigned area)
                                                          : image_bytes(cfg)));
 }
 
-/* What the superblock in a device's place says: it is the run's device i, or another device's.
- * NONE: there is none that can be read. */
+/* Whose superblock is in the place of the run's device i: its own, another device's, or none that
+ * can be read. */
 enum { SUPER_NONE, SUPER_OWN, SUPER_OTHER };
 
 static int super_of(struct superblock *super, const struct run_config *cfg, size_t i,
@@ -189,7 +189,7 @@ int lost_apart(const struct session *s)
     return apart;
 }
 
-int lost_moved(const struct session *s, const struct opt_strings *named, struct err *err)
+int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err)
 {
     char       word[SESSION_PATH];
     enum moved is;
@@ -271,7 +271,7 @@ int lost_place(struct session *s, const char *text, struct err *err)
     if (rc)
         return rc;
     int apart = lost_apart(s);
-    if (!apart && !strcmp(path, s->o.device.item[i])) { // it is meant, mounted or not
+    if (!apart && !strcmp(path, s->o.device.item[i])) { // it is meant, even if not mounted
         free(path);
         return 0;
     }
@@ -288,7 +288,7 @@ int lost_place(struct session *s, const char *text, struct err *err)
     }
     free((char *)(uintptr_t)s->o.device.item[i]);
     s->o.device.item[i] = path;
-    if (apart) // new devices: those of the original have another word, or none
+    if (apart) // a new word for new devices: the original's have another, or none
         rc = machine_hex(s->owner, sizeof s->owner - 1, err);
     rc = rc ? rc : session_config(s, err);
     return rc || !apart || devices_gone(&s->run, (size_t)i)
@@ -404,13 +404,14 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     struct store             st = { 0 };
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
-    for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if ((rc = refuse_inside(s, i, err)) || (rc = refuse_other(cfg, i, err)))
-            break;
-        else if (is_lost(cfg, &st, i))
+    for (size_t i = 0; i < st.n_devices && !rc; i++) {
+        rc = refuse_inside(s, i, err);
+        rc = rc ? rc : refuse_other(cfg, i, err);
+        if (!rc && is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
-        else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
+        else if (!rc && (!cfg->device_paths || !file_is_block(cfg->device_paths[i])))
             st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
+    }
     rc = rc || cfg->mode == RUN_MEM ? rc : devices_room_check(cfg, st.device_bytes, err);
     store_release(&st);
     return rc;

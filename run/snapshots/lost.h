@@ -9,16 +9,16 @@
  * counts as gone if it is not there, or carries no states; a file, if it was cut. -errno. */
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
-/* Whether the run is a copy, or was moved, and its devices may be another run's. */
+/* True if the run is a copy, or was moved, and the devices that it names may be another run's. */
 int lost_apart(const struct session *s);
 
-/* Before anything is read: refuse such a run with the sentence of moved_check. Of a run of one
- * process, not if each device is named. */
-int lost_moved(const struct session *s, const struct opt_strings *named, struct err *err);
+/* Before anything is read: refuse a run of lost_apart, with the sentence of moved_check. A run of
+ * one process is not refused if `named` has a place for each device. */
+int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
 /* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or PATH be where it
- * was, or where a killed process has made it. Of a run whose devices may be another run's, there
- * must be none yet. s is open as SESSION_RESTORE. Only s->o and s->run change. */
+ * was, or where a killed process has made it. In a run of lost_apart, no device may be at
+ * PATH. s is open as SESSION_RESTORE. Only s->o and s->run change. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
 /* Before anything changes: refuse places where a device cannot be made again: one that is not

@@ -294,7 +294,7 @@ static void end_portions(struct snapshot_making *m)
     portions_release(&m->portions);
 }
 
-/* Nobody can see more of it than of RUN. */
+/* Makes the snapshot's folder. Nobody may see more of it than of RUN. */
 static int begin_folder(struct snapshot_making *m, struct err *err)
 {
     int rc = file_new_folder(&m->folder, m->name, err);

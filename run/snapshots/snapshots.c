@@ -36,7 +36,7 @@ static int is_in_run(const struct session *s, const char *path)
 }
 
 /* Whether another run, such as a copy of this one, stands at `was`. */
-static int is_elsewhere(const struct session *s, const char *was)
+static int is_another_run(const struct session *s, const char *was)
 {
     char at[FILE_IDENTITY];
 
@@ -46,7 +46,8 @@ static int is_elsewhere(const struct session *s, const char *was)
     return !file_is(s->dir, at);
 }
 
-/* Whether the snapshot's run.db names the folder `path` as that in which it was made. */
+/* Whether the snapshot's run.db says that it was made in the folder `path`. Returns `unknown` if it
+ * does not say where. */
 static int is_made_here(const char *path, struct runlog *log, int unknown)
 {
     char *place = settings_get(log, "place");
@@ -70,10 +71,10 @@ static enum whose whose_is(const struct session *s, const char *path, const char
 
     snapshot_places_rank(dir, s);
     if (is_in_run(s, path))
-        return !file_is(s->dir, of) && is_elsewhere(s, was) && is_made_here(path, log, 0)
+        return !file_is(s->dir, of) && is_another_run(s, was) && is_made_here(path, log, 0)
                    ? NOT_OURS : CERTAINLY_OURS;
     if (!s->kept_by && portions_certain(s, of)) // a copy stands where RUN was before it was renamed
-        return is_elsewhere(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
+        return is_another_run(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
                    ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
     int image = !s->kept_by && file_is(s->dir, of) && file_has_births(s->dir, of);
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;

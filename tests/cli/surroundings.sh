@@ -530,9 +530,9 @@ kill -INT $live
 wait $live
 works "and it is whole" check "$tmp/run"
 
-# ---- one look, open or read that fails: what it was of is there, and nobody is told to remove it
+# ---- one look, open or read that fails: its file is not taken for missing, or for somebody else's
 
-# fails_once AT WHAT ARGUMENTS...: each of the first N fails that AT (CALL:TEXT:N:ERRNO) has; then WHAT is nowhere said, and the code is not that of misuse
+# fails_once CALL:TEXT:N:ERRNO PATTERN ARGUMENTS...: runs siTrain N times; in run i, the i-th CALL on a path with TEXT fails. No run may print PATTERN, or exit with misuse
 fails_once() {
     tap_at=$1 tap_text=$2 tap_ok=
     shift 2
