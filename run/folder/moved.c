@@ -192,6 +192,12 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
                 was, other->path, run->n_devices);
         goto out;
     }
+    if (!file_may_be(other->path)) {
+        fprintf(f, "run.db has device %zu in %s, which is not there: mount its drive or, if it was "
+                "moved, too, go on with --resume and --device PATH for each of the run's %zu "
+                "devices", other->i, other->path, run->n_devices);
+        goto out;
+    }
     if (moved == MOVED_WHOLE && !file_is(dir, place))
         fprintf(f, "run.db names the folder %s, which has another inode or time of birth; so %s "
                 "may be another run's; ", was ? was : "of another run", other->path);

@@ -117,9 +117,11 @@ static int whose_files(const struct mending *m, struct err *err)
 
     if (!rc && !(of && (portions_certain(m->s, of) || (was && !strcmp(was, m->s->dir)))))
         rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because its "
-                     "files on the devices are those of the run %s, of which %s is a copy: restore "
-                     "that run first; if it was moved instead, make a link of its old name to it, "
-                     "and begin again", m->at->path, was ? was : "elsewhere", m->s->dir);
+                     "files on the devices are those of the run %s, of which %s is a copy: %s",
+                     m->at->path, was ? was : "elsewhere", m->s->dir,
+                     !was || file_may_be(was) ? "restore that run first"
+                                              : "that run is not there; if it was moved, move it "
+                                                "back, and begin again");
     free(of);
     return rc;
 }

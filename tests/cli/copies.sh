@@ -472,4 +472,13 @@ else
     skip "a run that is moved while it is opened" "no shim"
 fi
 
+# ---- a device in RUN itself that --device names: with the folder's old name its path is gone
+train "$tmp/within" --mode su+o --steps 2
+run reshard "$tmp/within" --device "$tmp/within"
+cp -a "$tmp/within" "$tmp/within2"
+mv "$tmp/within" "$tmp/within9"
+refuses 1 "run.db has device 0 in $tmp/within, which is not there: mount its drive or, if it was moved, too, go on with --resume and --device PATH for each of the run's 1 devices" \
+    pretrain --resume "$tmp/within2" --steps 3 --quiet
+works "as it says, it goes on" pretrain --resume "$tmp/within2" --device "$tmp/within2" --steps 3 --quiet
+
 done_testing

@@ -192,4 +192,17 @@ run restore "$long/copy"
 result "$([ "$got" = 1 ] && says "it is a copy of $tmp/run, which is still there"; echo $?)" "a copy is not restored onto the devices of its original"
 run restore "$long/copy" --device "0=$long/new" --device "1=$long/new" --device "2=$long/new"
 result "$([ "$got" = 0 ] && says "is a copy: restore that run first"; echo $?)" "a copy names the run that is to be restored first"
+
+# a run that cp has moved: its snapshots' files are those of the folder that is gone, until it has its name again
+begin
+cp -a "$tmp/run" "$tmp/moved"
+rm -r "$tmp/run"
+# shellcheck disable=SC2086
+works "a run that cp has moved goes on" pretrain --resume "$tmp/moved" $devices --steps 4 --quiet
+ruin 4 0
+run restore "$tmp/moved"
+result "$([ "$got" = 1 ] && says "of which $tmp/moved is a copy: that run is not there; if it was moved, move it back"; echo $?)" "  and does not mend what may be another's"
+mv "$tmp/moved" "$tmp/run"
+works "  moved back, it does" restore "$tmp/run"
+works "  and they are whole" snapshots "$tmp/run" --check
 done_testing
