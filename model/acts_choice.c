@@ -106,7 +106,8 @@ static void search_mlp(struct search *s, struct placement w)
     try_placement(s, &w);
 }
 
-/* Tries all placements with so many kept attentions and MLPs. Inputs get the pool's rest. */
+/* Tries all placements with these numbers of kept attentions and MLPs. Inputs get the rest of the
+ * pool. */
 static void search_kept(struct search *s, size_t attn, size_t mlp)
 {
     const struct choice_problem *p = s->p;

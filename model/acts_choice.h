@@ -39,7 +39,8 @@ struct choice_problem {
     double             pool, spare;       // bytes; spare: additional bytes if nothing is offloaded
     double             stays;             // offloaded bytes that never leave memory
     int                may_offload;       // 0: there is no device to offload to
-    double             F, B;              // seconds of forward; of backward and head, first time
+    double             F, B;              // seconds computing forward; backward and head, without
+                                          // recomputation
     double             before;            // seconds until forward may begin: the first update
     struct step_move   forward, backward; // other moves, without activations
     struct step_move   write, read;       // per offloaded byte

@@ -1,4 +1,5 @@
-/* adapt.c: tries other placements of activations, and goes back if steps do not become shorter. */
+/* adapt.c: measures steps, proposes other placements of activations, tries them, and goes back if
+ * steps do not become shorter. */
 #include "model/adapt.h"
 
 #include "data/base/clock.h"
@@ -117,7 +118,8 @@ static void without_activations(struct choice_problem *p, const struct placement
     p->backward.drive = fmax(p->backward.drive - s.moved * p->read.drive, 0);
 }
 
-/* Seconds per byte of drives not modelled: the time that they were busy longer than the links. */
+/* Seconds per byte of drives that are not modelled: the time that they were busy longer than the
+ * links. */
 static double drive_byte(const struct stream_work *links, double busy, double bytes)
 {
     double link = step_move(&links->forward, 1) + step_move(&links->backward, 1);

@@ -34,7 +34,8 @@ struct adapt {
     struct stream    *stream;
     struct meter_io   begin, head; // of the current step
     uint64_t          again_ns[ACTS_PARTS], again_tokens[ACTS_PARTS]; // at the start of the window
-    double            again[ACTS_PARTS]; // seconds to recompute a token; 0: never measured
+    double            again[ACTS_PARTS]; // seconds to recompute one token, as last measured; 0:
+                                         // never measured
     int               skip;   // number of coming steps that do not count
     size_t            n;      // steps in the window
     size_t            buffers; // buffers for items
@@ -54,7 +55,8 @@ struct adapt {
 };
 
 void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, struct stream *s);
-/* Chooses a step's placement, before it; out has the choice and its reason. layers 0: no change. */
+/* Call before a step. Chooses the placement of this step; out has the choice and its reason.
+ * out->layers 0: nothing changes. */
 int  adapt_begin(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err);
 void adapt_head(struct adapt *a); // call when forward is done
 /* Call when all of the step but the update is done. The step began at start_ns, and waited
@@ -62,5 +64,6 @@ void adapt_head(struct adapt *a); // call when forward is done
 void adapt_end(struct adapt *a, uint64_t step, uint64_t start_ns, uint64_t before_ns, int skipped);
 /* adapt_end with the step's times as they are given. F, B, before: as in adapt_sum. */
 void adapt_count(struct adapt *a, double seconds, double F, double B, double before);
-/* Excludes the next step from the measurement: call it after a skipped step or an evaluation. */
+/* Excludes the next step from the measurement. Call if the previous step was skipped, or after
+ * an evaluation. */
 void adapt_disturb(struct adapt *a);

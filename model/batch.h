@@ -11,7 +11,8 @@
  * such micro-batch. */
 struct batch {
     size_t   rows, seq;
-    int32_t *x;     // (rows, seq): tokens; padding, any id, follows a row's last token
+    int32_t *x;     // (rows, seq): tokens; padding follows a row's last token and may be any id of
+                    // the vocabulary
     int32_t *y;     // (rows, seq): a language model's targets; a negative target does not count
     int32_t *types; // (rows, seq): token types; NULL if the model has none
     /* (rows, seq): the index in the row at which each token's text begins. NULL unless the model
@@ -22,7 +23,8 @@ struct batch {
      * count. NULL unless the model was opened for pairs (model.paired). Rows 2i and 2i + 1 are
      * then a pair: the chosen and the rejected answer. */
     double  *reference;
-    size_t   padding; // tokens of padding in a language model's rows; or 0
+    size_t   padding; // tokens of a language model's rows that are padding; 0 unless the source
+                      // sets it
     int32_t *last;  // (rows): a classifier's or an encoder's last position that is not padding
     int32_t *label; // (rows): a classifier's class; a row with a negative class does not count
     float   *value; // (rows): a regressor's value; the row counts if label is 0 or more
@@ -39,6 +41,7 @@ struct batch_source {
  * mean over the counted ones. */
 struct batch_counts { uint64_t tokens, counted; };
 
-/* Reads this rank's micro-batch of step or evaluation `number` into m->acts.work. Adds to *n. */
+/* Reads this rank's micro-batch `micro` of step (or evaluation pass) `number` into m->acts.work.
+ * Adds its counts to *n. */
 int batch_read(struct model *m, const struct batch_source *data, uint64_t number, size_t micro,
                struct batch_counts *n, struct err *err);

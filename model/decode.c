@@ -28,7 +28,8 @@ struct buffers {
     struct acts_set mlp;    // one chunk of them
     struct acts_work work;  // ln, proj, act, attention, matvec
     float   *mean, *rstd;   // (B): the final norm's
-    float   *last;          // (B, C): residual stream of single tokens, then of last ones
+    float   *last;          // (B, C): residual stream of single tokens; at the end, of every last
+                            // token
     float   *logits;        // (B, V)
     float   *piece;         // (B, words of a piece), if the head is in pieces
     size_t  *length;        // (B): tokens in the cache
@@ -183,7 +184,8 @@ static void *attn_at(const struct decode *d, size_t row)
     return model_at(&d->model, d->buf.attn.at[ATTN_OUT], row * arch_dim(&d->o.config, DIM_HEADS));
 }
 
-/* Appends n keys and values of sequence b to the cache, from row `row` of qkv on. */
+/* Appends the keys and values of n positions of sequence b to the cache. They begin at row `row` of
+ * qkv. */
 static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n, size_t b)
 {
     size_t K = arch_dim(&d->o.config, DIM_KEYS), queries = arch_dim(&d->o.config, DIM_HEADS),

@@ -14,8 +14,10 @@
 struct decode_options {
     struct model_config  config;
     size_t             batch;     // sequences, 1..CHUNK_ROWS (products.h)
-    size_t             positions; // longest sequence, with its prompt; at most n_positions
-    size_t             prefill;   // tokens of a sequence in one pass
+    size_t             positions; // maximum length of a sequence, with its prompt; at most
+                                  // n_positions
+    size_t             prefill;   // tokens of a sequence in one pass; longer texts take several
+                                  // passes
     enum dtype         dtype;
     enum matmul_engine engine;
     int                threads;   // 0: OpenMP's default

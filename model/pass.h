@@ -7,7 +7,8 @@
 #include "model/layer/block.h"
 #include "model/trainer_parts.h"
 
-/* A pass over the micro-batches of `data` for `number`, of a step or an evaluation. */
+/* A pass over the micro-batches that `data` supplies for `number`, the number of a step or an
+ * evaluation. */
 struct pass {
     uint64_t step;            // step number of its spans
     struct open_span span;    // the one that pass_span_begin opened
@@ -43,7 +44,8 @@ int  pass_acquire(struct trainer *t, struct pass *p, enum runlog_phase phase, si
 void pass_release(struct trainer *t, const struct pass *p, size_t b,
                   const struct block_wires *w);
 
-/* Before forward: tells the model how many items of activations it offloads (evaluations: none). */
+/* Tells the model how many items of activations the pass will offload; an evaluation offloads
+ * none. Call it before forward. */
 void pass_offload_begin(struct trainer *t, struct pass *p);
 
 /* The gradient of the block is complete: it is sent, if this pass computes one. */

@@ -66,7 +66,8 @@ static double nucleus(float *weight, size_t n, double wanted, float *heap)
     return sum;
 }
 
-/* Sets weights below this fraction of the largest, which is 1, to 0. Returns the sum. */
+/* Keeps the weights that are at least this fraction of the largest, which is 1, and sets the others
+ * to 0. Returns the sum. */
 static double above_part(float *weight, size_t n, double part)
 {
     double sum = 0;

@@ -7,7 +7,8 @@
 struct sampling {
     double   temperature; // 0: greedy: the largest logit, with ties to the lower id
     size_t   top_k;       // keep the k largest logits, and all equal to the k-th; 0: all
-    double   top_p;       // then keep the fewest tokens that sum to top_p; 0 or 1: all
+    double   top_p;       // then keep the fewest tokens whose probabilities sum to top_p; 0 or 1:
+                          // all
     uint64_t seed;
     double   penalty; // repetition penalty of tokens in the text (Keskar et al. 2019); 0 or 1: none
     double   min_p;   // then keep tokens with at least min_p x the highest probability; 0: all

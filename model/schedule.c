@@ -1,5 +1,6 @@
 /* schedule.c: computes the learning rate of a step from its number alone, and the clip factor from
- * the gradient's norm. Nothing is carried from step to step. */
+ * the gradient's norm. Nothing is carried from step to step, so a resumed run needs only its step
+ * number. */
 #include "model/schedule.h"
 
 #include "data/base/table.h"

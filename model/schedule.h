@@ -1,4 +1,5 @@
-/* schedule.h: a step's learning rate and clip factor (docs/design.md, Exact meanings). */
+/* schedule.h: the learning rate of a step and the clip factor, in double. docs/design.md has the
+ * formulas (Exact meanings). */
 #pragma once
 
 #include <stddef.h>
@@ -16,7 +17,8 @@ struct schedule {
 /* The learning rate of step `step`, counted from 0. */
 double schedule_lr(const struct schedule *s, uint64_t step);
 
-/* The clip factor: min(1, clip / (norm + 1e-6)); 1 if clip <= 0. */
+/* The clip factor: min(1, clip / (norm + 1e-6)). If clip <= 0, there is no clipping and the
+ * factor is 1. */
 double schedule_clip(double clip, double norm);
 
 const char *schedule_name(size_t kind); // NULL past the last

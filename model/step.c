@@ -101,7 +101,8 @@ static struct optim_step update_numbers(const struct trainer *t, uint64_t step, 
     return out;
 }
 
-/* Computes what the update needs and commit A records: norm, rate, clip factor, whether to skip. */
+/* Computes norm, rate and clip factor, and whether to skip: all that the update needs and commit A
+ * records. */
 static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
                        struct stream_step *update)
 {

@@ -17,7 +17,8 @@ struct step_result {
     double   loss;        // mean over the counted targets, a classifier's rows, or pairs
     double   grad_norm;   // before clipping; NaN or infinite if a gradient is not finite
     double   lr, clip_factor;
-    int      clipped, skipped; // skipped: loss or gradient not finite; no update
+    int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments are
+                               // unchanged
     size_t skip_block; // skipped: block of the first gradient that is not finite; SIZE_MAX: only
                        // the loss is not finite
     uint64_t tokens;

@@ -1,4 +1,5 @@
-/* trainer.c: opens a trainer: checks options, computes sizes, allocates memory. */
+/* trainer.c: opens a trainer: checks options, computes sizes and allocates memory before the first
+ * step. */
 #include "model/trainer_parts.h"
 
 #include "data/base/round.h"

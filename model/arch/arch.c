@@ -46,7 +46,8 @@ size_t arch_pieces(const struct model_config *g)
     return n > ARCH_WHOLE && is_words(g) ? div_up(n, ARCH_PIECE) : 1;
 }
 
-/* Rows of each piece but the last; if many, a multiple of `line`: logits in whole cache lines. */
+/* Rows of each piece but the last. If there are enough rows, a multiple of `line`, so that rows of
+ * logits are whole cache lines. */
 static size_t piece_rows(const struct model_config *g)
 {
     const size_t line = 64;
@@ -201,7 +202,8 @@ size_t arch_products(const struct model_config *g)
     return n;
 }
 
-/* Elements multiplied again for a norm behind the MLP, which needs the last product's output. */
+/* Elements that are multiplied again for a norm behind the MLP: it needs the output of the last
+ * product. */
 static size_t end_again(const struct model_config *g)
 {
     return g->arch->ends_normed ? matrix_size(g, g->arch->n_matrices - 1) : 0;

@@ -36,7 +36,8 @@ struct arch_lora { size_t rank; float alpha, dropout; int rs, base; uint64_t tar
 struct model_config {
     const struct arch *arch;
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: length of the longest row
-    size_t pieces;   // blocks of the embeddings, and of an untied head; 0: arch_pieces
+    size_t pieces;   // number of blocks of the embeddings, and of an untied head; 0: arch_pieces
+                     // chooses it
     size_t n_labels; // 0: language model; 1: regressor; more: classifier with so many classes
     /* If these are 0, the family's settle sets them. */
     size_t n_kv_head; // number of heads of keys and values
@@ -145,7 +146,8 @@ struct arch {
      * (machine_file.h). */
     const char *passes;
     const char *extras[4];  // name patterns of tensors in files that are not parameters
-    /* Of a tied head, files may hold a tensor twice: the second name, and the tensor. */
+    /* If the head is tied, files may hold a tensor a second time: the second name, and the
+     * tensor. */
     struct arch_copy { const char *name; size_t of; } copies[2];
     /* Hooks for config.json. config_read reads the family's keys into sizes, rates and flags.
      * config_write returns a new object with the keys between "architectures" and "use_cache". */
@@ -159,7 +161,8 @@ struct arch {
                                                         // every model has all
     size_t tokens; // tensor (vocab, width) of the token embeddings, also of a tied head
     size_t head;  // tensor (vocab, width) of an untied head
-    size_t norm;  // weight of the final norm (an encoder's masked head's); then its bias
+    size_t norm;  // weight of the final norm; a layernorm's bias follows it. An encoder's final
+                  // norm is in its masked head
     size_t score; // tensor (labels, width) of a classifier's head; an encoder's bias follows it
     /* encoder: the family is an encoder (BERT). A token attends to its whole row, up to the
      * row's length. Embeddings are normalised, and norms follow the residual additions
@@ -214,7 +217,8 @@ struct arch {
     void (*qkv_backward)(const struct layer *l);
 };
 
-/* All families, each in its own file as NAME_arch. Others know it only by its row here. */
+/* All families. Each family is defined in its own file as NAME_arch. Other files know it only by
+ * its row here. */
 #define ARCH_FAMILIES(row)                                                                       \
     row(gpt2) row(llama) row(mistral) row(qwen2) row(qwen3) row(gemma3) row(bert) row(roberta)
 #define ARCH_DECLARE(name) extern const struct arch name##_arch;
@@ -251,7 +255,8 @@ static inline size_t arch_logits(const struct model_config *g)
 }
 
 size_t arch_dim(const struct model_config *g, enum arch_dim dim);
-/* arch_head: the tensor of a language model's head. arch_is_tied: it is the embeddings'. */
+/* arch_head: the tensor of a language model's head. arch_is_tied: true if that is the
+ * embeddings' tensor. */
 size_t arch_head(const struct model_config *g);
 int    arch_is_tied(const struct model_config *g);
 /* Returns a matrix of the family, or one outside the layers. ARCH_HEAD is a language model's
@@ -272,7 +277,8 @@ size_t arch_fetched(const struct model_config *g);
 /* The mean number of keys that a token attends to in a layer, in rows of seq tokens. Forward
  * attention costs 4 FLOPs for each such key and each column of the heads. */
 double arch_seen(const struct model_config *g, size_t layer, size_t seq);
-/* arch_fc: columns of the activation's input. arch_widest: out + in of the widest matrix. */
+/* arch_fc: columns of the activation function's input. arch_widest: out + in of the widest
+ * matrix. */
 size_t arch_fc(const struct model_config *g);
 size_t arch_widest(const struct model_config *g);
 
@@ -310,10 +316,12 @@ static inline size_t arch_blocks(const struct model_config *g)
 {
     return arch_final_block(g) + 1 + arch_head_blocks(g);
 }
-/* The layer of a block or adapter's block; 0: embeddings; n_layer + 1: behind these. */
+/* The layer of a block, or of an adapter's block; 0: embeddings; n_layer + 1: a block behind these.
+ */
 size_t arch_layer(const struct model_config *g, size_t block);
 enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block);
-/* The table's row of tensor t. One that the model lacks (a score, say) has size 0. */
+/* The table's row of tensor t. A tensor that the model lacks, such as the score of a language
+ * model, has size 0. */
 const struct arch_param *arch_param(const struct model_config *g, size_t t);
 size_t arch_rows(const struct model_config *g, size_t t);
 size_t arch_cols(const struct model_config *g, size_t t);
@@ -327,7 +335,8 @@ size_t arch_embeddings(const struct model_config *g); // parameters of the embed
  * block is a piece, but not the first. */
 void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end);
 int  arch_is_later(const struct model_config *g, size_t block);
-/* The offset of a classifier's head, to its block's end; SIZE_MAX: it has none. */
+/* The offset of a classifier's head, which is the end of its block; SIZE_MAX: the block has
+ * none. */
 size_t arch_score_offset(const struct model_config *g, size_t block);
 
 /* The tensor of parameter i of a block, its index `in` the tensor, and the number of parameters
@@ -353,9 +362,11 @@ int  arch_preset(struct model_config *g, const char *name);
 const char *arch_preset_name(size_t i); // NULL past the last
 /* Sets dropout to p at every place where the family has dropout. */
 void arch_drop(struct model_config *g, float p);
-/* Checks that the model can be trained: positive sizes, heads that divide the width, ... */
+/* Checks that the model can be trained: positive sizes, heads that divide the width, vocab <=
+ * 2^31... */
 int  arch_check(const struct model_config *g, struct err *err);
-/* Checks that the model has a head: an encoder's folder may have none. */
+/* Checks that the model has a head. An encoder's folder may have none; it can then be given a
+ * new one. */
 int  arch_check_head(const struct model_config *g, struct err *err);
 /* The row of the position table for the first token of a text. */
 static inline size_t arch_first_position(const struct model_config *g)
@@ -373,7 +384,8 @@ double arch_flops_per_token(const struct model_config *g, size_t seq, double hea
 void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,
                       size_t n, uint64_t seed);
 
-/* arch_is_frozen: of a tensor, in every block. arch_trains: any parameter of a block is trained. */
+/* arch_is_frozen: true if a tensor is frozen in every block. arch_trains: true if any parameter
+ * of a block is trained. */
 static inline int arch_is_frozen(const struct model_config *g, size_t t)
 {
     return t < ARCH_TENSORS && (g->frozen.tensors >> t & 1);

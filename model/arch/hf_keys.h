@@ -1,5 +1,6 @@
-/* hf_keys.h: typed reading of config.json keys, for the families' config_read (arch.h). A value
- * that is not computed here is refused by its key. Readers return 0 or a misuse. */
+/* hf_keys.h: typed reading of config.json keys, for the families' config_read (arch.h). A key
+ * whose value this program does not compute is refused by its name. All readers return 0 or a
+ * misuse. */
 #pragma once
 
 #include "data/json/json.h"
@@ -23,7 +24,8 @@ int hf_key_flag(int *out, int otherwise, const struct hf_keys *k, const char *ke
 /* Checks that a flag is `value` or absent. family: its name, for the message. */
 int hf_key_must(int value, const struct hf_keys *k, const char *key, const char *family,
                 struct err *err);
-/* Checks that a word is `one`, `other` (which may be the same) or absent. */
+/* Checks that a word is `one`, `other` or absent. Pass one word twice if only that word is
+ * allowed. */
 int hf_key_word(const char *one, const char *other, const struct hf_keys *k, const char *key,
                 struct err *err);
 

@@ -22,7 +22,8 @@
 enum acts_part { ACTS_INPUT, ACTS_ATTN, ACTS_MLP, ACTS_PARTS };
 enum acts_policy { ACTS_KEPT, ACTS_RECOMPUTED, ACTS_OFFLOADED };
 
-/* Numbers of layers by part and policy; others are recomputed. All inputs are kept or offloaded. */
+/* Numbers of layers by part and policy; the other layers are recomputed. For inputs, kept +
+ * offloaded = n_layer. */
 struct placement { struct { size_t kept, offloaded; } of[ACTS_PARTS]; };
 
 /* The policy of a part of layer `layer`, 1..n_layer. */

@@ -78,7 +78,8 @@ static const struct arch_matrix matrices[MATRICES] = {
  * deviation. For the second sum: itself, its mean and reciprocal deviation. */
 enum { MEAN_1 = MLP_OWN, RSTD_1, SUM, MEAN_2, RSTD_2 };
 
-/* Whether a model has tensor t: the head is a classifier's, a masked model's, or absent. */
+/* Whether a model has tensor t. The head is a classifier's, a masked language model's, or
+ * absent. */
 static int has(const struct model_config *g, size_t t)
 {
     if (t < BERT_POOL_W)
@@ -241,7 +242,8 @@ static void mlp_backward(const struct layer *l)
     residual_add(l->dx, l->dx, w->proj, l->n * g->n_embd);
 }
 
-/* Computes dattn. dx becomes the first sum's gradient: x's, but for the part through attention. */
+/* Computes dattn. dx becomes the gradient of the first sum, which is x's without the part through
+ * attention. */
 static void mid_backward(const struct layer *l)
 {
     struct layernorm norm = norm_1(l);

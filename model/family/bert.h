@@ -1,4 +1,5 @@
-/* bert.h: BERT's and RoBERTa's tensors: rows of their tables, in the order of blocks. */
+/* bert.h: the tensors of BERT and RoBERTa, as row numbers of their parameter tables. They are in
+ * the order of the blocks. */
 #pragma once
 
 #include "model/arch/arch.h"
@@ -13,7 +14,8 @@ enum bert_tensor {
     BERT_TENSORS
 };
 
-/* The families' hooks of struct arch (arch.h), in bert_config.c. */
+/* The families' hooks of struct arch (arch.h), in bert_config.c: reading and writing
+ * config.json, settle, and check. */
 int     bert_config_read(struct model_config *g, const struct hf_keys *k, struct err *err);
 json_t *bert_config_write(const struct model_config *g);
 void    bert_settle(struct model_config *g);

@@ -44,7 +44,8 @@ static int config_pad(struct model_config *g, const struct hf_keys *k, struct er
     return 0;
 }
 
-/* Reads the dropout rates. Embeddings and projections share one, and so may the head. */
+/* Reads the dropout rates. Embeddings and both projections share one rate, and so does the head if
+ * it has none of its own. */
 static int config_dropout(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     float head;

@@ -1,4 +1,5 @@
-/* gpt2.h: GPT-2's tensors: rows of gpt2_arch's table, in the order of blocks. */
+/* gpt2.h: GPT-2's tensors, as row numbers of gpt2_arch's parameter table. They are in the order
+ * of the blocks. */
 #pragma once
 
 #include "model/arch/arch.h"

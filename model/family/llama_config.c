@@ -99,7 +99,8 @@ static double *rope_at(const struct rope *r, size_t i)
     return (double *)((uintptr_t)r + rope_numbers[i].at);
 }
 
-/* Reads a positive number of the object that scales rotary embeddings; 0: absent, not needed. */
+/* Reads a positive number of the object that scales rotary embeddings. An absent number that is not
+ * needed is 0. */
 static int rope_number(double *out, const json_t *rope, const char *key, int needed,
                        const struct hf_keys *k, struct err *err)
 {

@@ -18,6 +18,7 @@ struct params_source finite_source(struct finite *f);
 
 /* Reads all parameters once. watch: is told of the parameters read; may be NULL. */
 int finite_check(struct finite *f, const struct watch *watch, struct err *err);
-/* Reads all tensors of a file, without a configuration, as of an adapter. what: their origin. */
+/* Reads all tensors of a file, whose parameters need no configuration, as of an adapter. what: name
+ * of their origin. */
 int finite_check_file(struct safetensors *st, const char *what, const struct watch *watch,
                       struct err *err);

@@ -8,7 +8,8 @@ struct gguf_model; // an open file
 
 /* Reads the file's sizes as a config.json (gguf_config_json). Caller decrefs *out. */
 int gguf_model_config(json_t **out, const char *path, struct err *err);
-/* Opens a file that has all tensors of the model, and no others, of right shape and known type. */
+/* Opens a file, and checks that it has every tensor of the model, in the right shape and in a type
+ * that is read, and no others. */
 int  gguf_model_open(struct gguf_model **out, const char *path, const struct model_config *g,
                      struct err *err);
 void gguf_model_close(struct gguf_model *m); // NULL is allowed

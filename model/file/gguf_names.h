@@ -1,4 +1,5 @@
-/* gguf_names.h: llama.cpp's names of families and tensors, and what its files store differently. */
+/* gguf_names.h: what llama.cpp calls the families and their tensors, and how its files store them
+ * differently from Hugging Face's. */
 #pragma once
 
 #include "data/tensors/gguf.h"

@@ -44,7 +44,8 @@ int hf_is_folder(const char *dir)
 
 /* ---- folders that cannot be read ---- */
 
-/* Writes the command that converts `from` (a folder or a model of the Hub) into the folder `to`. */
+/* Writes the command that converts `from` (a folder, or a model of the Hub) into the folder
+ * `to`. */
 static const char *hint_write(char out[HF_HINT], const char *before, const char *class,
                               const char *from, const char *to)
 {
@@ -70,7 +71,8 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
                       "AutoModelForCausalLM", name, slash ? slash + 1 : name);
 }
 
-/* Refuses a folder without safetensors: PyTorch's own files hold objects, not plain data. */
+/* Refuses a folder without safetensors. PyTorch's own files hold a program's objects, not plain
+ * data. */
 static int refuse_files(const char *dir, const struct model_config *g, struct err *err)
 {
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
@@ -99,7 +101,8 @@ static const char *known_families(char out[HF_HINT])
     return out;
 }
 
-/* Length of what a family's classes begin with, before LMHeadModel or ForCausalLM. */
+/* Length of the beginning that a family's classes share: the part before LMHeadModel or
+ * ForCausalLM. */
 static size_t class_stem(const char *class)
 {
     const char *end = strstr(class, "LMHead");

@@ -13,7 +13,8 @@ struct hf; // an open folder
 
 /* True if dir has an entry of this name. */
 int hf_has(const char *dir, const char *name);
-/* True if dir has a config.json, or this user may not look, or it is a GGUF file. */
+/* True if dir has a config.json, or this user may not look: opening it says so. True for a GGUF
+ * file, too. */
 int hf_is_folder(const char *dir);
 
 /* Returns out. If no file is called `name` and `name` may be a model of the Hub, out is the end
@@ -31,7 +32,8 @@ int hf_refuse_adapter(const char *path, struct err *err);
 int hf_refuse_exported(const char *dir, struct err *err);
 int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *err);
 
-/* Reads dir/config.json alone. What this program does not compute is refused by its key. */
+/* Reads dir/config.json alone. A variant that this program does not compute is refused, and the
+ * message names the key. */
 int hf_config(struct model_config *out, const char *dir, struct err *err);
 
 /* The labels of a classifier: config.json's id2label, in order. Without it they are LABEL_0,
@@ -46,7 +48,8 @@ long hf_pad(const char *dir); // config.json's pad_token_id; -1: none
  * If both files have a key, generation_config.json counts. An eos_token_id that is not below
  * vocab is refused. */
 int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err);
-/* Reads the ids that end a text from eos_token_id: none, one, or a list. where: for messages. */
+/* Reads the ids that end a text from eos_token_id: none, one, or a list. where: the file, for
+ * messages. */
 enum { HF_STOPS = 31 };
 int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const char *where,
              struct err *err);
@@ -66,7 +69,8 @@ struct hf_files { size_t tensors; uint64_t bytes; int summed; };
 struct hf_files hf_files(const struct hf *h);
 uint32_t hf_sum(const struct hf *h); // checksum of all tensors' checksums and names (safetensors.h)
 
-/* The parameters by blocks, as fp32. h outlives the source. One thread at a time may read. */
+/* The parameters by blocks, as fp32. h must outlive the source. Only one thread at a time may
+ * read. */
 struct params_source hf_source(struct hf *h);
 
 /* Where the parameters lie: the tensor that has parameter `first` of a block, the number of that
@@ -91,7 +95,8 @@ struct hf_export {
     struct params_source source;
     const char          *tokenizer;  // folder of the tokenizer files, or NULL
     int                  strange;    // the folder is not a run's: tokenizer_take checks its files
-    char                *notice;     // for a note on files that tokenizer_take leaves out; or NULL
+    char                *notice;     // receives a note on the files that tokenizer_take leaves out;
+                                     // or NULL
     size_t               notice_size;
     long                 endoftext;  // id of <|endoftext|>, or -1
     long                 begin;      // id of the token that begins a text, or -1
@@ -108,8 +113,9 @@ struct hf_export {
 
 /* Checks that dir may be written: it does not exist, or is empty. */
 int hf_export_check(const char *dir, struct err *err);
-/* Writes a complete folder under a temporary name next to dir, and renames it to dir. dir must pass
- * hf_export_check. Equal parameters give equal bytes. After an error nothing is left. */
+/* Writes a complete folder under a temporary name next to dir, and renames it to dir. dir must
+ * pass hf_export_check. The same parameters always give the same model.safetensors. After an
+ * error nothing is left. */
 int hf_export(const char *dir, const struct hf_export *x, struct err *err);
 /* Writes these files into an existing folder. */
 int hf_export_into(const char *dir, const struct hf_export *x, struct err *err);

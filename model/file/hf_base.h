@@ -31,7 +31,8 @@ int hf_base_is(const struct hf_base *b, const struct hf *hf);
 struct hf_base_file hf_base_now(const struct hf_base *b, size_t i);
 /* True if both have the same size, times and inode. */
 int hf_base_same(const struct hf_base_file *a, const struct hf_base_file *b);
-/* Computes the checksum of file i. watch (or NULL) hears of the bytes, behind `before` of `all`. */
+/* Reads file i whole, and computes its checksum. watch: is told of the bytes read, behind `before`
+ * of `all`; may be NULL. */
 int hf_base_sum(const struct hf_base *b, size_t i, uint32_t *sum, uint64_t before, uint64_t all,
                 const struct watch *watch, struct err *err);
 /* Takes file i for the base's, with this checksum. From then on, base_files_unchanged computes it

@@ -125,7 +125,8 @@ static int text_ids(json_t *to, const struct hf_export *x)
                                      end ? json_incref(end) : token_id(x->endoftext));
 }
 
-/* Adds a classifier's keys to config.json, without num_labels, as transformers. */
+/* Adds a classifier's keys to config.json. transformers writes no num_labels: it counts
+ * id2label. */
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
 {
     json_t *to_label = json_object(), *to_id = json_object();
@@ -304,7 +305,8 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* Writes model.safetensors.index.json: each tensor's shard. sum: of all shards, or NULL. */
+/* Writes model.safetensors.index.json, which says what shard holds each tensor. sum: the checksum
+ * of all shards, or NULL. */
 static int write_index(const char *dir, const struct hf_export *x, const struct shards *s,
                        const char *sum, struct err *err)
 {
@@ -327,7 +329,8 @@ static int write_index(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* Writes the index, and writes it again with the checksum of the folder opened with it. */
+/* Writes the index, opens the folder with it, and writes it again with the checksum that the opened
+ * folder has. */
 static int add_index(const char *dir, const struct hf_export *x, const struct shards *s,
                      struct err *err)
 {

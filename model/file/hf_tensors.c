@@ -52,7 +52,8 @@ static const struct st_tensor *find_as(const struct hf_tensors *h, const char *n
     return safetensors_find(h->st, whole);
 }
 
-/* The oldest files of BERT, from TensorFlow, call a norm's weight and bias gamma and beta. */
+/* The oldest files of BERT, which came from TensorFlow, call a norm's weight and bias gamma and
+ * beta. */
 static const struct st_tensor *find_old(const struct hf_tensors *h, const char *name)
 {
     static const char *const now[] = { "LayerNorm.weight", "LayerNorm.bias" },
@@ -130,7 +131,8 @@ static int refuse_unknown(const struct hf_tensors *h, struct err *err)
     return 0;
 }
 
-/* Finds the wrapper and prefix of the words' embeddings, or of layer 1's first tensor. */
+/* Finds the wrapper and prefix with which the words' embeddings or the first layer's first tensor
+ * is there. */
 static void find_prefixes(struct hf_tensors *h)
 {
     const struct model_config *g = h->config;

@@ -64,7 +64,8 @@ int peft_write(const char *dir, const struct hf_export *x, struct err *err);
 #define PEFT_MODEL  "adapter_model.safetensors"
 #define PEFT_PREFIX "base_model.model."
 
-/* Reads adapter_config.json and writes its path. The caller frees *out; NULL after an error. */
+/* Reads adapter_config.json, whose path it writes. The caller frees *out, which is NULL after an
+ * error. */
 int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err);
 
 /* Misuse: an adapter of another type than LoRA, or with parts that siTrain does not compute. */

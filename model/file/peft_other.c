@@ -38,7 +38,8 @@ static int is_of(const char *name, const char *module)
     return n >= m && !strncmp(name + n - m, module, m);
 }
 
-/* The rows of the first matrix in the folder's file of one of these modules; 0: none. */
+/* Returns the rows of the first matrix in the folder's file that is one of these modules'; 0: the
+ * file has none. */
 static size_t rows_of(const char *dir, const char *const *modules, size_t n_modules)
 {
     struct safetensors *st = NULL;

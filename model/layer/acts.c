@@ -343,7 +343,8 @@ static size_t item_row_bytes(const struct acts_sizes *s, const struct placement 
     return bytes;
 }
 
-/* The most chunks of a micro-batch: whole ones and, if lengths vary, one of each smaller size. */
+/* The most chunks that a micro-batch has: whole ones and, if lengths vary, one of each smaller
+ * size. */
 static size_t chunks(const struct acts_sizes *s)
 {
     size_t n = s->tokens / s->chunk;

@@ -54,7 +54,8 @@ struct acts_work {
     int32_t *begin, *at; // (accum, N), for rows of several texts: the index in the row at which
                          // each token's text begins, and the token's position in its text
     double  *reference; // (accum, B), for pairs (pairs.h): as struct batch's
-    float   *weight;    // (accum, N), of pairs: tokens' losses, then their gradients' weights
+    float   *weight;    // (accum, N), for pairs: each token's loss, and then the weight of its
+                        // gradient
     float   *mean, *rstd; // (R): statistics of the norm of an encoder's embeddings
     float   *rope;      // (seq, head_dim): rope_table, if the model has RoPE
     float   *rope_local; // the table of layers with a window, if there are two kinds
@@ -71,7 +72,8 @@ struct acts_work {
     } adapter;
 };
 
-/* The RoPE tables of positions 0..T-1: allocated, and computed. */
+/* The RoPE tables of positions 0..T-1: acts_lay_rope allocates them, acts_fill_rope computes
+ * them. */
 void acts_lay_rope(struct arena *a, struct acts_work *w, const struct model_config *g, size_t T);
 void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T);
 
@@ -108,7 +110,8 @@ struct acts_head {
     double *total;      // (C): the sum of all words, with label smoothing in training
 };
 
-/* What activations take, by the options alone, without placement and pool. Computed once.
+/* What activations take. It follows from the options alone; placement and pool do not matter. It is
+ * computed once, and handed on.
  *
  * The arena has flow + kept + work + head bytes. kept_per_layer and moved_per_layer count all
  * micro-batches. The kept bytes of a part are layers x kept_per_layer. An offloaded part moves

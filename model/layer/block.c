@@ -292,7 +292,8 @@ static int attn_again(const struct visit *t, struct err *err)
     return rc;
 }
 
-/* Brings back what a chunk's backward needs, but for qkv. The stream lends the MLP's arrays. */
+/* Brings back what a chunk's backward needs, without queries, keys and values. Offloaded arrays of
+ * the MLP are lent by the stream. */
 static int chunk_back(const struct visit *t, struct layer *l, struct err *err)
 {
     struct model *m = t->m;

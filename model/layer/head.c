@@ -214,7 +214,8 @@ static struct score pool_score(const struct rows *r)
                            .w = model_wire(m, r->h->wire, m->o.config.arch->pool) };
 }
 
-/* Dropout of the pooler, by the number of a layer that does not exist: its masks are its own. */
+/* Dropout of the pooler. It takes the number of a layer that does not exist, so that its masks are
+ * its own. */
 static struct dropout pool_dropout(const struct rows *r, enum model_place place)
 {
     struct dropout drop = model_dropout(r->m, r->micro, r->m->o.config.n_layer + 1, place);

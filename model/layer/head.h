@@ -11,9 +11,11 @@
  * an encoder, it takes the first position, behind the pooler, and adds a bias. The loss is
  * cross-entropy, or squared error with one label.
  *
- * A masked language model's head (...ForMaskedLM) computes only the tokens with a target.
+ * A masked language model's head follows transformers' ...ForMaskedLM. It computes only the
+ * tokens with a target.
  *
- * For pairs (pairs.h), each token's gradient has a weight, in model.acts.work.weight.
+ * For pairs (pairs.h), the gradient of each token has a weight of its own, in
+ * model.acts.work.weight.
  *
  * If the words of a head are in pieces (arch_pieces), the pieces pass one after the other, each
  * for all micro-batches (head_pieces.c). head_piece updates the softmax and the gradient of the
@@ -29,7 +31,7 @@ struct head {
     const void *head_wire; // parameters of the block of the head's matrix (arch_head_block); a
                            // classifier has none
     size_t      piece;     // the piece in that block, if there are several
-    /* Evaluation: gets each token's loss (N), or a classifier's logits (rows, n_labels), or is
+    /* Evaluation: receives each token's loss (N), or a classifier's logits (rows, n_labels); or
      * NULL. */
     float *each;
     /* Training: the gradients of sum x scale are added to grad and head_grad, the gradients of
@@ -39,7 +41,8 @@ struct head {
     float *grad, *head_grad, scale;
 };
 
-/* The logits' gradient from a chunk's row `at`, a multiple of LOGIT_ROWS. V: the piece's words. */
+/* The gradient of the logits of a chunk's rows from `at` on, a multiple of LOGIT_ROWS. V: words of
+ * the head, or of the piece. */
 void *head_dlogits(const struct model *m, size_t at, size_t V);
 
 /* Computes the losses of one micro-batch from acts_input(n_layer + 1). Targets, or last

@@ -68,7 +68,8 @@ void head_begin(struct model *m, size_t micro, const struct head *h)
         floats_zero(m->acts.work.dx + row * C, N * C);
 }
 
-/* Computes a piece's logits, LOGIT_ROWS at a time, then weights or (known) their gradient. */
+/* Computes the logits of a piece, LOGIT_ROWS at a time. They turn into weights, or with `known`
+ * into their gradient. */
 static void chunk_softmax(const struct chunk *c, int known)
 {
     const struct acts_head *a = &c->m->acts.head;

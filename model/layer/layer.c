@@ -1,5 +1,6 @@
-/* layer.c: runs what all families share: embeddings, products (in other ways to train than to
- * generate), and the two projections that are added to the residual stream. */
+/* layer.c: runs what all families' layers share: the embeddings, products that training and
+ * generation run in different ways, and the two projections that are added to the residual
+ * stream. */
 #include "model/layer/layer.h"
 
 #include "kernels/elementwise.h"

@@ -50,7 +50,8 @@ struct embed {
  * family that normalises its embeddings calls this before the norm; for the others block.c does. */
 void layer_embed_noise(float *x, const struct embed *e);
 
-/* Multiplies complete embeddings, or their gradients, x (n, C), by the family's factor. */
+/* Multiplies x (n, C) by the family's factor for embeddings. x has complete embeddings, or their
+ * gradients. */
 void layer_embed_scale(const struct model_config *g, float *x, size_t n);
 
 /* layer_embed: out (B, T, width) = words + positions. words and positions are tensors of the
@@ -67,7 +68,8 @@ void layer_product(const struct layer *l, size_t which, void *out, const void *i
 void layer_fc(const struct layer *l);
 /* din = dout W'. */
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout);
-/* Adds or writes (fresh) the gradient of W from these rows, after their layer_back. */
+/* Adds or writes (fresh) the gradient of W from these rows. layer_back of the same matrix and rows
+ * runs before it. */
 void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout);
 
 /* Applies RoPE to the heads of queries and keys in x (n, DIM_QKV), by their positions. With

@@ -77,7 +77,8 @@ float *model_grad(const struct model *m, float *grad, size_t t)
     return grad + arch_offset(&m->o.config, t);
 }
 
-/* Whether model_gradient computes tensor t's gradient. A classifier multiplies no words. */
+/* Whether model_gradient computes the gradient of tensor t. A classifier has no product with the
+ * words' tensor. */
 static int is_product(const struct model *m, size_t t)
 {
     const struct model_config *g = &m->o.config;

@@ -48,7 +48,8 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
  * are there until the next layer's. */
 const void *model_unpacked(const struct model *m, size_t block, const void *wire);
 
-/* A matrix's product on `rows` tokens: forward (out = in W + b), or backward (din = dout W'). */
+/* The forward product (out = in W + b) or the backward product (din = dout W') of a matrix, on
+ * `rows` tokens. */
 void model_product(const struct model *m, size_t matrix, enum product_kind kind, size_t rows,
                    void *out, const void *in, const void *wire);
 /* A language model's logits, from the whole head, or from its piece `matrix`. head_wire: the
@@ -75,7 +76,8 @@ struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire,
 // the most tokens of a micro-batch
 static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; }
 
-/* The parameters of a layer's attention over such a micro-batch, without the arrays. */
+/* The parameters of a layer's attention over a micro-batch of this shape; the arrays are not
+ * set. */
 struct attention model_attention(const struct model_options *o, size_t layer, size_t rows,
                                  size_t seq);
 

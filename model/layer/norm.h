@@ -1,4 +1,5 @@
-/* norm.h: the final norm, a layernorm or RMSNorm by the family. */
+/* norm.h: the final norm, which follows the last layer. It is a layernorm or RMSNorm, by the
+ * family. */
 #pragma once
 
 #include "model/layer/model.h"

@@ -20,7 +20,8 @@ enum pairs_loss { PAIRS_SIGMOID, PAIRS_ROBUST, PAIRS_IPO };
 
 struct pairs_options { enum pairs_loss loss; double beta, smoothing; };
 
-/* Sums over pairs: losses, rewards, pairs whose chosen answer has the larger reward. */
+/* Sums over pairs: losses, rewards, and the number of pairs whose chosen answer has the larger
+ * reward. */
 struct pairs_sums { double loss, chosen, rejected, correct; };
 
 /* Of one pair: r and the number of tokens of the chosen and of the rejected answer. Returns the

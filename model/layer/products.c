@@ -101,7 +101,8 @@ static int is_tiled(const struct model_options *o, size_t which)
            !arch_is_masked(&o->config);
 }
 
-/* Whether a product's parameters are packed: a head's only if micro-batches have several chunks. */
+/* Returns whether a product's parameters are packed. Those of a head are packed only if each
+ * micro-batch has several chunks. */
 static int packs(const struct model_options *o, size_t which)
 {
     size_t matrix = products_matrix(which);
@@ -168,7 +169,8 @@ static void add(struct products *p, const struct model_options *o, size_t which,
         announce(p, which, rows, shape);
 }
 
-/* Adds a product for tokens cut into chunks: for whole ones, if any, and for remainders. */
+/* Adds a product for tokens cut into chunks: for whole chunks, if there are any, and for
+ * remainders. */
 static void add_chunked(struct products *p, const struct model_options *o, size_t which)
 {
     struct through of = through(o, which);
@@ -249,7 +251,8 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
     return end;
 }
 
-/* Places packed parameters: a layer's side by side; backward's, and the head's, overwrite them. */
+/* Places packed parameters. Of a layer, forward's stand side by side, and backward's overwrite
+ * them. The head's overwrite both. */
 static void place_packed(struct products *p)
 {
     size_t at[3] = { 0, 0, 0 };
@@ -348,7 +351,8 @@ int products_scratch(size_t *bytes, int *tiled, const struct model_options *o, s
 
 void products_begin(struct products *p) { memset(p->packed, 0, sizeof p->packed); }
 
-/* Operand B of product `id`, packed, which overwrites that of the other direction. */
+/* Operand B of product `id` in packed form. Packing overwrites what was packed for the other
+ * direction. */
 static const void *packed(struct products *p, size_t id, const void *b, void *scratch)
 {
     size_t which = p->key[id].which;

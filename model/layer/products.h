@@ -24,7 +24,8 @@ struct model_options {
     uint64_t           pool;     // bytes for kept activations, if the placement may change;
                                  // 0: as many as this placement needs
     uint64_t           spare;    // additional bytes while nothing is offloaded
-    int                whole;    // an offloaded MLP: all arrays; 0: not what a product gives
+    int                whole;    // an offloaded MLP offloads all its arrays; 0: not those that one
+                                 // product can recompute
     int                training; // 0: no backward; one input array a micro-batch, nothing kept
     int                varying;  // micro-batches have at most batch x seq tokens (struct batch); 0:
                                  // exactly that
@@ -173,14 +174,16 @@ void products_close(struct products *p);
  * their code is generated. */
 int products_scratch(size_t *bytes, int *tiled, const struct model_options *o, struct err *err);
 
-/* When parameters change: the first product with each matrix of a layer packs it again. */
+/* Call when the parameters change: the first product with each matrix of a layer then packs it
+ * again. */
 void products_begin(struct products *p);
 
 /* Runs product `which` on `rows` rows, which must be one of the announced numbers. */
 void products_run(struct products *p, size_t which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);
 
-/* Runs a gradient product (dW) that adds to c, as all of a step but the first. */
+/* Runs a gradient product (dW) that adds to c. Every gradient product of a step but the first
+ * adds. */
 void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);
 

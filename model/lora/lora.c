@@ -1,4 +1,5 @@
-/* lora.c: a model with adapters: frozen parameters, targets by name, merged matrices. */
+/* lora.c: computes what a model with adapters is: its frozen parameters, its targets by name, and
+ * its merged matrices. */
 #include "model/lora/lora.h"
 
 #include <assert.h>
