@@ -16,7 +16,8 @@
 
 #include "data/base/err.h"
 
-/* Alignment of pieces: a cache line, or a page as direct I/O and registered buffers need. */
+/* Alignment of the pieces, in bytes: a cache line, or a page as direct I/O and registered
+ * buffers need. */
 enum { ARENA_LINE = 64, ARENA_IO = 4096 };
 
 struct arena {
@@ -26,7 +27,8 @@ struct arena {
     size_t bytes; // of the mapping
 };
 
-/* Returns the next piece, zero-filled in a new mapping, or NULL while bytes are only counted. */
+/* Returns the next piece of `bytes` bytes, or NULL while the bytes are only counted. A new
+ * mapping is zero-filled. */
 void *arena_take(struct arena *a, size_t bytes);
 
 /* Maps the counted bytes and asks for huge pages. arena_take then starts from the beginning. If

@@ -28,7 +28,8 @@ static inline float bf16_to_f32(bf16 h)
     return f;
 }
 
-/* Rounds to nearest, ties to even. A NaN stays quiet. Every vector form gives the same bits. */
+/* Rounds to nearest, ties to even. A NaN stays a quiet NaN. Every vector form, on host and
+ * device, gives the same bits. */
 static inline bf16 bf16_from_f32(float f)
 {
     uint32_t u, nearest;
@@ -38,7 +39,8 @@ static inline bf16 bf16_from_f32(float f)
     return (bf16)((f != f ? u | 0x00400000u : nearest) >> 16);
 }
 
-/* Returns the address of element i of an array. */
+/* Returns the address of element i of an array. A caller that only reads assigns it to a const
+ * pointer. */
 static inline void *dtype_at(const void *p, enum dtype d, size_t i)
 {
     return (char *)(uintptr_t)p + i * dtype_bytes(d);

@@ -10,7 +10,8 @@
 
 enum { LONGEST = 3 * PATH_MAX }; // two paths and more
 
-/* Copies shown[0..n). If it does not fit, its middle is left out: the reason is at the end. */
+/* Copies shown[0..n). If it does not fit, its middle is left out, as of a long path: the reason and
+ * the way on are at the end. */
 static void shorten(char *to, size_t size, const char *shown, size_t n)
 {
     static const char gap[] = " ... ";

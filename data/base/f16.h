@@ -1,5 +1,6 @@
-/* f16.h: conversion from and to IEEE 754 half precision, in which some model files are stored. Few
- * files include it: the intrinsics' header takes half a second. */
+/* f16.h: conversion from and to IEEE 754 half precision, in which some model files are stored.
+ * Few files include this header, because the compiler takes half a second to read the
+ * intrinsics' header. */
 #pragma once
 
 #include <immintrin.h>

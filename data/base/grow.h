@@ -16,6 +16,7 @@ static inline int grow(void *array, size_t *cap, size_t need, size_t size, const
     return need <= *cap ? 0 : grow_more(array, cap, need, size, what, err);
 }
 
-/* Appends `more` elements from `from` to the array's *n, and adds to *n. Fails as grow does. */
+/* Appends the `more` elements at `from` to the *n elements of the array, and adds `more` to *n.
+ * Fails as grow does. */
 int grow_add(void *array, size_t *n, size_t *cap, const void *from, size_t more, size_t size,
              const char *what, struct err *err);

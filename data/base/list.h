@@ -52,7 +52,8 @@ static inline void list_remove(struct list *l, void *member)
     *list_next(l, member) = NULL;
 }
 
-/* Moves the first members, at most `max`, to `out`. Returns their number. */
+/* Removes the first members, at most `max`, and puts pointers to them into `out`. Returns their
+ * number. */
 static inline int list_take(struct list *l, void *out, int max)
 {
     int n = 0;

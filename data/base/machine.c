@@ -1,4 +1,5 @@
-/* machine.c: asks the kernel about this machine and this process. */
+/* machine.c: asks the kernel about this machine and this process: memory, limits, processors, host,
+ * command line, random numbers. */
 #include "data/base/machine.h"
 
 #include <assert.h>

@@ -30,13 +30,15 @@ struct machine {
     uint64_t memory_bytes;
 };
 void machine_here(struct machine *m);
-/* The command line of this process, quoted for a shell, malloced; NULL: /proc does not say. */
+/* Returns the command line of this process, quoted for a shell: malloced, or NULL if /proc does
+ * not say. */
 char *machine_command(void);
 
 /* Returns when a process of this machine began, in ticks of sysconf(_SC_CLK_TCK) since the machine
  * did. 0: it is dead, or not seen here. */
 uint64_t machine_begun(long pid);
-/* Whether the process that began then is stopped (Ctrl-Z, SIGSTOP). 0: it runs, or is not seen. */
+/* Returns whether the process that began then stands still, as after Ctrl-Z or SIGSTOP. 0: it runs,
+ * or is not seen here. */
 int machine_is_stopped(long pid, uint64_t begun);
 /* Returns how many seconds ago this process began. */
 double machine_age(void);
@@ -48,7 +50,8 @@ enum { MACHINE_PYTHON_PATH = 96 };
 const char *machine_python_path(char out[MACHINE_PYTHON_PATH], const char *path,
                                 const char *instead);
 
-/* Writes a word into buf as a shell reads it, quoted if needed, cut if too long. Returns buf. */
+/* Writes one word into buf as a shell reads it, in quotes if needed, and returns buf. A word
+ * that is too long is cut off. */
 const char *machine_word(char *buf, size_t size, const char *word);
 
 /* Writes `digits` (even, at most 32) random hexadecimal digits and a terminating 0 into `out`. */

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* A NaN without its sign, which means nothing, and which printf shows ("-nan"). */
+/* Returns a NaN without its sign. printf shows the sign, which means nothing and makes two NaNs
+ * look unlike ("nan", "-nan"). */
 static inline double nan_plain(double v) { return isnan(v) ? (double)NAN : v; }
 
 /* Orders two doubles, for qsort: the smaller first. */

@@ -51,7 +51,8 @@ static uint64_t walk(const uint64_t keys[ROUNDS], struct part first, struct part
     return i;
 }
 
-/* Works on at least 256 numbers: parts of a bit or two mix badly. They may differ by a bit. */
+/* Works on at least 256 numbers, because parts of a bit or two mix badly. The parts may differ by a
+ * bit. */
 uint64_t permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n)
 {
     uint64_t key = mix(seed + mix(stream + GOLDEN)), keys[ROUNDS];

@@ -1,4 +1,5 @@
-/* table.h: finds and sorts rows by the names they begin with, and finds words by number. */
+/* table.h: finds and sorts the rows of a table by the names that they begin with, and finds a word
+ * by its number. */
 #pragma once
 
 #include <stddef.h>
@@ -43,7 +44,8 @@ static inline const char *table_sort(void *rows, size_t n, size_t size)
     return name;
 }
 
-/* TABLE_WORDS(name, [ENUM] = "word", ...): a function of the i-th word; NULL past the last. */
+/* TABLE_WORDS(name, [ENUM] = "word", ...) defines a function that returns the i-th word, or NULL
+ * past the last. */
 #define TABLE_WORDS(name, ...)                                                                     \
     const char *name(size_t i)                                                                     \
     {                                                                                              \

@@ -26,7 +26,8 @@ struct thread {
 void thread_init(struct thread *t, int (*work)(void *ctx), void *ctx);
 void thread_release(struct thread *t);
 
-/* Starts the thread. name: at most 15 characters, for tools and sentences. */
+/* Starts the thread. `name` is its name in tools (15 characters at most) and in the sentence of
+ * a failure. Returns 0 or -errno. */
 int thread_start(struct thread *t, const char *name, struct err *err);
 
 /* Stop the thread at its first call of `work` that finds nothing to do. thread_ask_stop returns
@@ -38,6 +39,7 @@ void thread_stop(struct thread *t);
 
 static inline void thread_lock(struct thread *t) { pthread_mutex_lock(&t->mutex); }
 static inline void thread_unlock(struct thread *t) { pthread_mutex_unlock(&t->mutex); }
-/* Both with the lock held. thread_wait may return without a change: the caller checks again. */
+/* Call both with the lock held. thread_wait may return without a thread_changed, so the caller
+ * checks again. */
 static inline void thread_wait(struct thread *t) { pthread_cond_wait(&t->changed, &t->mutex); }
 static inline void thread_changed(struct thread *t) { pthread_cond_broadcast(&t->changed); }

@@ -1,4 +1,5 @@
-/* utf8.c: finds how many bytes of a text are valid UTF-8, of ASCII eight at a time. */
+/* utf8.c: finds how many bytes of a text are valid UTF-8, with one check for eight bytes of
+ * ASCII. */
 #include "data/base/utf8.h"
 
 #include <stdint.h>

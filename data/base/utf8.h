@@ -68,7 +68,8 @@ static inline size_t utf8_encode(char *to, uint32_t cp)
     return len;
 }
 
-/* How many bytes at the end of text[0..n) begin a code point that is cut off. */
+/* Returns how many bytes at the end of text[0..n) are the beginning of a code point that is cut
+ * off. */
 static inline size_t utf8_unfinished(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++)

@@ -6,7 +6,8 @@
 #include "data/base/err.h"
 
 struct watch {
-    /* Gets the progress (total 0: unknown). A result other than 0 ends the work. */
+    /* Gets the progress, `done` of `total` units; total 0 means unknown. A result other than 0
+     * ends the work. */
     int (*look)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
 };

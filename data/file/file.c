@@ -1,4 +1,5 @@
-/* file.c: opens files by name, reads and writes whole ranges, and locks. */
+/* file.c: opens files by name, reads and writes whole ranges, and locks. file_new.c makes new
+ * files. */
 #include "data/file/file.h"
 
 #include "data/file/file_walk.h"

@@ -17,7 +17,8 @@
 void file_close(int fd);
 void file_close_dir(DIR *d);
 
-/* Returns a path formatted as by printf ("%s/%s", dir, name), malloced, or NULL with a sentence. */
+/* Returns a path formatted as by printf ("%s/%s", dir, name), malloced. Returns NULL with a
+ * sentence if there is no memory. */
 char *file_path(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns the absolute path, malloced. It need not exist, and no link is resolved. Returns NULL
  * with a sentence if there is no memory or no working directory. */
@@ -35,18 +36,21 @@ static inline int file_unwritten(const struct stat *now, const struct stat *was)
     return now->st_size == was->st_size && file_ns(&now->st_mtim) == file_ns(&was->st_mtim);
 }
 
-/* The length of a path without slashes at its end, with which a link would be followed. */
+/* Returns the length of a path without the slashes at its end. With those slashes, a link would
+ * be followed. */
 size_t file_trimmed(const char *path);
 /* Returns the folder that contains `path`, malloced, or NULL if there is no memory. */
 char *file_folder(const char *path);
-/* Returns the path of `name` in the folder of `path`, malloced, or NULL with a sentence. */
+/* Returns the path of `name` in the folder that contains `path`, malloced. Returns NULL with a
+ * sentence if there is no memory. */
 char *file_beside(const char *path, const char *name, struct err *err);
 
 /* Read or write all n bytes at offset `off`. A file that ends early is an error that says where.
  * `path` is for the sentence only. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 
-/* file_pread of a file that others may write: an error if it was, since fstat gave `was`. */
+/* file_pread of a file that somebody else may write over meanwhile: an error if it has been written
+ * to since fstat gave `was`. */
 int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat *was,
                     const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);
@@ -68,8 +72,9 @@ void file_forget(const char *path);
  * than `most` bytes is refused. */
 int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err);
 
-/* Opens a file for reading and writing in place. It must be a regular file with no other name, and
- * no link. flags: O_CREAT (mode by umask), O_EXCL. The caller closes *fd. */
+/* Opens a file for reading and writing in place. It must be a regular file with no other name,
+ * and not a link to somebody's file. flags: O_CREAT (mode by umask), O_EXCL. The caller closes
+ * *fd. */
 int file_open_own(const char *path, int flags, int *fd, struct err *err);
 /* Refuses a file that file_open_own would refuse. It is for files that SQLite opens. The file
  * need not exist. If `written` is 0, the file may have other names. */
@@ -123,7 +128,8 @@ int  file_has_births(const char *path, const char *identity);
  * inode. 0: it does not, so nobody else sees later writes to that file. -errno, without a sentence:
  * it cannot be found out (an error of the drive, a stale handle, no memory). */
 int  file_names(const char *path, int fd);
-/* Writes the sentence of such an error, of a run's file that is open here. Returns rc. */
+/* Writes the sentence of such an error for a file of a run that this process has open. Returns
+ * rc. */
 int  file_unseen(const char *path, int rc, struct err *err);
 /* Returns whether both are the status of one file. */
 static inline int file_same(const struct stat *a, const struct stat *b)
@@ -133,7 +139,8 @@ static inline int file_same(const struct stat *a, const struct stat *b)
 /* Returns whether `rc` (-errno) means that this user lacks permission. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 /* Returns whether `rc` (-errno) is a lack of this process (permission, descriptors, memory, and
- * threads: the ring's are ECANCELED), which says nothing of the file. */
+ * threads: the ring's are ECANCELED), which says nothing of the file: neither that it is damaged
+ * nor that it is lost. */
 static inline int file_is_unknown(int rc)
 {
     return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN || rc == -ECANCELED ||
@@ -160,8 +167,9 @@ int  file_may_be(const char *path);
  * nothing is; or -errno with a sentence. */
 int  file_stat(const char *path, struct stat *st, struct err *err);
 
-/* Sets *drive to a block device's own number, or to the drive on which the file lies, or its folder
- * if there is no file. Returns 0, or -errno without a sentence. */
+/* Sets *drive to the number of a drive. For a block device, it is the device's own number.
+ * Otherwise it is the drive on which the file lies, or its folder if there is no file. Returns
+ * 0, or -errno without a sentence. */
 int file_drive(const char *path, dev_t *drive);
 
 /* A new file or folder that takes the name `path` only when it is complete. Until then it lies
@@ -174,8 +182,9 @@ int file_drive(const char *path, dev_t *drive);
  *
  * A file may replace a regular file, whose mode and owner it takes. A rename would replace
  * /dev/null or a link, too, so those are refused. A folder may replace an empty folder. Only the
- * file that existed at file_new_open is replaced. Another that has come since stays: commit fails
- * with -EEXIST. So whether the old file may be replaced is decided after file_new_open. */
+ * file that existed at file_new_open is replaced. If another file has come since, it stays, and
+ * commit fails with -EEXIST. So a caller that decides whether the old file may be replaced
+ * decides after file_new_open. */
 struct file_new { int fd, folder, there; char *path, *temp; struct stat was; };
 enum { FILE_NEW_TAIL = 21 }; // by so many bytes the other name is longer
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
@@ -201,7 +210,8 @@ int  file_new_base(char base[NAME_MAX + 1], const char *name);
 /* file_like for f's new folder and the folder that it will replace, and for its files and the
  * files with the same names there. commit does this itself. */
 void file_new_like_folder(const struct file_new *f);
-/* Makes a folder for the work of one process, closed to others and never committed. */
+/* Makes a folder for the work of one process. Nobody else may look into it, and it is never
+ * committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 
 /* Gives the folder at `path` the temporary name base.new-HEX, f->temp, under which nobody looks for
@@ -231,13 +241,15 @@ int file_put_aside(char **to, const char *path, const char *word, struct err *er
 /* Creates a file of these n bytes: file_new_open, one write, commit. */
 int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err);
 
-/* Copies `from`, of at most `most` bytes, to `to`, a new name or a regular file. */
+/* Copies `from` to `to`, which is a new name or a regular file. `from` may have at most `most`
+ * bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
 /* file_copy of a file of any size. The copy has the owner, access lists and mode of `from`, but its
  * owner may write it. */
 int file_copy_like(const char *from, const char *to, struct err *err);
 
-/* Removes files, or folders, that killed processes left for `path`, as file_new_open does. */
+/* Removes the files, or folders, that killed processes left for `path`, as file_new_open and
+ * file_new_folder do. */
 void file_new_clear_left(const char *path, int folder);
 
 /* Removes the files in `dir` that killed processes left under temporary names, for each later name
@@ -245,17 +257,20 @@ void file_new_clear_left(const char *path, int folder);
 void file_new_clean(const char *dir, int (*clears)(const char *base));
 
 /* Removes a file, or a folder with all its contents, as far as possible. Links are removed, not
- * followed. Mounted file systems are left alone. Only for paths that this program alone fills. */
+ * followed. Mounted file systems are left alone. Use it only for paths that only this program
+ * can have filled. */
 void file_remove_tree(const char *path);
 
 /* Returns whether both paths exist and are in the same mounted file system. Where the kernel does
  * not number its mounts, the drives are compared; an overlay may have several. */
 int file_same_mount(const char *a, const char *b);
 
-/* The mount point of the file system that `path` is in, malloced. NULL: none, or no memory. */
+/* Returns the mount point of the file system that `path` is in, malloced. NULL if nothing is at the
+ * path, or if there is no memory. */
 char *file_mount_point(const char *path);
 
-/* The first mount point at or below this path, malloced, or NULL. A mounted file counts, too. */
+/* Returns the first mount point at or below this path, malloced, or NULL if there is none. A
+ * mounted file counts, too. */
 char *file_mounted(const char *path);
 
 /* Returns NULL if this process may rename or remove what is at this path, in a folder that it may
@@ -265,7 +280,8 @@ const char *file_fixed(const char *path);
  * forbids it, and of another kind of file, it says which. */
 int file_open_fail(const char *path, int rc, struct err *err);
 
-/* Refuses a folder whose attributes (chattr +i, +a) let no name be moved or removed. */
+/* Refuses a folder in which no name can be moved or removed, because of its attributes (chattr +i,
+ * +a). */
 int file_check_folder(const char *dir, struct err *err);
 
 /* Locks an open file, shared or exclusive, until it is closed. If another process holds the

@@ -118,7 +118,8 @@ static int json_object_begins(const char *p, const char *end)
     return p < end && *p == ':';
 }
 
-/* The format of a text that begins as JSON: an object, or a list of objects or strings. Or NULL. */
+/* The format of a text that begins with a JSON object, or a list of objects or strings. Otherwise
+ * NULL. */
 static const struct file_format *json_format(const char *p, size_t n)
 {
     const char *end = p + n;
@@ -204,7 +205,8 @@ static const struct file_format *format_of_parts(const unsigned char *p, size_t 
     return NULL;
 }
 
-/* Finds the format of a file of `size` bytes, neither text nor bytes, from its first n bytes. */
+/* Finds the format of a file of `size` bytes from its first n bytes, if it is neither text nor
+ * bytes. */
 static int head_look(struct file_look *out, const unsigned char *p, size_t n, uint64_t size)
 {
     int32_t magic = n >= 4 ? (int32_t)little_endian(p, 4) : 0;

@@ -32,7 +32,8 @@ struct file_look {
     int           words; // it looks like a text in another encoding, such as Latin-1
 };
 
-/* Reads a whole regular file to find its kind. A text must be valid to its last byte. */
+/* Reads the whole file to find its kind. A text must be valid to its last byte. Anything but a
+ * regular file is refused. */
 int file_kind_look(struct file_look *out, const char *path, const struct watch *watch,
                    struct err *err);
 
@@ -40,7 +41,8 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
  * contents, or UINT64_MAX if it is unknown. What begins as a text is taken for one. */
 void file_kind_head(struct file_look *out, const char *bytes, size_t n, uint64_t size);
 enum { FILE_HEAD_BYTES = 4096 }; // as many are looked at
-/* Opens a regular file for that. *n: the bytes of head that were read. */
+/* Opens a file for that. *n: the bytes of head that were read. Anything but a regular file is
+ * refused. */
 int file_kind_begins(struct file_look *out, char head[FILE_HEAD_BYTES], size_t *n,
                      const char *path, struct err *err);
 

@@ -51,7 +51,8 @@ int file_new_is(const char *name, const char *base, int folder)
            sscanf(name, "%8" SCNx32 "%8" SCNx32, &drawn, &sum) == 2 && sum == sum_of(drawn);
 }
 
-/* Whether it belongs to this user or, for root, to the one to whom root has given it. */
+/* Whether it belongs to this user. For root, also if it belongs to the user to whom root has given
+ * it. */
 static int is_this_users(const struct stat *st, const char *dir)
 {
     struct stat at;
@@ -110,7 +111,8 @@ void file_new_clear_left(const char *path, int folder)
     end_beside(&w);
 }
 
-/* Tries a random name once. -EEXIST: also if it was taken for a dead one's before it was locked. */
+/* Tries a random name once. 0 or -errno. -EEXIST also if another process took it for a dead one's
+ * before it was locked. */
 static int file_new_try(struct file_new *f, mode_t mode)
 {
     uint32_t    drawn;

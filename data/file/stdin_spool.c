@@ -1,5 +1,6 @@
-/* stdin_spool.c: copies standard input to a file that has no name (O_TMPFILE). Where these do not
- * exist, it is made by file_new.c and loses its name at once. */
+/* stdin_spool.c: copies standard input to a file that has no name (O_TMPFILE). Where a file system
+ * has no such files, the file is made as any file under way (file_new.c) and loses its name at
+ * once. */
 #include "data/file/stdin_spool.h"
 
 #include "data/file/file.h"

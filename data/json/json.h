@@ -1,5 +1,6 @@
-/* json.h: the only access to JSON (jansson): reads files with a size limit, reports errors with
- * file and line, and writes under a temporary name. It is included instead of jansson.h. */
+/* json.h: the only access to JSON (jansson): reads whole files with a size limit, reports errors
+ * with file and line, and writes under a temporary name. Files that need JSON include this
+ * header instead of jansson.h. */
 #pragma once
 
 #include "data/base/err.h"
@@ -24,13 +25,15 @@ char *json_written(const json_t *value, size_t flags);
 int json_write(const json_t *value, const char *path, size_t flags, struct err *err);
 enum { JSON_FIGURES = JSON_SORT_KEYS | JSON_REAL_PRECISION(15) }; // 0.1 is 0.1
 
-/* Return a number or a text of an object; 0 or "" if it is missing or of another type. */
+/* Return a number or a text of an object. If the key is missing or has another type, they return
+ * 0 or "". */
 static inline double json_num(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
 }
 
-/* Returns a number of an object, or NaN if it is null (as databases store NaN) or missing. */
+/* Returns a number of an object, or NaN if it is null or missing. A NaN in a database becomes
+ * null. */
 static inline double json_figure(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
@@ -38,7 +41,8 @@ static inline double json_figure(const json_t *object, const char *key)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-/* Returns whether a member is true; `otherwise`: it is neither true nor false, or missing. */
+/* Returns whether a member is true. If it is neither true nor false, or is not there, returns
+ * `otherwise`. */
 static inline int json_flag(const json_t *object, const char *key, int otherwise)
 {
     const json_t *v = json_object_get(object, key);

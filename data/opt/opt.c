@@ -268,7 +268,8 @@ static int row_claim(struct scan *s, const struct typed *t, struct err *err)
                       *before ? before : t->name, t->r->name);
 }
 
-/* Translates t->value to what the alias's row takes. 1: it changes nothing, as a notice said. */
+/* Translates t->value to what the alias's row takes. 1: the option changes nothing, which a notice
+ * said. */
 static int alias_value(struct scan *s, struct typed *t, struct err *err)
 {
     const struct opt_alias *a = t->alias;
@@ -411,7 +412,8 @@ static int args_check(const struct scan *s, struct err *err)
     return 0;
 }
 
-/* Fills the options with what was scanned. A refusal names a row and its alias. */
+/* Fills the options with what was scanned. A row given through an alias is refused under both
+ * names. */
 static int fill(const struct scan *s, struct err *err)
 {
     const struct opt_row *r;

@@ -1,4 +1,5 @@
-/* opt.h: parses a command line by its rows (opt_row.h); cmd/export.c is a short command. */
+/* opt.h: parses a command line by its rows (opt_row.h). A command is one file with its rows;
+ * cmd/export.c is a short one. */
 #pragma once
 
 #include "data/opt/opt_row.h"
@@ -30,10 +31,12 @@ int opt_given(const struct opt_line *line, const char *name);
 const char *opt_given_of(const struct opt_line *line, const struct opt_row *rows);
 /* Marks --name as given, because the value of another option implies it. */
 void opt_mark_given(struct opt_line *line, const char *name);
-/* Sets one option from its text in run.db. Misuse: the option does not take the text. */
+/* Sets one option from its text, as read back from run.db. If the option does not take the text,
+ * returns a misuse sentence. */
 int opt_set(struct opt_line *line, const char *name, const char *text, struct err *err);
 /* Calls each() for every option with its value as text that opt_set takes. Repeated strings are
- * joined by newlines; no value is "". A result other than 0 of each() is returned. */
+ * joined by newlines; no value is "". If each() returns other than 0, the function stops and
+ * returns that. */
 int opt_each(const struct opt_line *line,
              int (*each)(void *ctx, const struct opt_row *row, int given, const char *text),
              void *ctx);

@@ -19,7 +19,8 @@ static const char *words_of(const struct opt_row *r, char *buf, size_t size)
     return opt_words_join(buf, size, r->words, " ", " ");
 }
 
-/* Prints text for single quotes, a quote as `quote`, characters of `special` with a backslash. */
+/* Prints text for single quotes. A quote in it is written as `quote`, and each character of
+ * `special` gets a backslash. */
 static void print_quoted(FILE *out, const char *text, const char *quote, const char *special)
 {
     for (; *text && *text != '\n'; text++) {

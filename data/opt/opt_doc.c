@@ -66,7 +66,8 @@ static void row_help(const struct opt_command *cmd, const struct opt_row *r, cha
              repeated || shown ? ")" : "", help + at);
 }
 
-/* Prints words from column `from` on (`at` are printed), broken before HELP_WIDTH. */
+/* Prints words from column `from` on, broken before HELP_WIDTH and at newlines. `at` columns are
+ * printed already. */
 static void print_wrapped(FILE *out, const char *text, int at, int from)
 {
     int first = 1;
@@ -145,7 +146,8 @@ void opt_help(const struct opt_command *cmd, int all, FILE *out)
 
 /* ---- man ---- */
 
-/* Prints a line for man: a typed hyphen is \-, a backslash \e; none begins as a control line. */
+/* Prints a line for man: a typed hyphen is \-, a backslash \e, and no line begins with a control
+ * character. */
 void opt_man_line(FILE *out, const char *macro, const char *text)
 {
     fputs(macro, out);

@@ -1,5 +1,6 @@
 /* opt_file.c: reads a file of options into names and values, and writes such lines; opt.c knows
- * their meaning. Names and values are parts of the text read. */
+ * their meaning. Lines are changed in place: names and values are parts of the text as it was
+ * read. */
 #include "data/opt/opt_file.h"
 
 #include "data/file/file.h"

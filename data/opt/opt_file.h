@@ -17,5 +17,6 @@ typedef int opt_file_option(void *ctx, const char *name, const char *value, stru
  * malformed line. If `each` refuses an option, its sentence gets the file and the line in front. */
 int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err *err);
 
-/* Writes a line that opt_file_each reads again. The value has no control characters. */
+/* Writes one line, from which opt_file_each reads the same option. The value must not contain
+ * control characters. */
 void opt_file_write(FILE *out, const char *name, const char *value);

@@ -68,11 +68,13 @@ struct opt_row {
     opt_words    *words;  // of OPT_WORD and OPT_SET: the words; of strings: proposals
     double        min, max; // limits of a number; of strings, max is their number; max 0: no limit
     const char   *arg;    // name of the value in --help; NULL: by type
-    const char   *help;   // a noun phrase, then sentences; a line per word; %w: all words
+    const char   *help;   // a noun phrase, then sentences; one line per word, after newlines; %w
+                          // stands for all words
     const char   *other;  // of OPT_WORD: a sentence for other words; NULL: none
     const char   *file;   // of a folder's path: file names, separated by blanks; the path of such a
                           // file stands for its folder
-    const char   *twin;   // an alternative row: typed, it replaces this one of a file
+    const char   *twin;   // an alternative row: if that is typed, it replaces this one of an
+                          // options file
     enum opt_kept kept;
     enum opt_ranks ranks;
 };
@@ -135,7 +137,8 @@ struct opt_command {
     int                    by_ranks;           // supports several processes of one job
     /* Returns the exit code, or -errno with a sentence. The options are in line->options. */
     int (*run)(struct opt_line *line, struct err *err);
-    /* Both end with { 0 }; NULL: none. The man page lists aliases. */
+    /* Both end with { 0 }; NULL: none. --help mentions that aliases exist; the man page lists
+     * them. */
     const struct opt_alias   *aliases;
     const struct opt_default *defaults;
     /* Names of the options that --help lists, separated by blanks; NULL: all of them. */
@@ -148,7 +151,8 @@ enum { OPT_MAX_ROWS = 160 };
 /* Returns row i, counted over all parts, or NULL past the end. *offset gets its offset in the
  * options struct; `offset` may be NULL. */
 const struct opt_row *opt_row_at(const struct opt_command *cmd, size_t i, size_t *offset);
-/* The number of the row called name[0..n), no positional argument, or -1. */
+/* Returns the number of the row called name[0..n), or -1. Positional arguments have no name
+ * here. */
 int opt_row_find(const struct opt_command *cmd, const char *name, size_t n);
 /* Returns the row's default in this command, as typed, or NULL. */
 const char *opt_row_default(const struct opt_command *cmd, const struct opt_row *r);
@@ -157,14 +161,17 @@ int         opt_row_is_many(const struct opt_row *r); // a struct opt_strings
 
 enum { OPT_HELP_BYTES = 1024 };
 
-/* Returns the row's help, in buf if it has words in place of %w. */
+/* Returns the row's help with its words in place of %w. The text is in buf, or is r->help
+ * itself. */
 const char *opt_row_help(const struct opt_row *r, char *buf, size_t size);
-/* Joins the words in buf, `between` between two, `last` before the last one. Returns buf. */
+/* Joins the words into buf, with `between` between two words and `last` before the last one.
+ * Returns buf. */
 char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
                      const char *last);
 /* Returns the number of the word text[0..n), or -1. */
 int opt_words_find(opt_words *words, const char *text, size_t n);
-/* Refuses --name TEXT, none of the words. The sentence has the nearest, or all. */
+/* Refuses --name TEXT, which is none of the words. The sentence has the nearest word, or all
+ * words. */
 int opt_words_refuse(const char *name, const char *text, opt_words *words, struct err *err);
 /* Returns the word in `words` that is nearest to `typed` by edit distance. If none is near,
  * returns a word that begins with `typed`, or NULL. `words` is a list separated by blanks; the
@@ -177,7 +184,8 @@ size_t opt_alias_next(const char **names);
 /* Returns whether typed[0..n) is the beginning of the name. A hyphen matches an underscore. */
 int    opt_name_is(const char *name, const char *typed, size_t n);
 
-/* Parses a value into the row's field; repeated strings get one more. 0, or misuse. */
+/* Parses one value into the row's field. Repeated strings get one more. Returns 0, or a misuse
+ * sentence. */
 int opt_value_parse(const struct opt_row *r, const char *text, void *field, struct err *err);
 /* Returns the text from which opt_value_parse reads the same value. Repeated strings are joined
  * by newlines; no value is "". The text is malloced; NULL means out of memory. */
@@ -188,10 +196,12 @@ void opt_value_release(const struct opt_row *r, void *field);
 /* Sets *out to the path that a run keeps for --option, absolute. Refuses line breaks. Returns 0, or
  * -EINVAL or -ENOMEM with a sentence; *out is then NULL. The caller frees *out. */
 int opt_place(char **out, const char *option, const char *text, struct err *err);
-/* Refuses a path in /proc that is typed. (A run of an older version may keep one.) */
+/* Refuses a path in /proc that is typed now. One that a run of an older version keeps is no reason
+ * not to open the run. */
 int opt_place_typed(const char *option, const char *text, struct err *err);
 /* Returns `text`, which has one path a line, with each path replaced by place(path), which is
- * malloced and freed here. The caller frees the result. NULL: no memory. */
+ * malloced and freed here. The caller frees the result. NULL: out of memory, or place returned
+ * NULL. */
 char *opt_place_lines(const char *text, char *(*place)(const char *path));
 int opt_place_missing(const struct opt_row *r, const char *text, struct err *err); // misuse
 
@@ -199,9 +209,11 @@ int opt_no_memory(struct err *err); // returns -ENOMEM and writes its sentence
 
 uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 
-/* Writes a duration ("7s", "4m07s", "2h04m", "3d04h"), as all are printed. Returns buf. */
+/* Writes a duration, such as "7s", "4m07s", "2h04m" or "3d04h", into buf and returns buf. All
+ * printed durations use it. */
 const char *opt_time_text(char *buf, size_t size, double seconds);
 /* Writes a size in bytes, such as "1.5G", into buf and returns buf. All printed sizes use it. */
 const char *opt_size_text(char *buf, size_t size, double bytes);
-/* Writes `bytes`, a number as text, in the largest exact unit: 4G for 4294967296. Returns buf. */
+/* Writes `bytes`, a number as text, in the largest unit that is exact: 4G for 4294967296.
+ * Returns buf. */
 const char *opt_size_exact(char *buf, size_t size, const char *bytes);

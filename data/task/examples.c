@@ -47,7 +47,8 @@ static uint32_t record_crc(const struct examples_record *r, uint64_t row, const 
 
 /* ---- reading ---- */
 
-/* Checks that a header, from which all offsets follow, agrees with the file's size. */
+/* Checks that a header is possible and agrees with the file's size, because all offsets follow from
+ * it. */
 static int header_check(const struct examples_header *h, uint64_t size, const char *path,
                         struct err *err)
 {

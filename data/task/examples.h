@@ -17,7 +17,8 @@
 
 #include "data/file/append.h"
 
-/* What a row has besides ids: the class, or the value (regression). Without a label, -1. */
+/* What a row holds in addition to its ids: the class (classification) or the value (regression).
+ * Without a label, `label` is -1. */
 struct example { int32_t label; float value; };
 
 /* The header on disk, little-endian. max_id and max_label are upper bounds of all rows
@@ -30,7 +31,8 @@ struct examples_header {
     uint64_t rows, ids; // in the file; at least 1
     int32_t  max_id, max_label;
     uint32_t sum;       // CRC32C of all records in order
-    uint32_t crc;       // CRC32C of the header up to here, so of the whole file; in run.db
+    uint32_t crc;       // CRC32C of the header up to here, which covers the whole file; stored in
+                        // run.db
 };
 
 /* An open file. Several threads may read from one. */
@@ -47,20 +49,24 @@ static inline int32_t examples_id(int32_t id) { return id < 0 ? ~id : id; }
 /* True if the file has marks instead of types. */
 int examples_marked(const struct examples *e);
 
-/* Reads the numbers of ids of all rows into n[h.rows], and checks them against the header. */
+/* Reads the numbers of ids of all rows, and checks them against the header. n has room for
+ * h.rows. */
 int examples_lengths(const struct examples *e, uint32_t *n, struct err *err);
 
-/* Reads row i < h.rows into ids[0..*n), 1 <= *n <= most. A longer row is -EOVERFLOW. */
+/* Reads row i < h.rows. Its stored ids go into ids[0..*n), with 1 <= *n <= most. A longer row is
+ * -EOVERFLOW. */
 int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
                   struct example *out, struct err *err);
 
-/* A file being written: ids, records, header. commit gives it its name. */
+/* A file being written: the ids, the records that follow them, and the header. commit gives the
+ * file its name. */
 struct examples_new { struct append ids, records; struct examples_header h; };
 int  examples_new_open(struct examples_new *w, const char *path, struct err *err);
 void examples_new_marks(struct examples_new *w); // its rows will have marks; before the first
 /* Adds a row. A row without ids is refused. */
 int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
                       struct err *err);
-/* Flushes and names the file. One without rows is refused. Releases w, also on failure. */
+/* Flushes the file and gives it its name. A file without rows is refused. Releases w, also on
+ * failure. */
 int  examples_new_commit(struct examples_new *w, struct err *err);
 void examples_new_abort(struct examples_new *w); // removes the file; accepts the zero state

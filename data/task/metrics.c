@@ -131,7 +131,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* rank[i]: the mean place, from 1, of all values equal to x[i] in order. s: for n pointers. */
+/* rank[i] is the mean of the places, from 1, of all values equal to x[i] in sorted order. s is
+ * scratch for n pointers. */
 static void ranks(double *rank, const float *x, size_t n, const float **s)
 {
     for (size_t i = 0; i < n; i++)

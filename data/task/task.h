@@ -106,7 +106,8 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
                struct err *err);
 
-/* Returns whether text is a decimal number that fits a float: *value, if not NULL. */
+/* Returns whether text is a decimal number that fits a float. *value gets it; `value` may be
+ * NULL. */
 int task_number(const char *text, float *value);
 
 /* Returns the task of a user's rows with these n labels (borrowed), or, for n = 1, of values.

@@ -293,7 +293,8 @@ static int header_names(struct reading *d, const struct header *h, const struct 
 
 /* ---- a user's tables ---- */
 
-/* Refuses a .tsv with quoted fields: its header has the missing column in double quotes. */
+/* Refuses a .tsv whose header has the missing column in double quotes, because its fields are
+ * quoted. */
 static int quotes_check(const struct header *h, const char *name, struct err *err)
 {
     size_t n = strlen(name);

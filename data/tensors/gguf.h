@@ -70,7 +70,8 @@ struct gguf {
     size_t              values_cap, tensors_cap;
 };
 
-/* Whether a regular file begins as GGUF, or is called .gguf and may not be read. */
+/* Whether a regular file of this name begins as a GGUF file, or ends in .gguf and may not be read
+ * by this user. */
 int gguf_is_file(const char *path);
 
 /* Opens a file. Caller closes *out. Nothing in the header is trusted: counts, lengths, offsets and
@@ -85,7 +86,8 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name); /
 int gguf_number(double *out, const struct gguf *g, const struct gguf_value *v, uint64_t i);
 /* The text of a value that is one string, not terminated. NULL: v is NULL or not a string. */
 const char *gguf_text(size_t *n, const struct gguf *g, const struct gguf_value *v);
-/* Writes such a text (or NULL) for a message: at most 60 bytes of printable ASCII. Returns out. */
+/* Writes such a text for a message: at most 60 bytes, printable ASCII. Returns out. text: may be
+ * NULL. */
 enum { GGUF_SHOWN = 64 };
 const char *gguf_shown(char out[GGUF_SHOWN], const char *text, size_t n);
 /* Visits the strings of an array: *at is 0 at first, and is moved on. There are v->n of them. */

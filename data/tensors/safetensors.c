@@ -1,4 +1,5 @@
-/* safetensors.c: reads Hugging Face's model files: a folder with one file or shards.
+/* safetensors.c: reads model files as Hugging Face stores them: a folder with one file or with
+ * shards.
  *
  * Only headers are in memory; tensors pass through one piece buffer. A header may come from
  * anybody, so nothing in it is trusted: every length, offset and shape is checked before it is
@@ -120,7 +121,8 @@ static int st_keys_check(const struct st_file *f, const json_t *meta, struct err
     return 0;
 }
 
-/* Compares the header with siTrain's checksum, if there is one. Overwrites its digits in `text`. */
+/* Compares the header with its own checksum, if siTrain wrote one. Overwrites the digits in
+ * `text`. */
 static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta,
                            struct err *err)
 {
@@ -140,7 +142,8 @@ static int st_header_check(const struct st_file *f, char *text, size_t n, const 
     return 0;
 }
 
-/* Reads our checksums, if any: JSON in a string, because __metadata__ has only strings. */
+/* Reads our checksums, if the file has any: a JSON object inside a string, because __metadata__ has
+ * only strings. */
 static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 {
     const json_t *sums = json_object_get(meta, ST_SUMS_KEY);
@@ -204,7 +207,8 @@ static int st_header_parse(struct safetensors *s, size_t file, json_t *root, str
     return 0;
 }
 
-/* Opens dir/name as s->files[file] and adds its tensors, which safetensors_close frees. */
+/* Opens dir/name as s->files[file] and adds its tensors. safetensors_close frees what was added,
+ * also after an error. */
 static int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name,
                         struct err *err)
 {
@@ -325,7 +329,8 @@ static int st_open_index(struct safetensors *s, const char *dir, const char *pat
     return rc ? rc : st_index_check(s, *map_root, path, err);
 }
 
-/* Sorts by name. Refuses a tensor that two shards have, or that its shard lacks. */
+/* Sorts by name. Refuses a tensor that two shards have, and one that the index lists but its shard
+ * lacks. */
 static int st_finish(struct safetensors *s, const char *dir, const json_t *map, struct err *err)
 {
     const char *name;

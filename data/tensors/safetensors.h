@@ -26,7 +26,8 @@ enum { ST_PIECE = 1 << 16 };
 #define ST_HEADER_KEY   "sitrain.header"
 #define ST_HEADER_MARK  "\"" ST_HEADER_KEY "\":\""
 #define ST_HEADER_ZEROS "00000000"
-/* Key in __metadata__ of an adapter's file: its model's base_sum (adapted.h). */
+/* Key in __metadata__ of an adapter's file: base_sum (adapted.h) of the model that it was trained
+ * on. */
 #define ST_BASE_KEY     "sitrain.base"
 /* Key in an index's metadata: safetensors.sum of all its files, in 8 hex digits. */
 #define ST_INDEX_KEY    "sitrain.sum"
@@ -36,7 +37,8 @@ struct safetensors {
     struct st_tensor *tensors; // (n), sorted by name
     size_t            n;
     int               summed;  // all of its files have siTrain's checksums
-    uint32_t          sum;     // checksum of the headers, and so of all data
+    uint32_t          sum;     // checksum of the headers, which covers all data through their
+                               // checksums
     uint64_t          bytes;   // of all files
     char              base[9]; // the value of ST_BASE_KEY; "": there is none
     struct st_file   *files;

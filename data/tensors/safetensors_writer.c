@@ -44,7 +44,8 @@ int safetensors_writer_declare(struct safetensors_writer *w, const char *name, i
 
 /* ---- the header ---- */
 
-/* Makes {"dtype", "shape", "data_offsets"} of a tensor at *off, and moves *off on. */
+/* Makes {"dtype", "shape", "data_offsets"} of a tensor whose data begin at *off, and moves *off
+ * on. */
 static json_t *st_entry(const struct safetensors_writer *w, const struct st_declared *t,
                         uint64_t *off)
 {

@@ -47,7 +47,8 @@ struct bpe_train {
     struct heap         heap; // of pairs
 };
 
-/* Replaces *s by a cleared table if it has fewer than 2 * n slots. *fresh: it did. */
+/* Replaces *s by a cleared table of at least 2 * n slots, if it has fewer. *fresh: whether it
+ * did. */
 static int slots_grow(struct slots *s, size_t n, int *fresh, struct err *err)
 {
     size_t    want = s->n ? s->n : 1024;

@@ -9,7 +9,8 @@
 struct bpe_train;
 
 int  bpe_train_open(struct bpe_train **out, struct err *err);
-/* Counts the pre-tokens of one more text (UTF-8), in pieces; `last`: of its last one. */
+/* Counts the pre-tokens of one more text (UTF-8), which comes in pieces; `last` is set for its last
+ * one. */
 int  bpe_train_feed(struct bpe_train *b, const char *text, size_t n, int last, struct err *err);
 /* Trains a tokenizer of `vocab` ids: 256 bytes, vocab - 257 merges, <|endoftext|>. If the text
  * yields fewer merges, the request is refused. Caller closes *out. */

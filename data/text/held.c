@@ -1,4 +1,5 @@
-/* held.c: collects text, and calls `take` for 4 KiB or more, and twice what it left last time. */
+/* held.c: collects text, and calls `take` when it holds at least 4 KiB, and twice what `take` left
+ * over last time. */
 #include "data/text/held.h"
 
 #include "data/base/grow.h"

@@ -1,11 +1,13 @@
-/* held.h: holds what cannot be decided of a text in pieces before more of it arrives. */
+/* held.h: buffers a text that arrives in pieces. It holds the part that cannot be decided before
+ * more text arrives. */
 #pragma once
 
 #include "data/base/err.h"
 
 struct held { char *text; size_t n, cap, next_try; };
 
-/* Takes the first *used bytes of text[0..n); all of them if `final`: no more text follows. */
+/* Takes the first *used bytes of text[0..n). If `final`, no more text follows and it takes all
+ * bytes. */
 typedef int held_take(void *ctx, const char *text, size_t n, int final, size_t *used,
                       struct err *err);
 

@@ -1,4 +1,5 @@
-/* llmc_file.h: how a file of token ids in llm.c's format begins. */
+/* llmc_file.h: how a file of token ids in llm.c's format begins. tokens.c reads such files, and
+ * tokens_writer.c writes them. */
 #pragma once
 
 #include "data/file/file_kind.h"
@@ -10,7 +11,8 @@
 struct llmc_header { int32_t magic, version, count; };
 static const char llmc_mark[8] = "siTrain";
 
-/* Of more ids than an int32 counts, the count is LLMC_COUNT_BEHIND; a uint64 follows the mark. */
+/* Files of more ids than an int32 can count have LLMC_COUNT_BEHIND as their count, and behind the
+ * mark the count as a uint64. */
 enum { LLMC_COUNT_BEHIND = -1, LLMC_COUNT_AT = 24 };
 
 /* The formats that llm.c writes, for GPT-2 and for Llama 3, the narrower first. */

@@ -124,7 +124,8 @@ static void count(const struct mixture *m, uint64_t first, uint64_t end, uint64_
     }
 }
 
-/* Of a begun block or epoch, the rows that were read are counted, or the others, if fewer. */
+/* What was begun, a block or an epoch, is counted row by row: what was read of it, or what was not,
+ * whichever is less. */
 void mixture_taken(const struct mixture *m, uint64_t numbers, uint64_t *taken)
 {
     uint64_t each = m->weighted ? MIXTURE_BLOCK : m->rows, whole = each ? numbers / each : 0;

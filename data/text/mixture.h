@@ -36,7 +36,8 @@ void mixture_close(struct mixture *m);
  * weights are positive. Returns the first source that gets no row, or n. */
 size_t mixture_divide(const double *weight, size_t n, uint64_t *part);
 
-/* Finds the row with a number. There is a row, with weights one in each source. */
+/* Finds the row with a number. There is at least one row, and with weights at least one in each
+ * source. */
 void mixture_find(const struct mixture *m, uint64_t number, size_t *source, uint64_t *row);
 
 /* taken[0..m->n): how many of the numbers below `numbers` are rows of each source. */

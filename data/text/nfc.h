@@ -15,7 +15,8 @@ struct text_to {
 
 struct nfc;
 
-/* Opens a converter to form C (compose) or D. Caller closes, also after an error. */
+/* Opens a converter to form C if `compose`, or else to form D. Caller closes, also after an
+ * error. */
 int  nfc_open(struct nfc **out, int compose, struct err *err);
 void nfc_close(struct nfc *n);
 

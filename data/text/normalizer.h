@@ -11,7 +11,8 @@ enum normalizer_kind {
     NORMALIZER_NFD,
     NORMALIZER_PREPEND,   // puts `to` before a text that is not empty
     NORMALIZER_REPLACE,   // replaces each `from`, one character, by `to`
-    NORMALIZER_CLEAN,     // BERT's clean_text: white space becomes " ", and what nobody sees goes
+    NORMALIZER_CLEAN,     // BERT's clean_text: white space becomes " ", invisible characters are
+                          // removed
     NORMALIZER_CHINESE,   // BERT's handle_chinese_chars: puts " " before and after an ideograph
     NORMALIZER_UNMARK,    // removes marks that take no space
     NORMALIZER_LOWERCASE, // lowercases each character by itself

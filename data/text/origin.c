@@ -24,7 +24,8 @@ static struct token_span span_of(const struct origin *o, size_t from, size_t to)
     return (struct token_span){ at, at };
 }
 
-/* Length of a mark at bytes[0..n) that the text lacks at the cut; 0: it does not lack it. */
+/* Length of a mark at bytes[0..n) that the text does not have at the cut; 0: the text has it,
+ * too. */
 static size_t mark_length(const struct origin *o, const char *bytes, size_t n)
 {
     size_t len = strlen(o->mark);

@@ -29,7 +29,8 @@ struct origin {
  * come in order. */
 void origin_spans(struct origin *o, const char *bytes, size_t n, struct token_span *out);
 
-/* Whether bytes [from, to) of the text being cut come from plain bytes, or lie around some. */
+/* Whether bytes [from, to) of the text being cut come from a plain byte, or plain bytes lie
+ * between. */
 int origin_plain(const struct origin *o, size_t from, size_t to);
 
 /* Append bytes to x, which come from in[at..at+len). Bytes that did not change keep their spans,

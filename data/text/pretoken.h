@@ -16,8 +16,9 @@ void pretoken_close(struct pretoken *p);
  * it, and give neither of them more. Caller closes, also after an error. */
 int  pretoken_copy(struct pretoken **out, const struct pretoken *p, struct err *err);
 
-/* Normalizes the text between the special tokens of the first turn, and the contents of those of
- * the second, before anything else. Call this before the first pretoken_special. */
+/* Normalizes the text between the special tokens of the first turn before anything else. The
+ * contents of special tokens of the second turn are normalized, too. Call this before the first
+ * pretoken_special. */
 int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, size_t n,
                        struct err *err);
 
@@ -44,9 +45,10 @@ int pretoken_normal(struct pretoken *p, const char *text, size_t n, char **out, 
 /* From now on marks do not split (split_whole). */
 void pretoken_whole(struct pretoken *p);
 
-/* Splits text[0..n). If `final`, no more text follows and all of it is split. Otherwise it splits
- * as far as the following text cannot matter: *used bytes. The caller then calls again with the
- * rest and more text behind it. Normalized text may be held inside. */
+/* Splits text[0..n). If `final`, no more text follows and all of it is split. Otherwise it
+ * splits as far as the following text cannot matter: *used bytes. The caller then calls again
+ * with the rest and more text behind it. If text is normalized, some of it may also be held
+ * inside. */
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
 

@@ -9,7 +9,8 @@
  * end (\s*[\r\n]+), so there all white space must end before the text does.
  *
  * Tekken's expression cuts before a capital letter, but first tries a word that ends in small
- * letters. So a run of letters and marks must have ended.
+ * letters. So the end of a run of letters and marks decides about all of it, and the run must have
+ * ended.
  *
  * An expression may leave gaps, which are pre-tokens, too (DeepSeek-V3's does). A gap is final when
  * something behind it matches. Before an expression, runs of characters of a set may be taken out;
@@ -70,7 +71,8 @@
     "\\x{1fbcb}-\\x{1fbef}"
 
 /* The insides of character classes. In all expressions, ASCII letters with a space before them are
- * one pre-token. With CASED it ends at a capital letter behind a small one. */
+ * one pre-token. With CASED it ends at a capital letter behind a small one. ascii_word uses
+ * this. */
 #define WORDS_END "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
 #define TODAYS(numbers) \
     "'(?:[sS\\x{17f}tTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])" \

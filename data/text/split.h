@@ -45,12 +45,14 @@ struct split_config {
                               // each; not before a mark (nor with replace before a space)
     const char   *mark;       // one character; NULL: " "
     int           replace;    // of SPLIT_MARKS: each " " becomes the mark
-    enum split_at at;         // of SPLIT_MARKS: before no mark, before a run of marks, before each
+    enum split_at at;         // of SPLIT_MARKS: split before no mark, before a mark after other
+                              // text, or before each mark
 };
 
 struct split;
 
-/* Opens a splitter (NULL: GPT-2's expression). Copies the mark. Caller closes, also on error. */
+/* Opens a splitter; config NULL selects GPT-2's expression. The mark is copied. Caller closes,
+ * also after an error. */
 int  split_open(struct split **out, const struct split_config *config, struct err *err);
 void split_close(struct split *s);
 /* Opens another one that splits in the same way. */

@@ -18,7 +18,8 @@
 #define PIECE_IDS 4096u
 #define PART      ((size_t)1 << 16)
 
-/* The largest vocabulary whose words all have one byte: its ids may look like UTF-16. */
+/* The largest vocabulary of bytes: its ids may look like UTF-16. In a larger vocabulary not all
+ * words have one byte. */
 #define MOST_BYTE_IDS 512u
 
 /* sum: expected; parts: of its parts, after it was as expected. */
@@ -303,7 +304,8 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
     return rc;
 }
 
-/* Reads bytes of the file; if sums are expected, of blocks that were compared after reading. */
+/* Reads bytes of the file. If sums are expected, only bytes that were compared after reading are
+ * used. */
 static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n,
                         struct err *err)
 {

@@ -18,7 +18,8 @@ enum unicode_flag {
 /* Returns the flags of a code point. */
 unsigned unicode_flags(uint32_t cp);
 
-/* Writes the lower case of cp, whatever its context, into to[]. Returns its length: 1 or 2. */
+/* Writes the lower case of cp, regardless of its context, into to[] and returns its length: 1 or
+ * 2 code points. */
 int unicode_lower(uint32_t cp, uint32_t to[2]);
 
 /* Return the length in bytes of the white space at the beginning of text[0..n), and at its end.
