@@ -63,7 +63,10 @@ int main(int argc, char **argv)
 {
     struct err err = { 0 };
 
-    if (argc != 3 || train(argv[1], argv[2], &err))
-        fprintf(stderr, "%s\n", argc == 3 ? err.text : "usage: train TEXT DIR");
-    return *err.text || argc != 3;
+    int        rc = argc == 3 ? train(argv[1], argv[2], &err)
+                              : err_misuse(&err, "usage: train TEXT DIR");
+
+    if (rc) // err says something only then
+        fprintf(stderr, "%s\n", err.text);
+    return rc != 0;
 }
