@@ -468,10 +468,10 @@ int db_open(struct db *db, int read_only, struct err *err)
 {
     int rc = journal_check(db, err);
 
+    db->wait.path = db->path;
     if (rc || (read_only && leaves_files(db)))
         return rc ? rc : 1;
     rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    db->wait.path = db->path;
     if (!rc) {
         sqlite3_busy_handler(db->sql, db_wait_busy, &db->wait);
         rc = probe_again(db, db_probe(db));

@@ -146,7 +146,7 @@ static int shown_read(const char *path, int alone, struct shown *out, struct err
         rc = is_unread(rc) ? rc : damaged; // opening it reports damage that the last two find
     }
     db_close(&db);
-    if (is_unread(rc))
+    if (is_unread(rc) && err)
         *err = why;
     return rc;
 }

@@ -260,7 +260,7 @@ static int list_folder(void *ctx, const char *folder)
     int              rc = file_walk_begin(&w, folder, &why);
 
     if (rc) {
-        if (file_is_unknown(rc))
+        if (file_is_unread(rc))
             note_unread(l->list, UINT64_MAX, rc, &why);
         return 0;
     }
