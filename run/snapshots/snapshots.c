@@ -62,7 +62,8 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 /* of: the setting snapshot.of, in the snapshot's log. A copy of RUN has another inode; an image of
  * its file system, mounted elsewhere, has the same; a backup that took RUN's place has its path. A
  * copy has its own snapshots in it, and may be read from those of its original, which it never
- * removes. Nor does the original remove a copy's, which the copy may have made in RUN/snapshots. */
+ * removes. Nor does the original remove a copy's, which the copy may have made in RUN/snapshots, even
+ * if the copy is at another path since then. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of,
                            struct runlog *log)
 {
@@ -70,9 +71,10 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     char        dir[SESSION_PATH];
 
     snapshot_places_rank(dir, s);
+    if (is_in_run(s, path) && (file_is(s->dir, of) || !is_made_here(path, log, 0)))
+        return CERTAINLY_OURS;
     if (is_in_run(s, path))
-        return !file_is(s->dir, of) && is_another_run(s, was) && is_made_here(path, log, 0)
-                   ? NOT_OURS : CERTAINLY_OURS;
+        return is_another_run(s, was) ? NOT_OURS : LOOKS_LIKE_OURS;
     if (!s->kept_by && portions_certain(s, of)) // a copy stands where RUN was before it was renamed
         return is_another_run(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
                    ? LOOKS_LIKE_OURS : CERTAINLY_OURS;

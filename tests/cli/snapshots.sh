@@ -148,7 +148,10 @@ same "6 7 | 5 6" "$(of "$tmp/run" step) | $(of "$tmp/copy" step)" "each run keep
 mv "$tmp/run" "$tmp/left"
 works "renamed, it goes on" pretrain --resume "$tmp/left" --steps 8 --schedule-steps 8
 same "7 8" "$(of "$tmp/left" step)" "and its old snapshots are still its own"
-rm -rf "$tmp/left" "$tmp/copy"
+mv "$tmp/copy" "$tmp/moved"
+works "where the copy is at another path, too" pretrain --resume "$tmp/left" --steps 10 --schedule-steps 10
+same "5 6 9 10" "$(basename -a "$tmp"/left/snapshots/*-*/step-* | sed 's/step-0*//' | sort -n | paste -sd' ')" "  each run keeps its own two"
+rm -rf "$tmp/left" "$tmp/moved"
 
 rm -rf "$tmp/run"
 run pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 1
