@@ -603,7 +603,7 @@ complete -c siTrain -n __siTrain_first -a restore -d 'make lost devices of a run
 complete -c siTrain -n '__siTrain_command restore' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command restore' -F
 complete -c siTrain -n '__siTrain_command restore' -l device -r -F -d 'New place of device I, counted from 0: folder, new file or block device (default: where it was)'
-complete -c siTrain -n '__siTrain_command restore' -l force-device -d 'Use block devices even if they carry a signature or another run'
+complete -c siTrain -n '__siTrain_command restore' -l force-device -d 'Use block devices even if they carry a signature'
 complete -c siTrain -n __siTrain_first -a devices -d 'list this machine\'s processor, memory, engines, disks, CSDs, cards and NVMe drives'
 complete -c siTrain -n '__siTrain_command devices' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command devices' -l dir -r -F -d 'Folder to try the disks in, with a 64K file that is removed'

@@ -636,7 +636,7 @@ _siTrain() {
         _arguments \
             ':RUN:_files' \
             '*--device=[New place of device I, counted from 0\: folder, new file or block device (default\: where it was)]:I=PATH:_files' \
-            '--force-device[Use block devices even if they carry a signature or another run]' \
+            '--force-device[Use block devices even if they carry a signature]' \
             '--help[what it takes]' ;;
     devices)
         _arguments \

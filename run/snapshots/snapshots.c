@@ -62,8 +62,8 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
 /* of: the setting snapshot.of, in the snapshot's log. A copy of RUN has another inode; an image of
  * its file system, mounted elsewhere, has the same; a backup that took RUN's place has its path. A
  * copy has its own snapshots in it, and may be read from those of its original, which it never
- * removes. Nor does the original remove a copy's, which the copy may have made in RUN/snapshots, even
- * if the copy is at another path since then. */
+ * removes. Nor does the original remove a copy's, which the copy may have made in RUN/snapshots,
+ * even if the copy is at another path since then. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of,
                            struct runlog *log)
 {
