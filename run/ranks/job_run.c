@@ -258,13 +258,15 @@ int job_run_together(const struct session *a, const struct session *b)
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
                    enum session_how how, struct err *err)
 {
-    char       dir[SESSION_PATH], id[33];
-    struct err unsaid;
-    int        rc = job_run_find_dir(dir, path, rank, err);
+    char dir[SESSION_PATH], id[33];
+    int  rc = job_run_find_dir(dir, path, rank, err);
 
-    if (!rc && how == SESSION_EITHER && job_run_owner_check(first, dir, rank, &unsaid))
-        how = SESSION_READ; // another run's folder is only read
-    rc = rc || how == SESSION_READ ? rc : job_run_owner_check(first, dir, rank, err);
+    if (!rc && how != SESSION_READ) {
+        int theirs = job_run_owner_check(first, dir, rank, err);
+
+        how = theirs && how == SESSION_EITHER ? SESSION_READ : how; // then it is only read
+        rc = how == SESSION_READ ? 0 : theirs;
+    }
     job_run_id_of(id, first->id, rank);
     if (!rc && how != SESSION_READ)
         rc = creation_finish(dir, id, err);

@@ -71,10 +71,9 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     char        dir[SESSION_PATH];
 
     snapshot_places_rank(dir, s);
-    if (is_in_run(s, path) && (file_is(s->dir, of) || !is_made_here(path, log, 0)))
-        return CERTAINLY_OURS;
     if (is_in_run(s, path))
-        return is_another_run(s, was) ? NOT_OURS : LOOKS_LIKE_OURS;
+        return file_is(s->dir, of) || !is_made_here(path, log, 0) ? CERTAINLY_OURS
+               : is_another_run(s, was)                           ? NOT_OURS : LOOKS_LIKE_OURS;
     if (!s->kept_by && portions_certain(s, of)) // a copy stands where RUN was before it was renamed
         return is_another_run(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
                    ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
