@@ -77,8 +77,8 @@ static int open_fail(const struct db *db, const char *doing, int os, const char 
     return rc == -ENOENT && !access(db->path, F_OK) ? db_beside_fail(db->path, rc, err) : rc;
 }
 
-/* Returns the errno of a failed read of the database or its log; 0: no read failed. The errors are
- * those that SQLite reports as damage (SQLITE_IOERR_CORRUPTFS). */
+/* Returns the errno of a failed read of the database or its log; 0: no read failed. SQLite reports
+ * some of them as damage (EIO, ENXIO, ERANGE), and its check of a database all of them. */
 static int unread(struct db *db)
 {
     static const int which[] = { SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER };
@@ -89,7 +89,7 @@ static int unread(struct db *db)
 
         if (!sqlite3_file_control(db->sql, "main", which[i], &f) && f && f->pMethods &&
             !f->pMethods->xFileControl(f, SQLITE_FCNTL_LAST_ERRNO, &e) &&
-            (e == EIO || e == ENXIO || e == ERANGE))
+            (file_is_unread(-e) || e == ENXIO || e == ERANGE))
             return e;
     }
     return 0;
