@@ -11,16 +11,20 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-int moved_store(struct runlog *log, const char *dir, struct err *err)
+void moved_place(char out[MOVED_PLACE], const char *dir)
 {
     char here[FILE_IDENTITY];
 
     file_folder_identity(dir, here);
-    char *place = file_path(err, "%s %s", here, dir);
-    int   rc = place ? runlog_set(log, "place", place, err) : -ENOMEM;
+    snprintf(out, MOVED_PLACE, "%s %s", here, dir);
+}
 
-    free(place);
-    return rc;
+int moved_store(struct runlog *log, const char *dir, struct err *err)
+{
+    char place[MOVED_PLACE];
+
+    moved_place(place, dir);
+    return runlog_set(log, "place", place, err);
 }
 
 const char *moved_path(const char *place)
@@ -55,6 +59,14 @@ enum moved moved_folder(const char *dir, const char *place)
         return MOVED_NOT;
     // a snapshot keeps inodes, but there the old path is on another file system
     return is_near(was, dir) && file_has_births(dir, place) ? MOVED_RENAMED : MOVED_WHOLE;
+}
+
+int moved_is_other(const char *dir, const char *place)
+{
+    const char *was = moved_path(place);
+
+    return was && strcmp(was, dir) && !file_is(dir, place) &&
+           (file_is(was, place) || file_has_births(dir, place));
 }
 
 int moved_inherit(struct runlog *log, const char *of, struct err *err)

@@ -13,6 +13,7 @@
  * them. */
 #pragma once
 
+#include "data/file/file.h"
 #include "offload/layout/config.h"
 #include "offload/layout/superblock.h"
 
@@ -52,6 +53,14 @@ int moved_note(const struct run_config *run, struct err *err);
 /* Record that the run is now in this folder. Call it after the devices were opened and are the
  * run's own. Works inside the caller's transaction or alone. */
 int moved_settle(enum moved was, const struct run_config *run, struct err *err);
+
+/* What `place` has for the folder dir, a path without links. */
+enum { MOVED_PLACE = FILE_IDENTITY + PATH_MAX };
+void moved_place(char out[MOVED_PLACE], const char *dir);
+
+/* True if the folder dir, a path without links, is certainly not the one that `place` names, and
+ * has not its path either, as one that was put in its place has. */
+int moved_is_other(const char *dir, const char *place);
 
 /* Store `place` for the folder dir, a path without links. */
 int moved_store(struct runlog *log, const char *dir, struct err *err);

@@ -42,6 +42,7 @@
  *     eval.path ...     the same settings for --eval-data
  *     eval.split        the part of the documents of --data that is evaluated on; absent: none
  *     ranks rank        number of ranks, and the rank of this folder; absent: a single process
+ *     place.first       of a rank but rank 0: rank 0's folder (run/ranks/job_run.h)
  *     endoftext         the id of <|endoftext|>, or -1
  *     begintext         the id of the token that begins texts, or -1
  *     layout            the set of devices that the run was moved to (offload/upkeep/reshard.h);

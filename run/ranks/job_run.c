@@ -8,6 +8,7 @@
 #include "offload/upkeep/recovery.h"
 #include "run/folder/creation.h"
 #include "run/folder/moved.h"
+#include "run/folder/settings.h"
 
 #include <sys/stat.h>
 
@@ -205,13 +206,50 @@ static int neighbour_check(const char *dir, size_t rank, const char *id, struct 
     return same_job(other, id) ? refuse_theirs(real, theirs, err) : 0;
 }
 
+/* Sets `first` to the folder of rank 0 with which the rank's folder `dir` was last opened. It is ""
+ * if that is not known, or if dir itself is a copy: then nobody else uses it. */
+static int first_of(char first[MOVED_PLACE], struct runlog *log, const char *dir, struct err *err)
+{
+    char *place, *was = NULL;
+    int   rc = settings_find(&place, log, err, "place");
+
+    rc = rc ? rc : settings_find(&was, log, err, JOB_RUN_FIRST);
+    snprintf(first, MOVED_PLACE, "%s", was && place && file_is(dir, place) ? was : "");
+    free(place);
+    free(was);
+    return rc;
+}
+
+/* Refuses the rank's folder `dir`, which was last opened with the folder `was` of rank 0
+ * (first_of), if `first` is another one. */
+static int first_check(const char *dir, const char *was, const char *first, struct err *err)
+{
+    const char *theirs = moved_path(was);
+
+    if (!moved_is_other(first, was))
+        return 0;
+    if (file_is(theirs, was))
+        return refuse_theirs(dir, theirs, err);
+    return err_misuse(err, "%s belongs to another folder of rank 0, which was %s and is not there "
+                      "any more; if it was renamed, %s is a copy of it: copy the folders of all "
+                      "ranks; if it is lost, move %s to its place", dir, theirs, first, first);
+}
+
 int job_run_owner_check(const struct session *first, const char *dir, size_t rank, struct err *err)
 {
-    char original[SESSION_PATH];
-    int  rc = neighbour_check(dir, rank, first->id, err);
+    char           original[SESSION_PATH], was[MOVED_PLACE] = "", *real = realpath(dir, NULL);
+    struct runlog *log = NULL;
+    struct err     why;
+    int            rc = neighbour_check(dir, rank, first->id, err);
 
     rc = rc ? rc : moved_original(original, first->log, first->dir, err);
-    return rc ? rc : original_check(dir, rank, original, err);
+    rc = rc ? rc : original_check(dir, rank, original, err);
+    if (!rc && real && !runlog_open_in(&log, real, 1, &why)) // opening the run says why not
+        rc = first_of(was, log, real, err);
+    rc = rc ? rc : first_check(real, was, first->dir, err);
+    runlog_close(log);
+    free(real);
+    return rc;
 }
 
 int job_run_open_own(struct session *s, const char *dir, enum session_how how,
@@ -232,6 +270,30 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
     return rc ? rc : comm_first_end(comm, err);
 }
 
+/* Rank 0 looks whether the other ranks' folders belong to its own, which they then record. */
+static int first_join(struct session *s, struct comm *comm, struct err *err)
+{
+    struct told { char was[MOVED_PLACE], dir[SESSION_PATH]; } own, *all;
+    char        here[MOVED_PLACE];
+    int         rc = first_of(own.was, s->log, s->dir, err);
+
+    if (rc)
+        return rc;
+    if (!comm->rank)
+        moved_place(own.was, s->dir);
+    snprintf(own.dir, sizeof own.dir, "%s", s->dir);
+    if (!(all = comm_collect(comm, &own, sizeof own, &rc, err)))
+        return rc;
+    for (size_t p = 1; p < comm->size && !comm->rank && !rc; p++)
+        rc = first_check(all[p].dir, all[p].was, s->dir, err);
+    snprintf(here, sizeof here, "%s", all[0].was);
+    free(all);
+    rc = rc ? rc : comm_share(comm, NULL, 0, NULL, err); // rank 0 has seen all
+    return rc || !comm->rank || !strcmp(here, own.was)
+               ? rc
+               : runlog_set(s->log, JOB_RUN_FIRST, here, err);
+}
+
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
     char id[ID_BYTES], own[SESSION_PATH] = "", original[SESSION_PATH];
@@ -246,6 +308,8 @@ int job_run_join(struct session *s, struct comm *comm, struct err *err)
     rc = rc ? rc : first_has(original, own, SESSION_PATH, comm, err);
     if (!rc && !s->read_only)
         rc = original_check(s->dir, s->ranks.rank, original, err);
+    if (!rc && !s->read_only)
+        rc = first_join(s, comm, err);
     s->ranks.comm = comm;
     return rc ? rc : session_config(s, err);
 }

@@ -40,9 +40,14 @@ int  job_run_part(const struct session *s, const char *path, struct err *err);
 /* True if the folder's name is the one that job_run_dir gives for its rank. */
 int  job_run_is_placed(const struct session *s);
 
+/* A setting of all ranks but rank 0: rank 0's folder with which this one was last opened for
+ * writing, in the form of `place` (moved.h). A rank's folder that several copies of rank 0's reach
+ * by links belongs to that one. */
+#define JOB_RUN_FIRST "place.first"
+
 /* Misuse if a link leads from `dir`, the folder of a rank, to one that belongs to another folder of
- * rank 0 of the same run: it lies next to that one, or `first` is a copy of that one. Call it
- * before a single process opens a rank's folder for writing. */
+ * rank 0 of the same run: it lies next to that one, `first` is a copy of that one, or its
+ * JOB_RUN_FIRST is that one. Call it before a single process opens a rank's folder for writing. */
 int  job_run_owner_check(const struct session *first, const char *dir, size_t rank,
                          struct err *err);
 
@@ -59,7 +64,8 @@ int  job_run_open_own(struct session *s, const char *dir, enum session_how how,
 
 /* Attach the ranks that train the run. Misuse as of job_run_open, or if a rank's folder is of
  * another run than rank 0's, or if rank 0's folder is a copy and this rank would write to a folder
- * of the original. All ranks call this, unless they fail. comm NULL: a single process. */
+ * of the original. Otherwise this rank records rank 0's folder (JOB_RUN_FIRST). All ranks call
+ * this, unless they fail. comm NULL: a single process. */
 int  job_run_join(struct session *s, struct comm *comm, struct err *err);
 
 /* Returns misuse if --keep-best is set and the run has several ranks. */

@@ -307,6 +307,51 @@ mv "$tmp/orig" "$tmp/moved/orig"
 ln -s ../orig.rank1 "$tmp/moved/orig.rank1"
 ranks 2 pretrain --resume "$tmp/moved/orig" --steps 4
 result "$got" "and so does the original, whose rank 0 was moved away from the others"
+# Rank 1's folder lies behind a link, which a copy has, too. It belongs to the folder of rank 0 that trained it last, wherever that is now.
+# shellcheck disable=SC2086
+ranks 2 pretrain --run "$tmp/p" $model $data --schedule constant --steps 2 --snapshot-every 1 --snapshot-on hosts --tensorboard none
+mkdir "$tmp/nas"
+mv "$tmp/p.rank1" "$tmp/nas/p.rank1"
+ln -s "$tmp/nas/p.rank1" "$tmp/p.rank1"
+for r in "" .rank1; do cp -a "$tmp/p$r" "$tmp/pc$r"; done
+for r in "" .rank1; do mv "$tmp/p$r" "$tmp/q$r"; done
+shared() { cat "$tmp/nas/p.rank1/dev0/states" "$tmp/nas/p.rank1/run.db" | sha256sum; }
+is=$(shared)
+lone="$tmp/nas/p.rank1 belongs to another folder of rank 0, which was $tmp/p and is not there any more"
+ranks 2 pretrain --resume "$tmp/pc" --steps 3
+result "$(refused_by_ranks && grep -q "$lone" "$tmp/err"; echo $?)" "a copy does not train the rank that it shares with its renamed original"
+ranks 2 restore "$tmp/pc"
+result "$(refused_by_ranks && grep -q "$lone" "$tmp/err"; echo $?)" "  nor restores it"
+run check --repair "$tmp/pc"
+result "$([ "$got" = 2 ] && grep -q "$lone" "$tmp/err"; echo $?)" "  nor repairs it"
+works "  it may be read" export "$tmp/pc" "$tmp/pc-hf" --last
+same "$is" "$(shared)" "  and the rank is as it was"
+ranks 2 pretrain --resume "$tmp/q" --steps 3
+result "$got" "the renamed original goes on"
+ranks 2 pretrain --resume "$tmp/pc" --steps 3
+result "$(refused_by_ranks && grep -q "$tmp/nas/p.rank1 belongs to $tmp/q, and" "$tmp/err"; echo $?)" "  and the copy is told where it is now"
+for r in "" .rank1; do # to another drive
+    cp -aL "$tmp/q$r" "$tmp/far/q$r" && rm -r "$tmp/q$r"
+done
+ranks 2 pretrain --resume "$tmp/far/q" --steps 4
+result "$got" "a run that was moved as a whole goes on"
+cp -a "$tmp/far/q" "$tmp/q" # rank 0's drive is replaced, and its folder is elsewhere
+rm -r "$tmp/far/q"
+mv "$tmp/far/q.rank1" "$tmp/q.rank1"
+ranks 2 pretrain --resume "$tmp/q" --steps 5
+result "$(refused_by_ranks && grep -q "if it is lost, move $tmp/q to its place" "$tmp/err"; echo $?)" "rank 0's folder alone was copied: the sentence says what to do"
+for r in "" .rank1; do mv "$tmp/q$r" "$tmp/far/q$r"; done
+ranks 2 pretrain --resume "$tmp/far/q" --steps 5
+result "$got" "  it goes on in the old one's place"
+for r in "" .rank1; do sqlite3 "$tmp/far/q$r/run.db" "DELETE FROM runs WHERE key = 'place.first'"; done
+mv "$tmp/far/q" "$tmp/q"
+mv "$tmp/far/q.rank1" "$tmp/q.rank1"
+ranks 2 pretrain --resume "$tmp/q" --steps 6
+result "$got" "a run of an older version goes on"
+rm -r "$tmp/q" # rank 0 is lost, and made again elsewhere
+mv "$tmp/q.rank1" "$tmp/r.rank1"
+ranks 2 restore "$tmp/r" && ranks 2 pretrain --resume "$tmp/r" --steps 7
+result "$got" "and so does one whose rank 0 was lost, and is made again elsewhere"
 # A link from one rank's folder to another's.
 rm -r "$tmp/copy.rank1"
 ln -s copy "$tmp/copy.rank1"
