@@ -41,13 +41,6 @@ static int real_folder(char out[SESSION_PATH], const char *run)
                     run + name) < (int)(SESSION_PATH - len);
 }
 
-static int is_there(const char *dir)
-{
-    struct stat st;
-
-    return stat(dir, &st) == 0;
-}
-
 void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
 {
     int  n = (int)plain_length(run);
@@ -58,7 +51,7 @@ void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
         return;
     // an older version put the folder next to a link
     if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
-        (is_there(beside) || !is_there(out)))
+        (file_may_be(beside) || !file_may_be(out)))
         memcpy(out, beside, sizeof beside);
 }
 
@@ -196,7 +189,8 @@ static int neighbour_check(const char *dir, size_t rank, const char *id, struct 
         return 0;
     snprintf(given, sizeof given, "%.*s", (int)session_first_length(dir, rank), dir);
     snprintf(theirs, sizeof theirs, "%.*s", (int)session_first_length(real, rank), real);
-    if (stat(theirs, &a) || (!stat(given, &b) && file_same(&a, &b)) || !session_may_be_run(theirs))
+    if ((!stat(theirs, &a) && !stat(given, &b) && file_same(&a, &b)) ||
+        !session_may_be_run(theirs))
         return 0;
     id_read(other, theirs);
     if (!*other)

@@ -90,8 +90,11 @@ int rank_parts_files(char **out, const char *path, struct err *err)
     int            rc = runlog_open_in(&log, path, 1, err);
 
     rc = rc ? rc : settings_find(&files, log, err, "snapshot.files");
-    if (!rc && (!files || lstat(runlog_path(log), &st)))
+    if (!rc && !files)
         rc = err_set(err, -EBADMSG, "%s has no list of its files", path);
+    if (!rc && !(rc = file_stat(runlog_path(log), &st, err)))
+        rc = err_set(err, -ENOENT, "%s is gone", runlog_path(log));
+    rc = rc > 0 ? 0 : rc;
     runlog_close(log);
     *out = rc ? NULL : file_path(err, "%s\n%" PRIu64 " run.db", files, (uint64_t)st.st_size);
     free(files);

@@ -153,6 +153,11 @@ result $? "all are the same run"
 mv "$tmp/in/real.rank1" "$tmp/in/link.rank1"
 ranks 2 pretrain --resume "$tmp/in/link" --steps 2 --schedule-steps 2 --quiet
 result "$([ "$got" = 0 ] && "$bin" check "$tmp/in/link" 2>&1 | grep -c 'is whole: ' | grep -qx 2; echo $?)" "what an older version made beside a link is found there"
+find_shim
+if [ -n "$shim" ]; then
+    LD_PRELOAD="$shim" SHIM_FAIL=look=EIO@/link.rank1 "$bin" check "$tmp/in/link" >"$tmp/out" 2>"$tmp/err"
+    result "$(grep -q "link.rank1: Input/output error" "$tmp/err"; echo $?)" "  and is not called missing where it cannot be looked at"
+fi
 
 # What is not there, not of this run, not of this time, or damaged is named.
 mv "$tmp/run.rank1" "$tmp/kept"
