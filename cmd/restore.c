@@ -128,9 +128,9 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     uint64_t step, all, mended = 0;
     size_t   gone;
     char     line[SESSION_LINE];
-    int      apart = lost_apart(s), rc = lost_apart_check(s, &o->device, err);
+    int      rc = lost_apart_check(s, &o->device, err);
 
-    rc = rc || !apart ? rc : places(s, o, err); // before counting: recorded places may be another's
+    rc = rc ? rc : places(s, o, err); // before counting: recorded places may be another's
     rc = rc ? rc : lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
@@ -142,9 +142,8 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
                  o->run);
     if (rc || mended)
         return rc;
-    rc = apart ? 0 : places(s, o, err);
     s->o.force_device = s->run.force_device = o->force_device;
-    rc = rc ? rc : lost_check(s, &o->device, err);
+    rc = lost_check(s, &o->device, err);
     rc = rc ? rc : back_wait(s, err);
     rc = rc ? rc : going_back_restore(s, &step, err);
     rc = rc || !damaged ? rc : look_again(s, o->run, err);

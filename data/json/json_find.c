@@ -1,240 +1,115 @@
-/* json_find.c: walks over an object with a stack of one bit for each level. The text is checked to
- * be UTF-8 first, so that only quotes, escapes and control characters matter in a string. */
+/* json_find.c: matches the members of an object one after the other with an expression of PCRE2.
+ * The text is checked to be UTF-8 first, so that only quotes, escapes and control characters matter
+ * in a string. */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "data/json/json_find.h"
 
 #include "data/base/text_line.h"
 #include "data/base/utf8.h"
 
+#include <pcre2.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 64, DIGITS = 18 };
+/* A member and the comma or brace behind it. A key has no escapes. A number is one that a double
+ * can hold. An escape is no NUL and no half of a pair. */
+#define HEX "[0-9a-fA-F]"
+static const char member[] =
+    "[ \\t\\n\\r]*+\"([^\"\\\\\\x00-\\x1f]*+)\"(?&ws):(?&ws)(\"(?&in)\"|(?&any))(?&ws)[,}]"
+    "(?(DEFINE)(?<ws>[ \\t\\n\\r]*+)"
+    "(?<in>(?:[^\"\\\\\\x00-\\x1f]++|\\\\(?:[\"\\\\/bfnrt]|u(?!0000|[dD][89a-fA-F])" HEX "{4}|"
+    "u[dD][89abAB]" HEX "{2}\\\\u[dD][c-fC-F]" HEX "{2}))*+)"
+    "(?<any>(?>\"(?&in)\"|-?(?:0|[1-9][0-9]{0,17})(?:\\.[0-9]++)?(?:[eE][+-]?[0-9]{1,2})?|"
+    "true|false|null|\\[(?&ws)(?:(?&item)(?:,(?&ws)(?&item))*+)?\\]|"
+    "\\{(?&ws)(?:(?&pair)(?:,(?&ws)(?&pair))*+)?\\}))"
+    "(?<item>(?&any)(?&ws))(?<pair>\"(?&in)\"(?&ws):(?&ws)(?&item)))";
+enum { WHOLE, KEY, VALUE, SPANS };
 
-/* A string's inside, without quotes. */
-struct span { const char *from; size_t n; int escaped; };
+static pcre2_code    *code; // NULL: the parser is asked each time
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The code unit of the four hexadecimal digits at p, or -1. */
-static int32_t hex4(const char *p, const char *end)
+static void code_make(void)
 {
-    int32_t v = 0;
+    PCRE2_SIZE at;
+    int        why;
 
-    if (end - p < 4)
-        return -1;
-    for (int i = 0; i < 4; i++) {
-        char c = p[i], low = (char)(c | 0x20);
-        int  d = c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-
-        if (d < 0)
-            return -1;
-        v = v * 16 + d;
-    }
-    return v;
+    code = pcre2_compile((PCRE2_SPTR)member, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why, &at,
+                         NULL);
+    if (code)
+        pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); // without it, pcre2_match interprets
 }
 
-/* Reads the escape whose backslash is before p. Writes its bytes to `to`, at most 4. Returns where
- * it ends, or NULL. */
-static const char *escape(const char *p, const char *end, char *to, size_t *n)
+/* Finds the value under the key, json[*from..*to). Returns whether the object is valid and has one
+ * that is a string, and no other. */
+static int find(const char *json, size_t n, const char *key, size_t *from, size_t *to)
+{
+    pcre2_match_data *match = code ? pcre2_match_data_create(SPANS, NULL) : NULL;
+    const PCRE2_SIZE *span = match ? pcre2_get_ovector_pointer(match) : NULL;
+    const char       *end = json + n, *p = text_past_blanks(json, end);
+    size_t            length = strlen(key), at = (size_t)(p - json) + 1;
+    int               more = match && p < end && *p == '{', seen = 0;
+
+    while (more && pcre2_match(code, (PCRE2_SPTR)json, n, at, 0, match, NULL) > 0) {
+        if (span[2 * KEY + 1] - span[2 * KEY] == length &&
+            !memcmp(json + span[2 * KEY], key, length)) {
+            *from = span[2 * VALUE] + 1;
+            *to = span[2 * VALUE + 1] - 1;
+            seen += json[*from - 1] == '"' ? 1 : 2;
+        }
+        at = span[2 * WHOLE + 1];
+        more = json[at - 1] == ',';
+        if (!more && text_past_blanks(json + at, end) < end)
+            seen = 0;
+    }
+    pcre2_match_data_free(match);
+    return !more && seen == 1;
+}
+
+/* The number that four hexadecimal digits are. */
+static uint32_t unit(const char *digits)
+{
+    return (uint32_t)strtoul((char[5]){ digits[0], digits[1], digits[2], digits[3] }, NULL, 16);
+}
+
+/* Copies the inside of a valid string, with what its escapes stand for. Returns the bytes. */
+static size_t unescape(char *to, const char *p, const char *end)
 {
     static const char names[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
-    const char       *name = p < end && *p ? strchr(names, *p) : NULL;
+    char             *at = to;
 
-    if (name) {
-        *to = bytes[name - names];
-        *n = 1;
-        return p + 1;
-    }
-    int32_t cp = p < end && *p == 'u' ? hex4(p + 1, end) : -1;
+    for (const char *next; (next = memchr(p, '\\', (size_t)(end - p)));) {
+        const char *name = strchr(names, next[1]);
 
-    if (cp < 0)
-        return NULL;
-    p += 5;
-    if (cp >= 0xD800 && cp < 0xDC00) { // the other half must follow
-        int32_t low = end - p >= 2 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : -1;
-
-        if (low < 0xDC00 || low > 0xDFFF)
-            return NULL;
-        cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
-        p += 6;
-    }
-    if (!cp || (cp >= 0xD800 && cp < 0xE000)) // also NUL, which no text has
-        return NULL;
-    *n = utf8_encode(to, (uint32_t)cp);
-    return p;
-}
-
-/* Where the string that begins at p, behind its quote, ends: behind the other quote, or NULL. */
-static const char *string_end(const char *p, const char *end, struct span *s)
-{
-    char   byte[4];
-    size_t n;
-
-    s->from = p;
-    s->escaped = 0;
-    while (p < end && *p != '"') {
-        if ((unsigned char)*p < ' ')
-            return NULL;
-        if (*p != '\\') {
-            p++;
+        at = mempcpy(at, p, (size_t)(next - p));
+        p = next + 2;
+        if (name) {
+            *at++ = bytes[name - names];
             continue;
         }
-        s->escaped = 1;
-        if (!(p = escape(p + 1, end, byte, &n)))
-            return NULL;
-    }
-    s->n = (size_t)(p - s->from);
-    return p < end ? p + 1 : NULL;
-}
-
-static const char *digits(const char *p, const char *end, size_t most)
-{
-    const char *from = p;
-
-    while (p < end && *p >= '0' && *p <= '9')
-        p++;
-    return p > from && (size_t)(p - from) <= most ? p : NULL;
-}
-
-/* Where a number ends that a double can hold, or NULL. */
-static const char *number_end(const char *p, const char *end)
-{
-    p += *p == '-';
-    if (p < end && *p == '0')
-        p++;
-    else if (!(p = digits(p, end, DIGITS)))
-        return NULL;
-    if (p < end && *p == '.' && !(p = digits(p + 1, end, (size_t)(end - p))))
-        return NULL;
-    if (p < end && (*p == 'e' || *p == 'E')) {
-        p++;
-        p += p < end && (*p == '+' || *p == '-');
-        return digits(p, end, 2);
-    }
-    return p;
-}
-
-static const char *word_end(const char *p, const char *end)
-{
-    static const char *const words[] = { "true", "false", "null" };
-
-    for (size_t i = 0; i < 3; i++) {
-        size_t n = strlen(words[i]);
-
-        if ((size_t)(end - p) >= n && !memcmp(p, words[i], n))
-            return p + n;
-    }
-    return NULL;
-}
-
-/* Where the value that begins at p ends, if it is not an object or a list. *is: it is a string. */
-static const char *plain_end(const char *p, const char *end, struct span *s, int *is)
-{
-    *is = *p == '"';
-    if (*is)
-        return string_end(p + 1, end, s);
-    return *p == '-' || (*p >= '0' && *p <= '9') ? number_end(p, end) : word_end(p, end);
-}
-
-/* Reads a key and its colon. Returns where the value begins, or NULL. */
-static const char *key_end(const char *p, const char *end, struct span *key)
-{
-    p = text_past_blanks(p, end);
-    if (p == end || *p != '"' || !(p = string_end(p + 1, end, key)))
-        return NULL;
-    p = text_past_blanks(p, end);
-    if (p == end || *p != ':')
-        return NULL;
-    p = text_past_blanks(p + 1, end);
-    return p < end ? p : NULL;
-}
-
-/* Closes all objects and lists that end at p. Returns where the next key or value may begin, or, if
- * *depth became 0, where the whole ends. NULL: neither a comma nor an end is there. */
-static const char *closed(const char *p, const char *end, const char *opened, size_t *depth)
-{
-    while (*depth) {
-        p = text_past_blanks(p, end);
-        if (p == end)
-            return NULL;
-        if (*p == ',')
-            return p + 1;
-        if (*p++ != opened[*depth - 1] + 2) // the sign that closes is two behind the one that opens
-            return NULL;
-        --*depth;
-    }
-    return p;
-}
-
-/* Walks over the object at p. *found: the string under the key. Returns whether it is valid. */
-static int walk(const char *p, const char *end, const char *key, size_t n_key, struct span *found)
-{
-    char        opened[DEPTH]; // '{' or '['
-    struct span name = { 0 }, value;
-    size_t      depth = 0;
-    int         is, seen = 0;
-
-    p = text_past_blanks(p, end);
-    if (p == end || *p != '{')
-        return 0;
-    for (;;) {
-        // a value begins at p
-        if (*p == '{' || *p == '[') {
-            if (depth == DEPTH ||
-                (depth == 1 && name.n == n_key && !memcmp(name.from, key, n_key)))
-                return 0;
-            opened[depth++] = *p;
-            p = text_past_blanks(p + 1, end);
-            if (p < end && *p == opened[depth - 1] + 2) { // it is empty
-                depth--;
-                if (!(p = closed(p + 1, end, opened, &depth)))
-                    return 0;
-            }
-        } else {
-            if (!(p = plain_end(p, end, &value, &is)))
-                return 0;
-            if (depth == 1 && name.n == n_key && !memcmp(name.from, key, n_key)) {
-                if (seen++ || !is)
-                    return 0;
-                *found = value;
-            }
-            if (!(p = closed(p, end, opened, &depth)))
-                return 0;
+        uint32_t cp = unit(p);
+        if (cp >= 0xD800 && cp < 0xDC00) { // half of a pair; the other half's digits end it
+            cp = 0x10000 + ((cp - 0xD800) << 10) + (unit(p + 6) - 0xDC00);
+            p += 6;
         }
-        if (!depth)
-            return text_past_blanks(p, end) == end && seen;
-        if (opened[depth - 1] == '{' && !(p = key_end(p, end, &name)))
-            return 0;
-        if (depth == 1 && name.escaped)
-            return 0;
-        p = text_past_blanks(p, end);
-        if (p == end)
-            return 0;
+        p += 4;
+        at += utf8_encode(at, cp);
     }
+    at = mempcpy(at, p, (size_t)(end - p));
+    return (size_t)(at - to);
 }
 
 const char *json_find_text(const char *json, size_t n, const char *key, char *room, size_t *n_out)
 {
-    const char *end = json + n, *p, *stop;
-    char       *to = room;
-    struct span s = { 0 };
-    size_t      part;
-    int         why;
+    size_t from, to;
+    int    why;
 
-    if (utf8_valid(json, n, &why) < n || !walk(json, end, key, strlen(key), &s))
+    pthread_once(&once, code_make);
+    if (utf8_valid(json, n, &why) < n || !find(json, n, key, &from, &to))
         return NULL;
-    *n_out = s.n;
-    if (!s.escaped)
-        return s.from;
-    for (p = s.from, stop = s.from + s.n; p < stop;) {
-        const char *next = memchr(p, '\\', (size_t)(stop - p));
-
-        part = (size_t)((next ? next : stop) - p);
-        memcpy(to, p, part);
-        to += part;
-        p += part;
-        if (next) {
-            p = escape(p + 1, stop, to, &part);
-            to += part;
-        }
-    }
-    *n_out = (size_t)(to - room);
+    *n_out = to - from;
+    if (!memchr(json + from, '\\', *n_out))
+        return json + from;
+    *n_out = unescape(room, json + from, json + to);
     return room;
 }

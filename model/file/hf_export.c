@@ -184,16 +184,18 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 
 /* ---- parameters: model.safetensors, or shards, cut as transformers does (huggingface_hub,
  * split_state_dict_into_shards_factory). A tensor larger than a shard has a file of its own. The
- * others fill a file one after the other, until one does not fit. ---- */
+ * others fill a file one after the other, until one does not fit. An adapter's tensors are one
+ * file, in the order of their names, as PEFT writes them. ---- */
 
 enum { SHARD_NAME = 64 };
 #define SHARD_OPEN SIZE_MAX // stands for the number of the file that is being filled
 
-struct placed { size_t block, t, n, shard; }; // tensor t has n elements and begins in `block`
+/* Tensor t has n elements and begins in `block`. */
+struct placed { char name[HF_NAME_BYTES]; size_t block, t, n, shard; };
 struct shards {
     struct placed *tensors; // (n), in the order of writing
     size_t         n, files;
-    uint64_t       bytes;   // of all tensors
+    uint64_t       bytes, all; // of all tensors, and their elements
 };
 
 /* Closes the file that was being filled: its tensors get the next number. */
@@ -205,15 +207,30 @@ static void shard_close(struct shards *s)
     s->files++;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct placed *p = a, *q = b;
+
+    return strcmp(p->name, q->name);
+}
+
+/* Whether a folder of this kind has the tensor. */
+static int is_written(const struct hf_export *x, size_t block, size_t t)
+{
+    enum arch_block_kind kind = arch_block_kind(&x->config, block);
+
+    return !x->base || kind == ARCH_ADAPTER || (kind == ARCH_FINAL && peft_has(&x->config, t));
+}
+
 /* Assigns a shard to every tensor. The caller frees out->tensors. */
 static int shards_cut(struct shards *out, const struct hf_export *x, struct err *err)
 {
     const struct model_config *g = &x->config;
-    uint64_t                 most = x->shard_bytes ? x->shard_bytes : UINT64_MAX, filled = 0;
+    const char              *prefix = x->base ? PEFT_PREFIX : "";
+    uint64_t most = x->shard_bytes && !x->base ? x->shard_bytes : UINT64_MAX, filled = 0;
 
     *out = (struct shards){ 0 };
-
-    out->tensors = calloc(arch_blocks(g) * g->arch->n_params, sizeof *out->tensors);
+    out->tensors = calloc(2 * arch_blocks(g) * g->arch->n_params, sizeof *out->tensors);
     if (!out->tensors)
         return err_set(err, -ENOMEM, "out of memory for the names of tensors");
     for (size_t b = 0; b < arch_blocks(g); b++) {
@@ -226,8 +243,11 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
             struct placed p = { .block = b, .n = arch_size(g, t), .t = t };
             size_t        bytes = p.n * (x->dtype == ST_F32 ? 4 : 2);
 
-            if (!p.n)
+            if (!p.n || !is_written(x, b, t))
                 continue;
+            snprintf(p.name, sizeof p.name, "%s", prefix);
+            arch_tensor_name(g, p.name + strlen(prefix), sizeof p.name - strlen(prefix),
+                             g->arch->prefix, b, t);
             p.shard = bytes > most ? out->files++ : SHARD_OPEN;
             if (bytes <= most && filled > most - bytes) {
                 shard_close(out);
@@ -235,25 +255,23 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
             }
             filled += bytes <= most ? bytes : 0;
             out->bytes += bytes;
+            out->all += p.n;
             out->tensors[out->n++] = p;
         }
     }
     if (filled)
         shard_close(out);
+    if (x->base)
+        qsort(out->tensors, out->n, sizeof *out->tensors, by_name);
     return 0;
 }
 
-static void shard_name(char *out, const struct shards *s, size_t i)
+static void shard_name(char *out, const struct hf_export *x, const struct shards *s, size_t i)
 {
     if (s->files == 1)
-        snprintf(out, SHARD_NAME, "model.safetensors");
+        snprintf(out, SHARD_NAME, x->base ? PEFT_MODEL : "model.safetensors");
     else
         snprintf(out, SHARD_NAME, "model-%05zu-of-%05zu.safetensors", i + 1, s->files);
-}
-
-static void tensor_name(char *out, const struct hf_export *x, const struct placed *p)
-{
-    arch_tensor_name(&x->config, out, HF_NAME_BYTES, x->config.arch->prefix, p->block, p->t);
 }
 
 static int declare_tensors(struct safetensors_writer *w, const struct hf_export *x,
@@ -262,15 +280,13 @@ static int declare_tensors(struct safetensors_writer *w, const struct hf_export 
     int rc = 0;
 
     for (size_t i = 0; i < s->n && !rc; i++) {
-        size_t t = s->tensors[i].t;
-        uint64_t        dims[2] = { arch_rows(&x->config, t), arch_cols(&x->config, t) };
-        int             vector = arch_is_vector(&x->config, t);
-        char            name[HF_NAME_BYTES];
+        const struct placed *p = &s->tensors[i];
+        uint64_t             dims[2] = { arch_rows(&x->config, p->t), arch_cols(&x->config, p->t) };
+        int                  vector = arch_is_vector(&x->config, p->t);
 
-        if (s->tensors[i].shard != shard)
-            continue;
-        tensor_name(name, x, &s->tensors[i]);
-        rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
+        if (p->shard == shard)
+            rc = safetensors_writer_declare(w, p->name, vector ? 1 : 2, vector ? dims + 1 : dims,
+                                            err);
     }
     return rc;
 }
@@ -283,9 +299,10 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
     char                      path[HF_PATH_BYTES], name[SHARD_NAME];
     int                       rc = buffer ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
-    shard_name(name, s, shard);
+    shard_name(name, x, s, shard);
     rc = rc ? rc : hf_path(path, dir, name, err);
     rc = rc ? rc : safetensors_writer_open(&w, path, x->dtype, err);
+    w.base = x->base ? x->base_sum : NULL;
     rc = rc ? rc : declare_tensors(&w, x, s, shard, err);
     for (size_t i = 0; i < s->n && !rc; i++) {
         const struct placed *p = &s->tensors[i];
@@ -296,7 +313,7 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
             n = size_min(spot.left, BUFFER);
             rc = x->source.read(x->source.ctx, spot.block, spot.i, n, buffer, err);
             rc = rc ? rc : safetensors_writer_add(&w, buffer, n, err);
-            rc = rc ? rc : watch_look(x->watch, *done += n, arch_total(&x->config), err);
+            rc = rc ? rc : watch_look(x->watch, *done += n, s->all, err);
         }
     }
     rc = rc ? rc : safetensors_writer_commit(&w, err);
@@ -313,13 +330,12 @@ static int write_index(const char *dir, const struct hf_export *x, const struct 
     json_t *map = json_object(),
            *index = json_pack("{s:{s:I, s:s*}, s:o}", "metadata", "total_size",
                               (json_int_t)s->bytes, ST_INDEX_KEY, sum, "weight_map", map);
-    char    path[HF_PATH_BYTES], name[HF_NAME_BYTES], shard[SHARD_NAME];
+    char    path[HF_PATH_BYTES], shard[SHARD_NAME];
     int     rc = index ? 0 : -ENOMEM;
 
     for (size_t i = 0; i < s->n && !rc; i++) {
-        tensor_name(name, x, &s->tensors[i]);
-        shard_name(shard, s, s->tensors[i].shard);
-        rc = json_object_set_new(map, name, json_string(shard)) ? -ENOMEM : 0;
+        shard_name(shard, x, s, s->tensors[i].shard);
+        rc = json_object_set_new(map, s->tensors[i].name, json_string(shard)) ? -ENOMEM : 0;
     }
     if (rc)
         err_set(err, rc, "%s: out of memory", dir);
@@ -413,8 +429,10 @@ int hf_export_check(const char *path, struct err *err)
 
 int hf_export_into(const char *dir, const struct hf_export *x, struct err *err)
 {
-    int rc = x->base ? peft_write(dir, x, err) : write_tensors(dir, x, err);
+    int rc = write_tensors(dir, x, err);
 
+    if (!rc && x->base)
+        rc = peft_settings_write(dir, x, err);
     if (!rc && x->tokenizer)
         rc = copy_tokenizer(dir, x, err);
     if (x->base && !arch_classifies(&x->config)) // its base says everything else

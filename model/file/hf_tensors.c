@@ -17,15 +17,15 @@ enum { OUTERS = sizeof outers / sizeof *outers };
 
 /* ---- one tensor ---- */
 
-static int tensor_check(const struct model_config *g, size_t t, const struct st_tensor *st,
-                        const char *dir, struct err *err)
+int hf_tensor_check(const struct model_config *g, size_t t, const struct st_tensor *st,
+                    const char *dir, const char *asks, struct err *err)
 {
     size_t rows = arch_rows(g, t), cols = arch_cols(g, t);
     int    vector = arch_is_vector(g, t);
     char   shape[64];
 
     if (st->dtype == ST_OTHER)
-        return err_misuse(err, "%s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
+        return err_misuse(err, "%.300s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
     if (vector ? st->n_dims == 1 && st->dims[0] == cols
                : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
         return 0;
@@ -33,8 +33,8 @@ static int tensor_check(const struct model_config *g, size_t t, const struct st_
         snprintf(shape, sizeof shape, "[%zu]", cols);
     else
         snprintf(shape, sizeof shape, "[%zu, %zu]", rows, cols);
-    return err_misuse(err, "%s: tensor %s does not have the shape %s that config.json asks for",
-                      dir, st->name, shape);
+    return err_misuse(err, "%.300s: tensor %s does not have the shape %s that %s for", dir,
+                      st->name, shape, asks);
 }
 
 static const char *bare(const struct hf_tensors *h, const char *name)
@@ -176,7 +176,7 @@ int hf_tensors_find(struct hf_tensors *h, struct err *err)
                 return err_misuse(err, "%s: tensor %s%s is missing; the first that is there is "
                                   "%.100s", h->dir, h->outer, name,
                                   h->st->n ? h->st->tensors[0].name : "none");
-            rc = tensor_check(g, t, *slot, h->dir, err);
+            rc = hf_tensor_check(g, t, *slot, h->dir, "config.json asks", err);
         }
     }
     return rc ? rc : refuse_unknown(h, err);
@@ -195,7 +195,7 @@ static int check_copy(struct hf_tensors *h, const struct arch_copy *copy, struct
 
     if (!again || !once || again == once)
         return 0;
-    int rc = tensor_check(g, copy->of, again, h->dir, err);
+    int rc = hf_tensor_check(g, copy->of, again, h->dir, "config.json asks", err);
     for (uint64_t at = 0; at < again->count && !rc; at += PIECE) {
         size_t n = size_min(again->count - at, PIECE);
 

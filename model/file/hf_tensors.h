@@ -12,6 +12,11 @@ struct hf_tensors {
     const char *outer, *prefix;      // prefix of all names in the files; the family's prefix, or ""
 };
 
+/* Refuses a tensor of a folder that has not the type or shape of tensor t. asks: who wants that
+ * shape, "config.json asks". */
+int hf_tensor_check(const struct model_config *g, size_t t, const struct st_tensor *st,
+                    const char *dir, const char *asks, struct err *err);
+
 /* Finds a tensor of the right shape and type for every slot. A missing tensor is refused, and so
  * is a tensor that belongs to no slot. */
 int hf_tensors_find(struct hf_tensors *t, struct err *err);

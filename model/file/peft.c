@@ -5,6 +5,7 @@
 
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "model/file/hf_tensors.h"
 #include "model/lora/adapted.h"
 
 #include <assert.h>
@@ -312,21 +313,6 @@ int peft_config(struct model_config *g, const char *dir, struct err *err)
 
 /* ---- opening ---- */
 
-static int check_shape(const struct model_config *g, size_t t, const struct st_tensor *st,
-                       const char *dir, struct err *err)
-{
-    size_t rows = arch_rows(g, t), cols = arch_cols(g, t);
-    int    vector = arch_is_vector(g, t);
-
-    if (st->dtype == ST_OTHER)
-        return err_misuse(err, "%.300s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
-    if (vector ? st->n_dims == 1 && st->dims[0] == cols
-               : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
-        return 0;
-    return err_misuse(err, "%.300s: tensor %s does not have the shape [%zu, %zu] that its base and "
-                      "the rank ask for", dir, st->name, vector ? (size_t)1 : rows, cols);
-}
-
 /* Whether the base has no value for tensor t of the final block. */
 static int is_needed(const struct peft *p, size_t t)
 {
@@ -352,7 +338,7 @@ static int find_block(struct peft *p, const char *prefix, size_t block, size_t *
         p->slot[block * SLOTS + t] = st;
         *n += st != NULL;
         if (st)
-            rc = check_shape(g, t, st, dir, err);
+            rc = hf_tensor_check(g, t, st, dir, "its base and the rank ask", err);
         else if (adapter || is_needed(p, t))
             rc = err_misuse(err, "%.300s: tensor %s is missing", dir, name);
     }

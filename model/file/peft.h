@@ -1,6 +1,6 @@
 /* peft.h: adapter folders, as Hugging Face's PEFT stores them: adapter_config.json and
  * adapter_model.safetensors. They are read as the parameters of a model with adapters (lora.h), and
- * written so that `peft` loads them on their base, which is the model without adapters.
+ * written (hf_export) so that `peft` loads them on their base, which is the model without adapters.
  *
  * A tensor has the name that it has in the model, behind "base_model.model.". A classifier's head
  * is in the folder, too (PEFT's modules_to_save). */
@@ -54,11 +54,7 @@ int         peft_other_base(const struct peft *p);
  * and the base must outlive the source. */
 struct params_source peft_source(struct peft *p);
 
-/* Writes adapter_config.json and adapter_model.safetensors into an existing folder. x->config has
- * adapters, and x->base is the name of the base. The same parameters always give the same files. */
-int peft_write(const char *dir, const struct hf_export *x, struct err *err);
-
-/* ---- shared by peft.c, peft_other.c and peft_export.c; for these files alone ---- */
+/* ---- shared by peft.c, peft_other.c, peft_export.c and hf_export.c; for these files alone ---- */
 
 #define PEFT_CONFIG "adapter_config.json"
 #define PEFT_MODEL  "adapter_model.safetensors"
@@ -67,6 +63,10 @@ int peft_write(const char *dir, const struct hf_export *x, struct err *err);
 /* Reads adapter_config.json, whose path it writes. The caller frees *out, which is NULL after an
  * error. */
 int peft_settings(json_t **out, char path[HF_PATH_BYTES], const char *dir, struct err *err);
+
+/* Writes adapter_config.json into an existing folder. x->config has adapters, and x->base is the
+ * name of the base. */
+int peft_settings_write(const char *dir, const struct hf_export *x, struct err *err);
 
 /* Misuse: an adapter of another type than LoRA, or with parts that siTrain does not compute. */
 int peft_settings_refuse(const struct hf_keys *k, const char *dir, struct err *err);

@@ -1,12 +1,10 @@
-/* peft_export.c: writes adapter folders: adapter_config.json with the keys that PEFT's LoraConfig
- * has in all of its versions, and the tensors in the order of their names, as PEFT writes them. */
+/* peft_export.c: writes adapter_config.json, with the keys that PEFT's LoraConfig has in all of its
+ * versions. */
 #include "model/file/peft.h"
-
-#include "data/base/round.h"
 
 #include <math.h>
 
-enum { PIECE = 1 << 16, NAME_BYTES = 256 };
+enum { NAME_BYTES = 256 };
 
 /* ---- target_modules ---- */
 
@@ -81,7 +79,7 @@ static json_t *plain_number(float x)
     return floorf(x) == x && x < 1e9f ? json_integer((json_int_t)x) : json_real(hf_decimal(x));
 }
 
-static int write_settings(const char *dir, const struct hf_export *x, struct err *err)
+int peft_settings_write(const char *dir, const struct hf_export *x, struct err *err)
 {
     const struct model_config *g = &x->config;
     const char *task = arch_classifies(g)   ? "SEQ_CLS"
@@ -103,90 +101,4 @@ static int write_settings(const char *dir, const struct hf_export *x, struct err
     rc = rc ? rc : json_write(out, path, JSON_INDENT(2) | JSON_SORT_KEYS, err);
     json_decref(out);
     return rc;
-}
-
-/* ---- tensors ---- */
-
-struct named { char name[NAME_BYTES]; size_t block, t; };
-
-static int by_name(const void *a, const void *b)
-{
-    const struct named *p = a, *q = b;
-
-    return strcmp(p->name, q->name);
-}
-
-/* Lists the tensors of the folder by their names. The caller frees *out. */
-static int list_tensors(struct named **out, size_t *n, const struct model_config *g,
-                        struct err *err)
-{
-    size_t t, end, most = g->n_layer * 2 * g->arch->n_params + g->arch->n_params;
-
-    *n = 0;
-    *out = calloc(most, sizeof **out);
-    for (size_t b = 0; b < arch_blocks(g) && *out; b++) {
-        enum arch_block_kind kind = arch_block_kind(g, b);
-
-        if (kind != ARCH_ADAPTER && kind != ARCH_FINAL)
-            continue;
-        for (arch_block_tensors(g, b, &t, &end); t < end; t++) {
-            struct named *to = &(*out)[*n];
-
-            if (!arch_size(g, t) || (kind == ARCH_FINAL && !peft_has(g, t)))
-                continue;
-            *to = (struct named){ PEFT_PREFIX, b, t };
-            arch_tensor_name(g, to->name + strlen(PEFT_PREFIX), NAME_BYTES - strlen(PEFT_PREFIX),
-                             g->arch->prefix, b, t);
-            ++*n;
-        }
-    }
-    if (!*out)
-        return err_set(err, -ENOMEM, "out of memory for the names of tensors");
-    qsort(*out, *n, sizeof **out, by_name);
-    return 0;
-}
-
-static int write_tensor(struct safetensors_writer *w, const struct hf_export *x,
-                        const struct named *p, float *piece, uint64_t *done, struct err *err)
-{
-    size_t first = arch_offset(&x->config, p->t), size = arch_size(&x->config, p->t);
-    int    rc = 0;
-
-    for (size_t at = 0, n; at < size && !rc; at += n) {
-        n = size_min(size - at, PIECE);
-        rc = x->source.read(x->source.ctx, p->block, first + at, n, piece, err);
-        rc = rc ? rc : safetensors_writer_add(w, piece, n, err);
-        rc = rc ? rc : watch_look(x->watch, *done += n, 0, err);
-    }
-    return rc;
-}
-
-int peft_write(const char *dir, const struct hf_export *x, struct err *err)
-{
-    const struct model_config *g = &x->config;
-    struct safetensors_writer  w = { 0 };
-    struct named              *tensors = NULL;
-    float                     *piece = malloc(PIECE * sizeof *piece);
-    char                       path[HF_PATH_BYTES];
-    uint64_t                   done = 0;
-    size_t                     n = 0;
-    int rc = piece ? hf_path(path, dir, PEFT_MODEL, err) : err_set(err, -ENOMEM, "out of memory");
-
-    rc = rc ? rc : list_tensors(&tensors, &n, g, err);
-    rc = rc ? rc : safetensors_writer_open(&w, path, x->dtype, err);
-    w.base = x->base_sum;
-    for (size_t i = 0; i < n && !rc; i++) {
-        uint64_t dims[2] = { arch_rows(g, tensors[i].t), arch_cols(g, tensors[i].t) };
-        int      vector = arch_is_vector(g, tensors[i].t);
-
-        rc = safetensors_writer_declare(&w, tensors[i].name, vector ? 1 : 2,
-                                        vector ? dims + 1 : dims, err);
-    }
-    for (size_t i = 0; i < n && !rc; i++)
-        rc = write_tensor(&w, x, &tensors[i], piece, &done, err);
-    rc = rc ? rc : safetensors_writer_commit(&w, err);
-    safetensors_writer_close(&w);
-    free(tensors);
-    free(piece);
-    return rc ? rc : write_settings(dir, x, err);
 }

@@ -136,6 +136,20 @@ int devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes)
     return cut;
 }
 
+int devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+{
+    struct superblock want = devices_super(cfg, 0, i), found;
+    const char       *next = cfg->owner_next;
+    char              page[SUPERBLOCK_BYTES];
+    int               fd = file_open_device(path, O_RDONLY);
+    int               is = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
+             !superblock_read(page, &found) && superblock_is_taken(&found, &want) &&
+             !(next && *next && !strcmp(found.owner, next));
+
+    file_close(fd);
+    return is ? superblock_taken(&want, path, err) : 0;
+}
+
 int devices_inside(const struct run_config *cfg, const char *path)
 {
     char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);

@@ -30,6 +30,10 @@ int  devices_gone(const struct run_config *cfg, size_t i);
 /* True if device i is a file of fewer than `bytes` bytes. */
 int  devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes);
 
+/* -EXDEV with a sentence if the file or drive at `path` is device i of a copy of the run, or of a
+ * snapshot: it has another owner's word. 0: it has not, or cannot be read. */
+int  devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err);
+
 /* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
  * folder then includes it. False if nothing is found. */
 int  devices_inside(const struct run_config *cfg, const char *path);

@@ -104,6 +104,19 @@ static int is_packed(const void *page, const struct superblock *s)
     return *s->owner && !memcmp(page, expected, SUPERBLOCK_BYTES);
 }
 
+int superblock_is_taken(const struct superblock *found, const struct superblock *want)
+{
+    return !strcmp(found->id, want->id) && !strcmp(found->layout, want->layout) &&
+           found->device == want->device && strcmp(found->owner, want->owner);
+}
+
+int superblock_taken(const struct superblock *want, const char *path, struct err *err)
+{
+    return err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot "
+                   "or of an older backup; siTrain restore RUN --device %u=PATH makes device %u in "
+                   "another place, from a snapshot", path, want->device, want->device);
+}
+
 int superblock_check(const void *page, const struct superblock *want, const char *path,
                       struct err *err)
 {
@@ -125,10 +138,8 @@ int superblock_check(const void *page, const struct superblock *want, const char
         return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time, before "
                        "siTrain reshard moved its states elsewhere", path, found.device,
                        found.n_devices);
-    if (!strcmp(found.id, want->id) && found.device == want->device &&
-        strcmp(found.owner, want->owner))
-        return err_set(err, -EXDEV, "%s was taken by a copy of this run, which was given it with "
-                       "--device", path);
+    if (superblock_is_taken(&found, want))
+        return superblock_taken(want, path, err);
     return err_set(err, -EXDEV,
                    "%s belongs to another run, or is another device of this one: found run %s "
                    "device %u of %u, expected run %s device %u of %u", path, found.id, found.device,

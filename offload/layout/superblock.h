@@ -24,6 +24,10 @@ struct superblock {
 void superblock_pack(void *page, const struct superblock *s);
 int  superblock_check(const void *page, const struct superblock *want, const char *path,
                       struct err *err);
+/* Whether it is the same device of the run, with another owner's word; and the sentence of that:
+ * -EXDEV. */
+int  superblock_is_taken(const struct superblock *found, const struct superblock *want);
+int  superblock_taken(const struct superblock *want, const char *path, struct err *err);
 int  superblock_present(const void *page); // true if any version of siTrain wrote it
 int  superblock_whole(const void *page);   // true if its checksum is right
 /* 0; -EBADMSG: damaged, or not of this version. */

@@ -190,6 +190,7 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
                const char *place, struct err *err)
 {
     const char *was = moved_path(place), *dir = run->dir;
+    struct err  taken;
     char       *text = NULL;
     size_t      size;
     FILE       *f = open_memstream(&text, &size);
@@ -222,6 +223,10 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
     else
         fprintf(f, "as device %zu of %s run.db names a file with another inode or time of birth; "
                 "so this one may be another run's; ", other->i, dir);
+    if (devices_taken(run, other->i, other->path, &taken)) { // no name makes it this run's
+        fprintf(f, "%s", taken.text);
+        goto out;
+    }
     fprintf(f, "if it is this run's, go on with: ");
     put_command(f, run);
     fprintf(f, "; if %s is a copy, copy its devices, too, and name the copies with --device", dir);

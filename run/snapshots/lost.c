@@ -45,7 +45,9 @@ static int super_of(struct superblock *super, const struct run_config *cfg, size
     file_close(fd);
     if (!is)
         return SUPER_NONE;
-    return super->device == i && !strcmp(super->id, cfg->id) ? SUPER_OWN : SUPER_OTHER;
+    return super->device == i && !strcmp(super->id, cfg->id) && !devices_taken(cfg, i, path, NULL)
+               ? SUPER_OWN
+               : SUPER_OTHER;
 }
 
 static int is_own(const struct run_config *cfg, size_t i, const char *path)
@@ -55,7 +57,7 @@ static int is_own(const struct run_config *cfg, size_t i, const char *path)
     return super_of(&super, cfg, i, path) == SUPER_OWN;
 }
 
-/* Refuses a place of device i that holds another device's states. */
+/* Refuses a place of device i that holds another device's states, or a copy's. */
 static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
 {
     struct superblock super;
@@ -64,6 +66,8 @@ static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
 
     if (devices_path(&path, cfg, i, 0, NULL) || super_of(&super, cfg, i, path) != SUPER_OTHER)
         rc = 0; // not there, or nobody's
+    else if ((rc = devices_taken(cfg, i, path, err)))
+        ;
     else if (!strcmp(super.id, cfg->id))
         rc = err_misuse(err, "%s holds the states of device %" PRIu32 " of this run, not of device "
                         "%zu: put the file of each device back in its place", path, super.device,
@@ -132,8 +136,11 @@ int lost_count(const struct session *s, size_t *n, struct err *err)
     if (devices_fake(cfg)) // they store nothing
         return 0;
     rc = store_init(&st, cfg, err);
-    for (size_t i = 0; i < cfg->n_devices && !rc; i++)
+    for (size_t i = 0; i < cfg->n_devices && !rc; i++) {
+        rc = refuse_inside(s, i, err);
+        rc = rc ? rc : refuse_other(cfg, i, err);
         *n += (size_t)is_lost(cfg, &st, i);
+    }
     store_release(&st);
     return rc;
 }
@@ -180,7 +187,8 @@ static int is_named(const struct session *s, const struct opt_strings *named, si
     return 0;
 }
 
-int lost_apart(const struct session *s)
+/* Whether the run is a copy, or was moved, and the devices that it names may be another run's. */
+static int is_apart(const struct session *s)
 {
     char *place = s->moved == MOVED_APART ? settings_get(s->log, "place") : NULL;
     int   apart = place && moved_folder(s->dir, place) == MOVED_WHOLE;
@@ -197,7 +205,7 @@ int lost_apart_check(const struct session *s, const struct opt_strings *named, s
 
     while (n < s->run.n_devices && is_named(s, named, n))
         n++;
-    if (!lost_apart(s) || (s->ranks.size < 2 && n == s->run.n_devices))
+    if (!is_apart(s) || (s->ranks.size < 2 && n == s->run.n_devices))
         return 0;
     int rc = moved_check(&is, &s->run, 0, err);
     return rc != -EXDEV || s->ranks.size > 1 || !s->o.device.n
@@ -270,7 +278,7 @@ int lost_place(struct session *s, const char *text, struct err *err)
     rc = rc ? rc : opt_place(&path, "device", given, err);
     if (rc)
         return rc;
-    int apart = lost_apart(s);
+    int apart = is_apart(s);
     if (!apart && !strcmp(path, s->o.device.item[i])) { // it is meant, even if not mounted
         free(path);
         return 0;
@@ -404,14 +412,11 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     struct store             st = { 0 };
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
-    for (size_t i = 0; i < st.n_devices && !rc; i++) {
-        rc = refuse_inside(s, i, err);
-        rc = rc ? rc : refuse_other(cfg, i, err);
-        if (!rc && is_lost(cfg, &st, i))
+    for (size_t i = 0; i < st.n_devices && !rc; i++)
+        if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
-        else if (!rc && (!cfg->device_paths || !file_is_block(cfg->device_paths[i])))
+        else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
             st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
-    }
     rc = rc || cfg->mode == RUN_MEM ? rc : devices_room_check(cfg, st.device_bytes, err);
     store_release(&st);
     return rc;
@@ -499,7 +504,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
     }
     cfg.links = (struct topology_config){ 0 };
     if ((rc = put_aside_all(&cfg, &only_new, err)) ||
-        (rc = lost_apart(s) ? settle_apart(s, err) : 0))
+        (rc = is_apart(s) ? settle_apart(s, err) : 0))
         return rc;
     rc = damaged_open_up(s, &wrote, err);
     rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);

@@ -6,19 +6,19 @@
 #include "run/folder/session.h"
 
 /* How many devices are gone: their files, or in mode mem the newest image or RUN/frozen. A drive
- * counts as gone if it is not there, or carries no states; a file, if it was cut. -errno. */
+ * counts as gone if it is not there, or carries no states; a file, if it was cut. -errno, also if a
+ * place holds another device's states, or those of a copy of the run, or leads into another run. */
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
-/* True if the run is a copy, or was moved, and the devices that it names may be another run's. */
-int lost_apart(const struct session *s);
-
-/* Before anything is read: refuse a run of lost_apart, with the sentence of moved_check. A run of
- * one process is not refused if `named` has a place for each device. */
+/* Before anything is read: refuse a run that is a copy, or was moved, if the devices that it names
+ * may be another run's, with the sentence of moved_check. A run of one process is not refused if
+ * `named` has a place for each device. */
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
-/* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or PATH be where it
- * was, or where a killed process has made it. In a run of lost_apart, no device may be at
- * PATH. s is open as SESSION_RESTORE. Only s->o and s->run change. */
+/* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or its place hold
+ * another's states, or PATH be where it was, or where a killed process has made it. In a run that
+ * lost_apart_check may refuse, no device may be at PATH. s is open as SESSION_RESTORE. Only s->o
+ * and s->run change. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
 /* Before anything changes: refuse places where a device cannot be made again: one that is not

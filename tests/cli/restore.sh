@@ -252,6 +252,40 @@ for link in dev0 dev0/states; do
 done
 rm -r "$tmp/copy"
 
+# A device that a copy has taken, by --device or by its own restore; a snapshot's file in its place.
+train="$small --mode su+o --device $tmp/a"
+taken() { # HOW: the run cannot go on there, and goes on in another place; what took its device is as it was
+    states=$(cat "$tmp"/a/sitrain-*-dev0 | sha256sum)
+    for command in "pretrain --resume $tmp/run --quiet" "restore $tmp/run" "reshard $tmp/run --devices 2"; do
+        run $command
+        result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "was taken by a copy of this run, or is the file of a snapshot or of an older backup; siTrain restore RUN --device 0=PATH makes device 0 in another place"; echo $?)" "$1: ${command%% *}"
+    done
+    works "$1: the sentence's way" restore "$tmp/run" --device "0=$tmp/c"
+    goes_on "$1: in another place"
+    same "$states" "$(cat "$tmp"/a/sitrain-*-dev0 | sha256sum)" "$1: what is in the old place stays"
+}
+rm -rf "$tmp/whole"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/whole" $small --mode su+o --steps 9
+whole="$(exported "$tmp/whole") $(steps_of "$tmp/whole")"
+for by in --device restore; do
+    lose "$tmp/b"
+    cp -a "$tmp/run" "$tmp/copy"
+    if [ $by = restore ]; then
+        rm "$tmp"/a/sitrain-*
+        works "a copy makes a lost device anew" restore "$tmp/copy" --device "0=$tmp/a"
+    else
+        works "a copy takes a device" pretrain --resume "$tmp/copy" --device "$tmp/a" --steps 8
+    fi
+    taken "taken by $by"
+    works "  and the copy is whole" check "$tmp/copy"
+    rm -r "$tmp/copy"
+done
+train="$train --device $tmp/a --snapshot-on devices"
+lose "$tmp/b"
+cp "$tmp"/a/run-*/step-00000004.*.dev0 "$(ls "$tmp"/a/sitrain-*-dev0)"
+taken "a snapshot's file"
+
 # without a snapshot there is nothing to restore from
 train="$small --mode su+o"
 rm -rf "$tmp/run"

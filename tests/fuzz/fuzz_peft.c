@@ -78,7 +78,7 @@ static void seed_of(unsigned which, size_t labels, const char *words)
                !lora_set(&g, &lora, NULL));
     x.config = g;
     fuzz_remove("w");
-    FUZZ_CHECK(!mkdir(fuzz_path("w"), 0700) && !peft_write(fuzz_path("w"), &x, NULL));
+    FUZZ_CHECK(!mkdir(fuzz_path("w"), 0700) && !hf_export_into(fuzz_path("w"), &x, NULL));
     fuzz_add_number(&out, which, 1);
     fuzz_take("w/adapter_config.json", &p, &n);
     fuzz_add(&out, p, n);
