@@ -117,10 +117,37 @@ int superblock_taken(const struct superblock *want, const char *path, struct err
                    "another place, from a snapshot", path, want->device, want->device);
 }
 
+/* The rank in the four digits of an id. */
+static unsigned long rank_of(const char *digits)
+{
+    return strtoul((char[]){ digits[0], digits[1], digits[2], digits[3], '\0' }, NULL, 16);
+}
+
+int superblock_swapped(char what[SUPERBLOCK_WHAT], const struct superblock *found,
+                       const struct superblock *want)
+{
+    enum { RANK = 4, REST = 8 }; // the digits of an id that are the rank's (job_run_id_of)
+    int  others = strncmp(found->id + RANK, want->id + RANK, REST - RANK);
+    char of[16] = "", not_of[16] = "";
+
+    if (strncmp(found->id, want->id, RANK) || strcmp(found->id + REST, want->id + REST) ||
+        (!others && found->device == want->device))
+        return 0;
+    if (others) {
+        snprintf(of, sizeof of, " of rank %lu", rank_of(found->id + RANK));
+        snprintf(not_of, sizeof not_of, " of rank %lu", rank_of(want->id + RANK));
+    }
+    snprintf(what, SUPERBLOCK_WHAT, "the states of device %" PRIu32 "%s of this run, not of device "
+             "%" PRIu32 "%s: put the file of each device back in its place", found->device, of,
+             want->device, not_of);
+    return 1;
+}
+
 int superblock_check(const void *page, const struct superblock *want, const char *path,
                       struct err *err)
 {
     struct superblock found;
+    char              what[SUPERBLOCK_WHAT];
 
     if (!superblock_present(page))
         return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)",
@@ -140,8 +167,10 @@ int superblock_check(const void *page, const struct superblock *want, const char
                        found.n_devices);
     if (superblock_is_taken(&found, want))
         return superblock_taken(want, path, err);
+    if (superblock_swapped(what, &found, want))
+        return err_set(err, -EXDEV, "%s holds %s", path, what);
     return err_set(err, -EXDEV,
-                   "%s belongs to another run, or is another device of this one: found run %s "
-                   "device %u of %u, expected run %s device %u of %u", path, found.id, found.device,
-                   found.n_devices, want->id, want->device, want->n_devices);
+                   "%s belongs to another run: found run %s device %u of %u, expected run %s "
+                   "device %u of %u", path, found.id, found.device, found.n_devices, want->id,
+                   want->device, want->n_devices);
 }

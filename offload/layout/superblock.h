@@ -5,7 +5,8 @@
 
 #include "data/base/err.h"
 
-enum { SUPERBLOCK_BYTES = 4096, SUPERBLOCK_WORD = 17 }; // of the page; of a word, with its NUL
+enum { SUPERBLOCK_BYTES = 4096, SUPERBLOCK_WORD = 17, // of the page; of a word, with its NUL
+       SUPERBLOCK_WHAT = 192 };
 
 /* The superblock of a device says which run the device belongs to. layout: "" for the devices that
  * the run was made with; otherwise the name of the set of devices that it was moved to (reshard.h).
@@ -28,6 +29,10 @@ int  superblock_check(const void *page, const struct superblock *want, const cha
  * -EXDEV. */
 int  superblock_is_taken(const struct superblock *found, const struct superblock *want);
 int  superblock_taken(const struct superblock *want, const char *path, struct err *err);
+/* Whether it is another device of the run, or another rank's of the same run. `what` then goes on
+ * behind "PATH holds". */
+int  superblock_swapped(char what[SUPERBLOCK_WHAT], const struct superblock *found,
+                        const struct superblock *want);
 int  superblock_present(const void *page); // true if any version of siTrain wrote it
 int  superblock_whole(const void *page);   // true if its checksum is right
 /* 0; -EBADMSG: damaged, or not of this version. */

@@ -60,18 +60,17 @@ static int is_own(const struct run_config *cfg, size_t i, const char *path)
 /* Refuses a place of device i that holds another device's states, or a copy's. */
 static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
 {
-    struct superblock super;
-    char             *path;
+    struct superblock super, want = { .device = (uint32_t)i };
+    char             *path, what[SUPERBLOCK_WHAT];
     int               rc = 0;
 
+    snprintf(want.id, sizeof want.id, "%s", cfg->id);
     if (devices_path(&path, cfg, i, 0, NULL) || super_of(&super, cfg, i, path) != SUPER_OTHER)
         rc = 0; // not there, or nobody's
     else if ((rc = devices_taken(cfg, i, path, err)))
         ;
-    else if (!strcmp(super.id, cfg->id))
-        rc = err_misuse(err, "%s holds the states of device %" PRIu32 " of this run, not of device "
-                        "%zu: put the file of each device back in its place", path, super.device,
-                        i);
+    else if (superblock_swapped(what, &super, &want))
+        rc = err_misuse(err, "%s holds %s", path, what);
     else
         rc = err_misuse(err, "%s holds the states of another run (%s, device %" PRIu32 "): name "
                         "another place with --device %zu=PATH", path, super.id, super.device, i);

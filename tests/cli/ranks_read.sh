@@ -353,6 +353,14 @@ mv "$tmp/far/q" "$tmp/q"
 mv "$tmp/far/q.rank1" "$tmp/q.rank1"
 ranks 2 pretrain --resume "$tmp/q" --steps 6
 result "$got" "a run of an older version goes on"
+swap() { mv "$tmp/q/dev0/states" "$tmp/x" && mv "$tmp/q.rank1/dev0/states" "$tmp/q/dev0/states" && mv "$tmp/x" "$tmp/q.rank1/dev0/states"; }
+swap
+run check "$tmp/q"
+result "$(grep -q "$tmp/q/dev0/states holds the states of device 0 of rank 1 of this run, not of device 0 of rank 0: put the file of each device" "$tmp/err"; echo $?)" \
+    "two ranks' devices that changed places are this run's"
+ranks 2 restore "$tmp/q"
+result "$(refused_by_ranks && grep -q "of rank .* of this run, not of device 0 of rank .: put the file of each device back in its place" "$tmp/err"; echo $?)" "  restore says so, too"
+swap
 rm -r "$tmp/q" # rank 0 is lost, and made again elsewhere
 mv "$tmp/q.rank1" "$tmp/r.rank1"
 ranks 2 restore "$tmp/r" && ranks 2 pretrain --resume "$tmp/r" --steps 7
