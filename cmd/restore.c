@@ -154,8 +154,10 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     return rc;
 }
 
-static int open_run(struct session *s, const char *run, size_t *made, struct err *err)
+static int open_run(struct session *s, const struct restore_opts *o, size_t *made,
+                    struct err *err)
 {
+    const char  *run = o->run;
     struct comm *comm;
     char         dir[SESSION_PATH], line[SESSION_LINE];
     int          rc = job_open(&comm, err);
@@ -166,7 +168,7 @@ static int open_run(struct session *s, const char *run, size_t *made, struct err
     if ((rc = job_run_find_dir(dir, run, comm ? comm->rank : 0, err)))
         return rc;
     if (comm)
-        return rank_again_open(s, dir, comm, say_events_of_job(), made, err);
+        return rank_again_open(s, dir, &o->device, comm, say_events_of_job(), made, err);
     rc = session_open(s, run, SESSION_RESTORE, &say_events, err);
     return rc || s->ranks.size < 2 ? rc
                                    : err_misuse(err, "%s has %zu ranks, which are restored "
@@ -181,7 +183,7 @@ static int run(struct opt_line *line, struct err *err)
     size_t               made = 0;
 
     events_kill_costs(&say_events, "the same command goes on");
-    int rc = open_run(&s, o->run, &made, err);
+    int rc = open_run(&s, o, &made, err);
     rc = rc ? rc : restore(&s, o, made, err);
     session_close(&s);
     return rc;

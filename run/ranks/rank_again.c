@@ -291,8 +291,8 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
     return rc;
 }
 
-int rank_again_open(struct session *s, const char *dir, struct comm *comm,
-                    const struct events *events, size_t *made, struct err *err)
+int rank_again_open(struct session *s, const char *dir, const struct opt_strings *named,
+                    struct comm *comm, const struct events *events, size_t *made, struct err *err)
 {
     int rc = job_run_finish(dir, comm, err);
 
@@ -301,7 +301,7 @@ int rank_again_open(struct session *s, const char *dir, struct comm *comm,
     int has = !rc && session_may_be_run(dir);
     if (has) {
         rc = job_run_open_own(s, dir, SESSION_RESTORE, events, comm, err);
-        rc = rc ? rc : lost_apart_check(s, &(struct opt_strings){ 0 }, err);
+        rc = rc ? rc : lost_apart_check(s, named, err);
     }
     rc = rc ? rc : comm_first_end(comm, err);
     rc = rc ? rc : make_lost(has ? s : NULL, dir, comm, events, made, err);

@@ -8,7 +8,9 @@
 #include "run/folder/session.h"
 
 /* Open this rank's folder of a run that is restored (SESSION_RESTORE), and make it before if it is
- * no run; then it must be absent or empty, as that of a new run. All ranks call it. *made: how many
- * folders were made. After a kill the same goes on. The caller closes s, also after a failure. */
-int rank_again_open(struct session *s, const char *dir, struct comm *comm,
-                    const struct events *events, size_t *made, struct err *err);
+ * no run; then it must be absent or empty, as that of a new run. All ranks call it. *made: how
+ * many folders were made. named: as of lost_apart_check. After a kill the same goes on. The caller
+ * closes s, also after a failure. */
+int rank_again_open(struct session *s, const char *dir, const struct opt_strings *named,
+                    struct comm *comm, const struct events *events, size_t *made,
+                    struct err *err);

@@ -198,19 +198,19 @@ static int is_apart(const struct session *s)
 
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err)
 {
-    char       word[SESSION_PATH];
+    char       line[SESSION_LINE];
     enum moved is;
     size_t     n = 0;
 
     while (n < s->run.n_devices && is_named(s, named, n))
         n++;
-    if (!is_apart(s) || (s->ranks.size < 2 && n == s->run.n_devices))
+    if (!is_apart(s) || n == s->run.n_devices)
         return 0;
     int rc = moved_check(&is, &s->run, 0, err);
-    return rc != -EXDEV || s->ranks.size > 1 || !s->o.device.n
+    return rc != -EXDEV || !s->o.device.n
                ? rc
-               : err_set(err, rc, "%s; siTrain restore %s with --device I=PATH for each device "
-                         "makes new ones", err->text, machine_word(word, sizeof word, s->dir));
+               : err_set(err, rc, "%s; %s with --device I=PATH for each device makes new ones",
+                         err->text, session_ranks_line(line, s, "restore"));
 }
 
 /* A run whose devices lie in it: the user may say that the old place is meant. */
@@ -256,7 +256,7 @@ int lost_is(const struct session *s, const char *text)
 
     if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
         return 0;
-    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i);
+    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i) || is_apart(s);
     store_release(&st);
     return lost;
 }

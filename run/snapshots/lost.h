@@ -11,8 +11,8 @@
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
 /* Before anything is read: refuse a run that is a copy, or was moved, if the devices that it names
- * may be another run's, with the sentence of moved_check. A run of one process is not refused if
- * `named` has a place for each device. */
+ * may be another run's, with the sentence of moved_check. It is not refused if `named` has a place
+ * for each device. */
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
 /* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or its place hold
@@ -26,7 +26,7 @@ int lost_place(struct session *s, const char *text, struct err *err);
  * named: I=PATH of each device whose place the user has named, which may be such a mount point. */
 int lost_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
-/* Whether "I=PATH" names a device that is gone. */
+/* Whether "I=PATH" names a device that is gone, or may be another run's (lost_apart_check). */
 int lost_is(const struct session *s, const char *text);
 
 /* Make the devices that are gone, and record where all are. Files get their superblock and their

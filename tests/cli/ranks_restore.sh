@@ -65,7 +65,14 @@ refused_by 2 "nor a link to one" "$tmp/run.rank1 belongs to $tmp/run, and the fo
 result "$([ ! -e "$tmp/copy" ]; echo $?)" "nor is rank 0's made next to it"
 rm "$tmp/copy.rank1"
 same "$states" "$(cat "$tmp"/drive/* | sha256sum)" "and the original's states are as they were"
-rm -r "$tmp/drive"
+for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/copy$r"; done
+job 2 "$bin" restore "$tmp/copy"
+result "$([ "$got" != 0 ] && grep -q "mpirun -n 2 siTrain restore $tmp/copy with --device I=PATH for each device makes new ones" "$tmp/err"; echo $?)" "a copy of all folders: the sentence says how it gets devices"
+mkdir "$tmp/other"
+works_by 2 "and that works" restore "$tmp/copy" --device 0="$tmp/other"
+works_by 2 "it goes on" pretrain --resume "$tmp/copy" --steps 7 --quiet
+same "2 $states" "$(find "$tmp/other" -type f | wc -l) $(cat "$tmp"/drive/* | sha256sum)" "each rank has a device of its own, and the original's are as they were"
+rm -r "$tmp/drive" "$tmp/other" "$tmp/copy" "$tmp/copy.rank1"
 
 # ---- what the next host keeps
 clear_all
