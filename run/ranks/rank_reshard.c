@@ -122,14 +122,16 @@ static int settle(struct session *to, const struct session *from, const struct r
  * this maker's. */
 static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
 {
-    char copy[NEW_PATH];
+    char copy[NEW_PATH], first[MOVED_PLACE];
 
     snprintf(copy, sizeof copy, "%s/" RUN_DB_NEW ".copy", to->dir);
+    moved_place(first, m->places[0].dir);
     int rc = runlog_copy(m->from->log, copy, err);
     runlog_close(to->log);
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
     rc = rc ? rc : moved_store(to->log, m->places[rank].dir, err);
+    rc = rc || !rank ? rc : runlog_set(to->log, JOB_RUN_FIRST, first, err);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     return creation_take_log(to, copy, rc, err);
 }

@@ -44,6 +44,7 @@ sqlite3 "$tmp/on/run.db" "$steps" >"$tmp/bits"
 while read -r from to name; do
     "$bin" reshard "$tmp/$from" --ranks "$to" --new-run "$tmp/$name" >"$tmp/out" 2>"$tmp/err" && "$bin" check "$tmp/$name" >>"$tmp/out" 2>>"$tmp/err"
     same=$?
+    [ "$to" = 1 ] || sqlite3 "$tmp/$name.rank1/run.db" "SELECT value FROM runs WHERE key = 'place.first'" | grep -q " $tmp/$name\$" || same=1
     ranks "$to" pretrain --resume "$tmp/$name" --steps 5 --schedule-steps 5
     sqlite3 "$tmp/$name/run.db" "$steps" | cmp -s - "$tmp/bits" || same=1
     "$bin" export "$tmp/$name" "$tmp/$name-hf" >/dev/null 2>&1
