@@ -152,8 +152,8 @@ static int put_row(struct layout *a, const json_t *cells)
 
 void text_letters(const struct text *t, const char *letter, int n)
 {
-    static const struct code { const char *letter, *is; } codes[] = { { "F", "34" }, { "B", "33" },
-                                                                      { "U", "32" }, { ".", "90" } };
+    static const struct code { const char *letter, *is; } codes[] = {
+        { "F", "34" }, { "B", "33" }, { "U", "32" }, { ".", "90" } };
     const struct code *code = TABLE_FIND(codes, letter);
 
     if (n <= 0)
