@@ -161,13 +161,15 @@ static int line_take(struct machine_file *m, const struct line *l, const char *v
     while (!rc && strlen(value) < sizeof copy && (word = strsep(&rest, " \t"))) {
         if (!*word)
             continue;
+        if (l->kind && words == 1 && !named && machine_kind_named(word) < MACHINE_KINDS) {
+            element_of(m, l, i)->kind = machine_kind_named(word);
+            named = 1;
+            continue;
+        }
         if (words == want)
             words++;
         else if (l->dt && words == 0)
             rc = dtype_take(&element_of(m, l, i)->dt, l, word, err);
-        else if (l->kind && words == 1 && !named &&
-                 (named = machine_kind_named(word) < MACHINE_KINDS))
-            element_of(m, l, i)->kind = machine_kind_named(word);
         else
             rc = number(&to[words - (l->dt ? 1 : 0)], l, word, err);
         words += words < want;
