@@ -3,6 +3,7 @@
  * which form the file has: the one whose keys are all there. If several fit, the user must say. */
 #include "chat/rows_parts.h"
 
+#include "data/base/table.h"
 #include "data/file/file_kind.h"
 
 #include <sys/stat.h>
@@ -169,9 +170,8 @@ static int header_read(struct chat_rows *r, struct err *err)
     for (r->columns = 0; r->columns < r->file.n_fields; r->columns++) {
         const char *name = row_file_field(&r->file, r->columns);
 
-        for (size_t i = 0; i < r->columns; i++)
-            if (*name && !strcmp(r->column[i], name))
-                return row_refuse(r, err, "two columns are named \"%.40s\"", name);
+        if (*name && table_find(r->column, r->columns, sizeof *r->column, name))
+            return row_refuse(r, err, "two columns are named \"%.40s\"", name);
         if (!(r->column[r->columns] = strdup(name)))
             return err_set(err, -ENOMEM, "no memory for the names of columns");
     }

@@ -90,7 +90,8 @@ static void print_man(FILE *out)
           out);
 }
 
-static int print_completion(const char *shell)
+/* Prints the script of a shell, or with words what the script asks for. */
+static int print_completion(const char *shell, char *const *words, size_t n)
 {
     struct err err = { 0 };
     int        number = opt_words_find(opt_shells, shell, strlen(shell));
@@ -100,7 +101,10 @@ static int print_completion(const char *shell)
         fprintf(stderr, "siTrain: %s\n", err.text);
         return 2;
     }
-    opt_completion(number, commands, N_COMMANDS, stdout);
+    if (n)
+        opt_complete(commands, N_COMMANDS, words, n, stdout);
+    else
+        fputs(opt_completion(number), stdout);
     return command_finish(0);
 }
 
@@ -312,7 +316,8 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "--man"))
         print_man(stdout);
     else if (!strcmp(argv[1], "--completion"))
-        return print_completion(argc > 2 ? argv[2] : "bash");
+        return print_completion(argc > 2 ? argv[2] : "bash", argv + 3,
+                                argc > 3 ? (size_t)argc - 3 : 0);
     else
         return command_finish(run_command(argc - 1, argv + 1));
     return command_finish(0);

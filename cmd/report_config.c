@@ -4,6 +4,7 @@
  * that were not given and would be refused or have another meaning if they were. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
+#include "data/base/table.h"
 #include "data/opt/opt_file.h"
 #include "kernels/product/matmul.h"
 #include "model/arch/arch.h"
@@ -141,17 +142,15 @@ static int print_training(struct printing *p, struct err *err)
  * resume may have added it, or found it at another place. 0: the option is another one. */
 static int print_data(struct printing *p, const struct opt_row *row, int *rc, struct err *err)
 {
-    static const char *const names[][3] = { { "mix", "data", "mix" },
-                                            { "text-column", "data", "column" },
-                                            { "eval-split", "eval", "split" } };
+    static const struct named { const char *name, *set, *key; } names[] = {
+        { "mix", "data", "mix" }, { "text-column", "data", "column" },
+        { "eval-split", "eval", "split" } };
+    const struct named *named = TABLE_FIND(names, row->name);
     const char *set = !strcmp(row->name, "data") ? "data" : "eval";
     char        name[CORPUS_NAME];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(row->name, names[i][0])) {
-            *rc = print_stored(p, names[i][1], names[i][2], row, err);
-            return 1;
-        }
+    if (named)
+        return *rc = print_stored(p, named->set, named->key, row, err), 1;
     if (strcmp(row->name, "data") && strcmp(row->name, "eval-data"))
         return 0;
     size_t n = 0;

@@ -138,15 +138,11 @@ static int dtype_take(enum dtype *out, const struct line *l, const char *word, s
     return 0;
 }
 
-/* Returns 0 if the word is no kind. */
-static int kind_take(enum machine_kind *out, const char *word)
+enum machine_kind machine_kind_named(const char *word)
 {
-    for (size_t i = 0; i < MACHINE_KINDS; i++)
-        if (!strcmp(word, machine_kinds[i])) {
-            *out = (enum machine_kind)i;
-            return 1;
-        }
-    return 0;
+    const char *const *found = TABLE_FIND(machine_kinds, word);
+
+    return found ? (enum machine_kind)(found - machine_kinds) : MACHINE_KINDS;
 }
 
 /* Takes a line, which must have exactly as many words. The kind may be missing. */
@@ -165,13 +161,15 @@ static int line_take(struct machine_file *m, const struct line *l, const char *v
     while (!rc && strlen(value) < sizeof copy && (word = strsep(&rest, " \t"))) {
         if (!*word)
             continue;
+        if (l->kind && words == 1 && !named && machine_kind_named(word) < MACHINE_KINDS) {
+            element_of(m, l, i)->kind = machine_kind_named(word);
+            named = 1;
+            continue;
+        }
         if (words == want)
             words++;
         else if (l->dt && words == 0)
             rc = dtype_take(&element_of(m, l, i)->dt, l, word, err);
-        else if (l->kind && words == 1 && !named &&
-                 (named = kind_take(&element_of(m, l, i)->kind, word)))
-            continue;
         else
             rc = number(&to[words - (l->dt ? 1 : 0)], l, word, err);
         words += words < want;

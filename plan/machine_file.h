@@ -19,6 +19,7 @@ enum { MACHINE_POINTS = 128, MACHINE_DRIVES = 64 };
  * file that was written before there were kinds is of kind gpt2. */
 enum machine_kind { MACHINE_GPT2, MACHINE_LLAMA, MACHINE_BERT, MACHINE_GEMMA, MACHINE_KINDS };
 extern const char *const machine_kinds[MACHINE_KINDS];
+enum machine_kind machine_kind_named(const char *word); // MACHINE_KINDS: it is none
 
 struct machine_layer {
     enum dtype        dt;

@@ -11,10 +11,8 @@ static const double attention_flop[] = { 4, 10, 4 };
 
 enum machine_kind machine_kind_of(const struct arch *arch)
 {
-    enum machine_kind kind = 0;
+    enum machine_kind kind = machine_kind_named(arch->passes);
 
-    while (kind < MACHINE_KINDS && strcmp(machine_kinds[kind], arch->passes))
-        kind++;
     assert(kind < MACHINE_KINDS);
     return kind;
 }

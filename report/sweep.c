@@ -6,6 +6,7 @@
  * that has no such value comes last. */
 #include "report/compare.h"
 
+#include "data/base/table.h"
 #include "data/opt/opt_row.h"
 #include "report/format.h"
 
@@ -44,13 +45,12 @@ static int key_evaluation(struct sweep_key *key, const json_t *report, const cha
 
 static int key_figure(struct sweep_key *key, const json_t *report, const char *by)
 {
-    for (const struct figure *f = figures; f < figures + FIGURES; f++)
-        if (!strcmp(f->name, by)) {
-            *key = key_number(json_object_get(json_object_get(report, f->section), f->field),
-                              f->larger);
-            return key->kind != SWEEP_NONE;
-        }
-    return 0;
+    const struct figure *f = TABLE_FIND(figures, by);
+
+    if (f)
+        *key = key_number(json_object_get(json_object_get(report, f->section), f->field),
+                          f->larger);
+    return f && key->kind != SWEEP_NONE;
 }
 
 /* An option is sorted by its value as it is stored, which for a size is its bytes. */

@@ -1,6 +1,7 @@
 /* text.c: renders tables, lists, bars and the loss curve as text. */
 #include "report/text.h"
 
+#include "data/base/table.h"
 #include "report/table.h"
 
 enum { WIDTH = 79, LEAST = 20, BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };
@@ -151,15 +152,13 @@ static int put_row(struct layout *a, const json_t *cells)
 
 void text_letters(const struct text *t, const char *letter, int n)
 {
-    static const char *const codes[][2] = { { "F", "34" }, { "B", "33" }, { "U", "32" },
-                                            { ".", "90" } };
-    const char              *code = "36";
+    static const struct code { const char *letter, *is; } codes[] = {
+        { "F", "34" }, { "B", "33" }, { "U", "32" }, { ".", "90" } };
+    const struct code *code = TABLE_FIND(codes, letter);
 
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        code = strcmp(codes[i][0], letter) ? code : codes[i][1];
     if (n <= 0)
         return;
-    text_colour(t, code);
+    text_colour(t, code ? code->is : "36");
     for (int i = 0; i < n; i++)
         fputs(letter, t->out);
     text_colour(t, "0");

@@ -51,7 +51,8 @@ int newrun_names(const struct train_opts *o, struct err *err)
         rc = output_check_name("--device", o->device.item[i], err);
     for (size_t i = 0; i < train_opts_acts(o) && !rc; i++)
         rc = output_check_name("--act-device", o->act_device.item[i], err);
-    return rc;
+    return rc || !tensorboard_is_named(o->tensorboard) ? rc
+                                                       : output_check_events(o->tensorboard, err);
 }
 
 /* Check where the states would be stored, if they are stored at all. In mode mem, RUN's images may

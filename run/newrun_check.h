@@ -6,8 +6,8 @@
 
 /* The checks that need no folder. */
 int newrun_check(const struct newrun *n, struct err *err);
-/* Check the names of devices that would be created. A device in the run's own folder can only be
- * checked when the folder exists. */
+/* Check the names of devices and of TensorBoard's folder, which would be created. One in the run's
+ * own folder can only be checked when that folder exists. */
 int newrun_names(const struct train_opts *o, struct err *err);
 
 /* True if the run has tokens to train on. */

@@ -5,12 +5,9 @@
 
 const struct value *argument(const struct arguments *a, size_t at, const char *name)
 {
-    if (at < a->n)
-        return &a->item[at];
-    for (size_t i = 0; i < a->n_named; i++)
-        if (!strcmp(a->name[i], name))
-            return &a->named[i];
-    return NULL;
+    const char *const *found = table_find(a->name, a->n_named, sizeof *a->name, name);
+
+    return at < a->n ? &a->item[at] : found ? &a->named[found - a->name] : NULL;
 }
 
 struct value argument_string(struct run *r, const struct arguments *a, size_t at,

@@ -6,6 +6,7 @@
  * scope, not its caller's. After a failure (struct run), everything gives an undefined value. */
 #include "chat/jinja/scope.h"
 #include "chat/jinja/texts.h"
+#include "data/base/table.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -15,14 +16,13 @@
 
 void scope_set(const struct place *at, const char *name, struct value v)
 {
-    struct scope *s = at->scope;
+    struct scope    *s = at->scope;
+    struct variable *known = (struct variable *)(uintptr_t)table_find(s->var, s->n,
+                                                                      sizeof *s->var, name);
 
-    for (size_t i = 0; i < s->n; i++)
-        if (!strcmp(s->var[i].name, name)) {
-            s->var[i].value = v;
-            return;
-        }
-    if (run_grow(at->r, &s->var, s->n, &s->room, sizeof *s->var))
+    if (known)
+        known->value = v;
+    else if (run_grow(at->r, &s->var, s->n, &s->room, sizeof *s->var))
         s->var[s->n++] = (struct variable){ name, v };
 }
 
@@ -31,10 +31,12 @@ struct value scope_find(const struct place *at, const char *name)
     const struct value    *found;
     const struct function *function;
 
-    for (const struct scope *s = at->scope; s; s = s->outer)
-        for (size_t i = 0; i < s->n; i++)
-            if (!strcmp(s->var[i].name, name))
-                return s->var[i].value;
+    for (const struct scope *s = at->scope; s; s = s->outer) {
+        const struct variable *known = table_find(s->var, s->n, sizeof *s->var, name);
+
+        if (known)
+            return known->value;
+    }
     found = pairs_find(at->r, at->variables.pairs, value_string(name, strlen(name)));
     if (found)
         return *found;

@@ -2,6 +2,7 @@
 #include "data/file/file_names.h"
 
 #include "data/base/round.h"
+#include "data/base/table.h"
 #include "data/file/file_walk.h"
 
 #include <unistd.h>
@@ -65,11 +66,9 @@ static char *as_noted(const struct file_name *f, const char *dir)
 
 static int has(const struct file_names *names, const struct file_name *f)
 {
-    for (size_t i = 0; i < names->n; i++)
-        if (!strcmp(names->at[i].name, f->name))
-            return !strcmp(names->at[i].identity, f->identity) &&
-                   file_unwritten(&names->at[i].st, &f->st);
-    return 0;
+    const struct file_name *known = table_find(names->at, names->n, sizeof *names->at, f->name);
+
+    return known && !strcmp(known->identity, f->identity) && file_unwritten(&known->st, &f->st);
 }
 
 int file_names_same(const struct file_names *names, const char *dir, struct err *err)

@@ -52,5 +52,9 @@ void opt_man_line(FILE *out, const char *macro, const char *text);
 const char *opt_value_name(const struct opt_row *r); // "PATH"; NULL: it has no value
 /* The shells that have completions: bash, zsh, fish. */
 opt_words opt_shells;
-/* Writes the completion of the n commands for shell number `shell` of opt_shells. */
-void opt_completion(int shell, const struct opt_command *const *cmds, size_t n, FILE *out);
+/* Returns the script for shell number `shell` of opt_shells, which asks the program at a Tab. */
+const char *opt_completion(int shell);
+/* Writes how the words of a command line may go on, a word, a tab and a sentence a line; "/": with
+ * the name of a file. The last of the n_words is under way. */
+void opt_complete(const struct opt_command *const *cmds, size_t n, char *const *words,
+                  size_t n_words, FILE *out);

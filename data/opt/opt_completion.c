@@ -1,217 +1,119 @@
-/* opt_completion.c: prints scripts with which bash, zsh and fish complete a command line: commands,
- * options, words, files. Everything comes from the rows; zsh and fish also show the rows'
- * sentences. Values that can only be typed are not completed. */
+/* opt_completion.c: says how a command line may go on, and has the scripts in which bash, zsh and
+ * fish ask for that at a Tab. All words and sentences come from the rows. A value that can only be
+ * typed is not completed. */
 #include "data/opt/opt.h"
 
 enum shell { BASH, ZSH, FISH };
 
 TABLE_WORDS(opt_shells, [BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish")
 
-static const char own_options[] = "--help --version --man --completion";
+/* What stands for the names of files, which the shell completes: no word is a slash. */
+#define FILES "/"
 
-static int takes_files(const struct opt_row *r)
+/* ---- the scripts ---- */
+
+/* Each asks "siTrain --completion SHELL WORD..." with the words typed so far, the last of them
+ * under way, and gets lines of a word, a tab and a sentence. */
+static const char *const scripts[] = {
+    [BASH] =
+        "# bash completion of siTrain: source it, or put it into /etc/bash_completion.d/\n"
+        "_siTrain() {\n"
+        "    local IFS=$'\\n' word=\"${COMP_WORDS[COMP_CWORD]}\" offered\n"
+        "    offered=$(command \"${COMP_WORDS[0]/#\\~/$HOME}\" --completion bash \\\n"
+        "        \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null | cut -f 1)\n"
+        "    if [ \"$offered\" = " FILES " ]; then\n"
+        "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+        "    else\n"
+        "        COMPREPLY=($(compgen -W \"$offered\" -- \"$word\"))\n"
+        "    fi\n"
+        "}\n"
+        "complete -o filenames -F _siTrain siTrain\n",
+    [ZSH] =
+        "#compdef siTrain\n"
+        "# zsh completion of siTrain: as _siTrain into a folder of $fpath\n"
+        "_siTrain() {\n"
+        "    local -a offered\n"
+        "    offered=(${(f)\"$(command ${~words[1]} --completion zsh \"${(@)words[2,CURRENT]}\" "
+        "2>/dev/null)\"})\n"
+        "    if [ \"$offered\" = " FILES " ]; then\n"
+        "        _files\n"
+        "    else\n"
+        "        offered=(\"${(@)offered//:/\\\\:}\")\n"
+        "        offered=(\"${(@)offered/$'\\t'/:}\")\n"
+        "        _describe siTrain offered\n"
+        "    fi\n"
+        "}\n"
+        "if [ \"$funcstack[1]\" = _siTrain ]; then\n    _siTrain \"$@\"\n"
+        "else\n    compdef _siTrain siTrain\nfi\n",
+    [FISH] =
+        "# fish completion of siTrain: as siTrain.fish into ~/.config/fish/completions\n"
+        "function __siTrain_offered\n"
+        "    set -l typed (commandline -opc)\n"
+        "    set -l word (commandline -ct)\n"
+        "    set -l offered (command $typed[1] --completion fish $typed[2..-1] \"$word\" "
+        "2>/dev/null)\n"
+        "    if test \"$offered\" = " FILES "\n"
+        "        __fish_complete_path \"$word\"\n"
+        "    else\n"
+        "        printf '%s\\n' $offered\n"
+        "    end\n"
+        "end\n"
+        "complete -c siTrain -f -a '(__siTrain_offered)'\n",
+};
+
+/* ---- how a line goes on ---- */
+
+static void offer(FILE *out, const char *before, const char *name, const char *sentence)
 {
-    return !r->words && r->type >= OPT_STRING && r->type <= OPT_PATHS;
+    fprintf(out, "%s%s\t%.*s\n", before, name, (int)strcspn(sentence, "\n"), sentence);
 }
 
-static const char *words_of(const struct opt_row *r, char *buf, size_t size)
+/* Offers a row's words. Of a list, `typed` has those before the last comma already. */
+static void offer_words(FILE *out, const struct opt_row *r, const char *typed)
 {
-    return opt_words_join(buf, size, r->words, " ", " ");
+    const char *comma = r->type == OPT_SET ? strrchr(typed, ',') : NULL;
+
+    for (size_t i = 0; r->words(i); i++)
+        fprintf(out, "%.*s%s\t\n", comma ? (int)(comma - typed) + 1 : 0, typed, r->words(i));
 }
 
-/* Prints text for single quotes. A quote in it is written as `quote`, and each character of
- * `special` gets a backslash. */
-static void print_quoted(FILE *out, const char *text, const char *quote, const char *special)
+/* Offers what may stand for `typed` behind the word `before`. */
+static void offer_of(FILE *out, const struct opt_command *cmd, const char *before,
+                     const char *typed)
 {
-    for (; *text && *text != '\n'; text++) {
-        if (*text == '\'') {
-            fputs(quote, out);
-            continue;
-        }
-        if (strchr(special, *text))
-            fputc('\\', out);
-        fputc(*text, out);
+    int row = strncmp(before, "--", 2) ? -1 : opt_row_find(cmd, before + 2, strlen(before + 2));
+    const struct opt_row *r = row < 0 ? NULL : opt_row_at(cmd, (size_t)row, NULL);
+    char                  help[OPT_HELP_BYTES];
+
+    if (r && r->words) {
+        offer_words(out, r, typed);
+    } else if (r && opt_value_name(r)) {
+        if (r->type >= OPT_STRING && r->type <= OPT_PATHS)
+            fputs(FILES "\n", out);
+    } else if (*typed != '-') {
+        fputs(FILES "\n", out);
+    } else {
+        offer(out, "--", "help", "what it takes");
+        for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
+            if (!opt_row_is_arg(r))
+                offer(out, "--", r->name, opt_row_help(r, help, sizeof help));
     }
 }
 
-/* ---- bash ---- */
-
-static void bash_command(const struct opt_command *cmd, FILE *out)
+void opt_complete(const struct opt_command *const *cmds, size_t n, char *const *words,
+                  size_t n_words, FILE *out)
 {
-    const struct opt_row *r;
-    char                  words[512];
+    static const char *const own[] = { "--help", "--version", "--man", "--completion" };
 
-    fprintf(out, "    %s)\n        options=\"--help", cmd->name);
-    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (!opt_row_is_arg(r))
-            fprintf(out, " --%s", r->name);
-    fputs("\"\n        case \"$before\" in\n", out);
-    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++) {
-        if (r->words)
-            fprintf(out, "        --%s) words=\"%s\" ;;\n", r->name,
-                    words_of(r, words, sizeof words));
-        else if (takes_files(r))
-            fprintf(out, "        --%s) files=1 ;;\n", r->name);
-        else if (opt_value_name(r) && !opt_row_is_arg(r))
-            fprintf(out, "        --%s) words=\" \" ;;\n", r->name);
-    }
-    fputs("        esac ;;\n", out);
-}
-
-static void bash_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
-{
-    fputs("# bash completion of siTrain: source it, or put it into /etc/bash_completion.d/\n"
-          "_siTrain() {\n"
-          "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\""
-          " options=\"\" words=\"\" files=\"\"\n"
-          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-          "        COMPREPLY=($(compgen -W \"", out);
     for (size_t i = 0; i < n; i++)
-        fprintf(out, "%s ", cmds[i]->name);
-    fprintf(out, "%s\" -- \"$word\"))\n        return\n    fi\n"
-                 "    case \"${COMP_WORDS[1]}\" in\n"
-                 "    --completion) words=\"bash zsh fish\" ;;\n", own_options);
-    for (size_t i = 0; i < n; i++)
-        bash_command(cmds[i], out);
-    fputs("    esac\n"
-          "    if [ -n \"$words\" ]; then\n"
-          "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-          "    elif [ -z \"$files\" ] && [ \"${word#-}\" != \"$word\" ]; then\n"
-          "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-          "    else\n"
-          "        local IFS=$'\\n'\n" // a name with blanks is one
-          "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
-          "    fi\n"
-          "}\n"
-          "complete -o filenames -F _siTrain siTrain\n", out);
+        if (n_words < 2)
+            offer(out, "", cmds[i]->name, cmds[i]->summary);
+        else if (!strcmp(words[0], cmds[i]->name))
+            offer_of(out, cmds[i], words[n_words - 2], words[n_words - 1]);
+    for (size_t i = 0; n_words < 2 && i < sizeof own / sizeof *own; i++)
+        offer(out, "", own[i], "");
+    for (size_t i = 0; n_words == 2 && !strcmp(words[0], "--completion") && opt_shells(i); i++)
+        offer(out, "", opt_shells(i), "");
 }
 
-/* ---- zsh: _arguments' specifications ---- */
-
-static void zsh_quoted(FILE *out, const char *text)
-{
-    print_quoted(out, text, "'\\''", "\\:[]");
-}
-
-static void zsh_row(const struct opt_row *r, FILE *out)
-{
-    const char *value = opt_value_name(r);
-    char        words[512], help[OPT_HELP_BYTES];
-
-    if (opt_row_is_arg(r)) {
-        fprintf(out, "            '%s:%s:_files' \\\n", r->type == OPT_ARGS ? "*" : "", r->name);
-        return;
-    }
-    fprintf(out, "            '%s--%s%s[", opt_row_is_many(r) ? "*" : "", r->name,
-            value || r->words ? "=" : "");
-    zsh_quoted(out, opt_row_help(r, help, sizeof help));
-    fputc(']', out);
-    if (r->words && r->type == OPT_SET)
-        fprintf(out, ":%s:_values -s , %s %s", r->name, r->name,
-                words_of(r, words, sizeof words));
-    else if (r->words)
-        fprintf(out, ":%s:(%s)", r->name, words_of(r, words, sizeof words));
-    else if (value) {
-        fputc(':', out);
-        zsh_quoted(out, value);
-        fputs(takes_files(r) ? ":_files" : ": ", out);
-    }
-    fputs("' \\\n", out);
-}
-
-static void zsh_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
-{
-    const struct opt_row *r;
-
-    fputs("#compdef siTrain\n"
-          "# zsh completion of siTrain: as _siTrain into a folder of $fpath\n"
-          "_siTrain() {\n"
-          "    if (( CURRENT == 2 )); then\n"
-          "        local -a commands=(\n", out);
-    for (size_t i = 0; i < n; i++) {
-        fprintf(out, "            '%s:", cmds[i]->name);
-        zsh_quoted(out, cmds[i]->summary);
-        fputs("'\n", out);
-    }
-    fprintf(out, "        )\n"
-                 "        _describe command commands\n"
-                 "        compadd -- %s\n"
-                 "        return\n"
-                 "    fi\n"
-                 "    local command=$words[2]\n"
-                 "    shift words\n"
-                 "    (( CURRENT-- ))\n"
-                 "    case $command in\n"
-                 "    --completion) compadd bash zsh fish ;;\n", own_options);
-    for (size_t i = 0; i < n; i++) {
-        fprintf(out, "    %s)\n        _arguments \\\n", cmds[i]->name);
-        for (size_t k = 0; (r = opt_row_at(cmds[i], k, NULL)); k++)
-            zsh_row(r, out);
-        fputs("            '--help[what it takes]' ;;\n", out);
-    }
-    fputs("    esac\n}\n"
-          "if [ \"$funcstack[1]\" = _siTrain ]; then\n    _siTrain \"$@\"\n"
-          "else\n    compdef _siTrain siTrain\nfi\n", out);
-}
-
-/* ---- fish ---- */
-
-static void fish_quoted(FILE *out, const char *text)
-{
-    fputc('\'', out);
-    print_quoted(out, text, "\\'", "\\");
-    fputs("'\n", out);
-}
-
-static void fish_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
-{
-    char words[512], help[OPT_HELP_BYTES];
-
-    fprintf(out, "complete -c siTrain -n '__siTrain_command %s'", cmd->name);
-    if (opt_row_is_arg(r)) {
-        fputs(" -F\n", out);
-        return;
-    }
-    fprintf(out, " -l %s", r->name);
-    if (r->words)
-        fprintf(out, r->type == OPT_SET ? " -x -a '(__fish_append , %s)'" : " -x -a '%s'",
-                words_of(r, words, sizeof words));
-    else if (opt_value_name(r))
-        fputs(takes_files(r) ? " -r -F" : " -x", out);
-    fputs(" -d ", out);
-    fish_quoted(out, opt_row_help(r, help, sizeof help));
-}
-
-static void fish_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
-{
-    const struct opt_row *r;
-
-    fputs("# fish completion of siTrain: as siTrain.fish into ~/.config/fish/completions\n"
-          "function __siTrain_command\n"
-          "    set -l typed (commandline -opc)\n"
-          "    test (count $typed) -ge 2; and test $typed[2] = $argv[1]\n"
-          "end\n"
-          "function __siTrain_first\n"
-          "    test (count (commandline -opc)) -eq 1\n"
-          "end\n"
-          "complete -c siTrain -f\n"
-          "complete -c siTrain -n '__siTrain_command --completion' -a 'bash zsh fish'\n", out);
-    fprintf(out, "complete -c siTrain -n __siTrain_first -a '%s'\n", own_options);
-    for (size_t i = 0; i < n; i++) {
-        fprintf(out, "complete -c siTrain -n __siTrain_first -a %s -d ", cmds[i]->name);
-        fish_quoted(out, cmds[i]->summary);
-        fprintf(out, "complete -c siTrain -n '__siTrain_command %s' -l help -d 'what it takes'\n",
-                cmds[i]->name);
-        for (size_t k = 0; (r = opt_row_at(cmds[i], k, NULL)); k++)
-            fish_row(cmds[i], r, out);
-    }
-}
-
-void opt_completion(int shell, const struct opt_command *const *cmds, size_t n, FILE *out)
-{
-    static void (*const write[])(const struct opt_command *const *, size_t, FILE *) = {
-        [BASH] = bash_completion, [ZSH] = zsh_completion, [FISH] = fish_completion
-    };
-
-    write[shell](cmds, n, out);
-}
+const char *opt_completion(int shell) { return scripts[shell]; }

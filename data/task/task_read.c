@@ -3,6 +3,7 @@
  * JSON has no header, so the names of the first object decide. */
 #include "data/task/task.h"
 
+#include "data/base/table.h"
 #include "data/json/json.h"
 #include "data/task/own_kind.h"
 
@@ -204,10 +205,9 @@ struct header { const char *path; const char *const *name; size_t n; };
 
 static int header_find(const struct header *h, const char *name)
 {
-    for (size_t i = 0; i < h->n; i++)
-        if (strcmp(h->name[i], name) == 0)
-            return (int)i;
-    return -1;
+    const char *const *found = table_find(h->name, h->n, sizeof *h->name, name);
+
+    return found ? (int)(found - h->name) : -1;
 }
 
 static void header_list(const struct header *h, char *out, size_t size)

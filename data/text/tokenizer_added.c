@@ -8,6 +8,7 @@
  * vocabulary keeps its own, every other one gets the next. A file that says otherwise is refused,
  * because its model was trained with the ids in it. */
 #include "data/text/tokenizer_gguf.h"
+#include "data/base/table.h"
 #include "data/text/tokenizer_parts.h"
 
 #include "data/file/file.h"
@@ -34,10 +35,7 @@ struct adding {
 
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (!strcmp(a->list[i].content, content))
-            return &a->list[i];
-    return NULL;
+    return (struct added_token *)(uintptr_t)table_find(a->list, a->n, sizeof *a->list, content);
 }
 
 const char *tokenizer_role_name(const json_t *roles, const char *role)

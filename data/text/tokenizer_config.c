@@ -9,6 +9,7 @@
  * tokenizer.json was made. */
 #include "data/text/tokenizer_parts.h"
 
+#include "data/base/table.h"
 #include "data/json/json.h"
 
 /* ---- settings that must agree ---- */
@@ -65,13 +66,11 @@ static int mends_mistral(const json_t *model)
                                          "pixtral" };
     const char *type = json_str(model, "model_type"),
                *version = json_str(model, "transformers_version");
-    size_t      n = sizeof types / sizeof *types, i = 0;
 
-    while (i < n && strcmp(type, types[i]))
-        i++;
     // 5.0.0.dev0 and 5.0.0rc1 are before 5.0.0
-    return i < n && (!*version || strtol(version, NULL, 10) < 5 ||
-                     (!strncmp(version, "5.0.0", 5) && strpbrk(version + 5, "abcd")));
+    return TABLE_FIND(types, type) &&
+           (!*version || strtol(version, NULL, 10) < 5 ||
+            (!strncmp(version, "5.0.0", 5) && strpbrk(version + 5, "abcd")));
 }
 
 int tokenizer_config_mends(const struct tokenizer_settings *s, size_t vocab, const json_t *config,

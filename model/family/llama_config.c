@@ -4,6 +4,7 @@
 #include "model/family/llama_config.h"
 
 #include "data/base/round.h"
+#include "data/base/table.h"
 
 #include <math.h>
 
@@ -143,16 +144,11 @@ static int rope_members(const json_t *rope, const struct hf_keys *k, struct err 
     const char *key;
     json_t     *value;
 
-    json_object_foreach((json_t *)(uintptr_t)rope, key, value) {
-        size_t i = 0;
-
-        while (i < sizeof known / sizeof *known && strcmp(key, known[i]))
-            i++;
-        if (i == sizeof known / sizeof *known ||
+    json_object_foreach((json_t *)(uintptr_t)rope, key, value)
+        if (!TABLE_FIND(known, key) ||
             (!strcmp(key, "partial_rotary_factor") && json_number_value(value) != 1))
             return err_misuse(err, "%s: rotary embeddings with \"%s\" are not known here", k->path,
                               key);
-    }
     return 0;
 }
 

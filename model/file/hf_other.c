@@ -2,6 +2,7 @@
  * file), names it in the message, and says what would work. */
 #include "model/file/hf.h"
 
+#include "data/base/table.h"
 #include "data/file/file.h"
 #include "data/base/machine.h"
 #include "data/tensors/gguf.h"
@@ -133,7 +134,6 @@ int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *er
                  *settings = json_object_get(k->config, "quantization_config");
     const char   *method = json_str(settings, "quant_method");
     char          end[768];
-    size_t        i = 0;
 
     if (!hf_key_has(k, "quantization_config") && !hf_key_has(k, "quantization"))
         return 0;
@@ -143,9 +143,7 @@ int hf_refuse_quantized(const char *dir, const struct hf_keys *k, struct err *er
         method = "bitsandbytes";
     if (!*method && json_is_integer(json_object_get(mlx, "group_size")))
         method = "mlx"; // its files name no method
-    while (i < sizeof quantized / sizeof *quantized && strcmp(method, quantized[i].method))
-        i++;
-    const struct quantized *q = i < sizeof quantized / sizeof *quantized ? &quantized[i] : NULL;
+    const struct quantized *q = TABLE_FIND(quantized, method);
     dequantize(end, sizeof end, q, dir);
     return err_misuse(err, "%.200s: a model that is quantized with %.40s "
                       "(\"%s\"), which cannot be trained: %s", k->path,

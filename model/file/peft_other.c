@@ -4,6 +4,7 @@
 #include "model/file/peft.h"
 
 #include "data/base/machine.h"
+#include "data/base/table.h"
 #include "data/text/tokenizer.h"
 
 #include <stdarg.h>
@@ -196,11 +197,10 @@ static int type_refuse(const struct hf_keys *k, const char *dir, struct err *err
                                           "PREFIX_TUNING", "ADAPTION_PROMPT", "CPT", "CARTRIDGE" };
     const char *type = json_str(k->config, "peft_type");
 
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        if (!strcmp(type, inputs[i]))
-            return err_misuse(err, "%s: \"peft_type\" is \"%s\", which adds to a model's inputs, "
-                              "so that it cannot be merged into its matrices: begin with the model "
-                              "without it", k->path, type);
+    if (TABLE_FIND(inputs, type))
+        return err_misuse(err, "%s: \"peft_type\" is \"%s\", which adds to a model's inputs, so "
+                          "that it cannot be merged into its matrices: begin with the model "
+                          "without it", k->path, type);
     return strcmp(type, "LORA")
                ? peft_misuse(err, dir, "%.200s: \"peft_type\" is \"%.60s\", but this version knows "
                              "adapters of the type \"LORA\" only", k->path, type)
@@ -218,7 +218,7 @@ int peft_settings_refuse(const struct hf_keys *k, const char *dir, struct err *e
     static const char *const starts[] = { "gaussian", "eva", "orthogonal" };
     const char   *bias = json_str(k->config, "bias");
     const json_t *init = json_object_get(k->config, "init_lora_weights");
-    int           known = !json_is_string(init), rc = type_refuse(k, dir, err);
+    int           rc = type_refuse(k, dir, err);
 
     if (rc)
         return rc;
@@ -229,11 +229,10 @@ int peft_settings_refuse(const struct hf_keys *k, const char *dir, struct err *e
         if (is_on(json_object_get(k->config, off[i])))
             return peft_misuse(err, dir, "%.200s: \"%s\" is set, which this version does not "
                                "compute", k->path, off[i]);
-    for (size_t i = 0; i < sizeof starts / sizeof *starts && !known; i++)
-        known = !strcmp(json_string_value(init), starts[i]);
-    return known ? 0
-                 : peft_misuse(err, dir, "%.200s: \"init_lora_weights\" is \"%.60s\", which "
-                               "changes the base, too", k->path, json_string_value(init));
+    return !json_is_string(init) || TABLE_FIND(starts, json_string_value(init))
+               ? 0
+               : peft_misuse(err, dir, "%.200s: \"init_lora_weights\" is \"%.60s\", which changes "
+                             "the base, too", k->path, json_string_value(init));
 }
 
 int peft_saved_refuse(const struct model_config *g, const struct hf_keys *k, const char *dir,
@@ -244,11 +243,8 @@ int peft_saved_refuse(const struct model_config *g, const struct hf_keys *k, con
 
     for (size_t i = 0; i < json_array_size(saved); i++) {
         const char *name = json_string_value(json_array_get(saved, i));
-        int         known = 0;
 
-        for (size_t h = 0; h < sizeof heads / sizeof *heads && name; h++)
-            known |= arch_classifies(g) && !strcmp(name, heads[h]);
-        if (!known)
+        if (!name || !arch_classifies(g) || !TABLE_FIND(heads, name))
             return peft_misuse(err, dir, "%.200s: \"modules_to_save\" has \"%.60s\", but of the "
                                "base only the head of a classifier is trained whole here", k->path,
                                name ? name : "?");

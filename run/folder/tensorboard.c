@@ -193,8 +193,7 @@ static int begin_file(struct tensorboard *t, uint64_t first, struct err *err)
     return append_record(t, &m, err);
 }
 
-/* True if `where` is a folder that the user has named. */
-static int is_named(const char *where)
+int tensorboard_is_named(const char *where)
 {
     return where && *where && strcmp(where, TENSORBOARD_NONE) && strcmp(where, TENSORBOARD_AUTO);
 }
@@ -204,7 +203,7 @@ int tensorboard_check(const char *where, struct err *err)
     struct stat st;
     char       *slash;
 
-    if (!is_named(where))
+    if (!tensorboard_is_named(where))
         return 0;
     char *dir = file_absolute(where, err);
     if (!dir)

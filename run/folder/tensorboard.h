@@ -18,6 +18,9 @@
 
 struct tensorboard;
 
+/* True if `where` is a folder that the user has named: not NULL, none or auto. */
+int tensorboard_is_named(const char *where);
+
 /* Check, before a run is made, that tensorboard_open could create its file in the folder `where`.
  * Nothing is made. 0, misuse for a wrong name, or -errno. NULL, none and auto are always 0. */
 int tensorboard_check(const char *where, struct err *err);

@@ -178,8 +178,5 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           "--device out");
     if (acts_check(o, err) || links_check(o, err))
         return -EINVAL;
-    return o->tensorboard && *o->tensorboard && strcmp(o->tensorboard, TENSORBOARD_NONE) &&
-                   strcmp(o->tensorboard, TENSORBOARD_AUTO)
-               ? output_check_events(o->tensorboard, err)
-               : 0;
+    return tensorboard_is_named(o->tensorboard) ? output_check_events(o->tensorboard, err) : 0;
 }

@@ -342,17 +342,25 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     return rc;
 }
 
+/* Say in run.db that this folder is RUN/best, or is about to become it. */
+static int note(struct session *s, const char *folder, struct err *err)
+{
+    char     here[FILE_IDENTITY];
+    uint32_t sum;
+    int      rc = sum_of(&sum, folder, err);
+
+    file_identity(folder, here);
+    return rc ? rc
+              : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
+}
+
 /* Give the complete folder f its place, with a checksum in run.db before. */
 static int put_best(struct session *s, struct file_new *f, struct err *err)
 {
-    char        here[FILE_IDENTITY];
     struct stat asked;
-    uint32_t    sum = 0;
     int         rc = ours_now(s, &asked, err); // again, after the export
 
-    file_identity(f->temp, here);
-    rc = rc ? rc : sum_of(&sum, f->temp, err);
-    rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
+    rc = rc ? rc : note(s, f->temp, err);
     rc = rc ? rc : runlog_flush(s->log, err);
     return rc ? rc : take_place(f, s->dir, &asked, err);
 }
@@ -431,6 +439,18 @@ static int is_there(struct session *s, const struct best *b)
     return is;
 }
 
+/* The snapshot has no best model, and best.sum is about to go. After a kill before an exchange,
+ * RUN/best is known by that alone. */
+static int keep_known(struct session *s, struct err *err)
+{
+    struct err unsaid;
+    char       path[BEST_PATH];
+    int        fits = 0, rc = best_clean(s, err);
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    return rc || sum_fits(&fits, s, path, &unsaid) || !fits ? rc : note(s, path, err);
+}
+
 /* *takes: the snapshot has a best model, and RUN/best is another one. */
 static int is_taken(int *takes, struct session *s, struct session *snapshot, struct err *err)
 {
@@ -460,7 +480,7 @@ int best_take(struct session *s, struct session *snapshot, struct err *err)
     int             takes, rc = is_taken(&takes, s, snapshot, err);
 
     if (rc || !takes)
-        return rc;
+        return rc || settings_has(snapshot->log, "best.step") ? rc : keep_known(s, err);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     snprintf(from, sizeof from, "%s/%s", snapshot->dir, base_name);
     rc = best_clean(s, err);

@@ -46,7 +46,8 @@ int best_folder(struct hf **out, struct peft **adapter, const struct params_sour
 
 /* Make the best model of a snapshot RUN/best again, if the run has another one. run.db then knows
  * it as the one that is about to be the best; best_take_record, in the caller's transaction,
- * records it. If the snapshot has none, the run has none, and its next one replaces RUN/best. */
+ * records it. If the snapshot has none, the run has none, and its next one replaces RUN/best, which
+ * run.db still knows. */
 int best_take(struct session *s, struct session *snapshot, struct err *err);
 /* Refuse what best_take would refuse. It changes nothing. */
 int best_take_check(struct session *s, struct session *snapshot, struct err *err);

@@ -5,6 +5,7 @@ typed=$(pwd)/tests/cli/complete.zsh
 . tests/tap.sh
 
 commands=$("$bin" --help | sed -n 's/^  \([a-z][a-z_]*\)  *[a-z].*/\1/p')
+PATH=$(cd "$(dirname "$bin")" && pwd):$PATH # the scripts ask siTrain
 mkdir "$tmp/files" && touch "$tmp/files/my.txt" "$tmp/files/other.bin"
 for shell in bash zsh fish; do
     "$bin" --completion $shell >"$tmp/siTrain.$shell"

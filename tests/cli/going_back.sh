@@ -158,6 +158,19 @@ result "$([ "$got" = 0 ] && [ "$step" -lt 5 ]; echo $?)" "goes back to the best 
 [ "$step" = 4 ] || same "$sum" "$(sha256sum <"$tmp/kept/best/model.safetensors")" "which is in RUN/best again"
 same "mine" "$(cat "$tmp/kept/best/notes")" "with somebody's file in it"
 works "the run is whole" check "$tmp/kept"
+# killed before a better model takes the place of the best one, it goes back to a time without one
+if [ -n "$shim" ]; then
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/early" $small --eval-data "$tmp/text.bin" --eval-every 3 --keep-best --snapshot-every 2 --steps 3
+    LD_PRELOAD="$shim" SHIM_AT="rename:best.old:1:kill" "$bin" pretrain --resume "$tmp/early" --steps 4 >"$tmp/out" 2>"$tmp/err" </dev/null
+    cp -a "$tmp/early" "$tmp/late"
+    for at in early late; do # a run, and its copy
+        works "killed before the exchange: $at goes back" pretrain --resume "$tmp/$at" --from 2 --steps 5 --quiet
+        works "  and its best model is a new one" check "$tmp/$at"
+    done
+else
+    skip "a kill before the exchange" "no shim here"
+fi
 
 # a fine-tuning
 { echo text,label; for i in 1 2 3 4 5 6 7 8; do echo "the sea $i,yes"; echo "a ship $i,no"; done; } >"$tmp/rows.csv"

@@ -73,6 +73,21 @@ for dir in board/one/ board//two board/three//four//; do
     same 1 "$(ls "$tmp/$dir" | wc -l)" "the files are there"
     rm -r "$tmp/new"
 done
+small="--data $tmp/text.txt --tokenizer $tmp/tok --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --steps 1 --threads 1 --schedule constant"
+for name in tokenizer dev0 snapshots data.bin best checkpoint-3 dev0/x Best; do
+    for is in absent empty; do
+        [ $is = absent ] || mkdir "$tmp/new"
+        refuses 2 "$tmp/new/$name: ${name%/x} is the name of a part of a run" pretrain --run "$tmp/new" $small --tensorboard "$tmp/new/$name"
+        same "$is" "$([ -e "$tmp/new" ] && echo empty || echo absent)" "  and no run is made ($is)"
+        [ $is = absent ] || rmdir "$tmp/new" # it is empty again
+    done
+done
+for name in tensorboard tensorboard/deep events; do
+    works "other names in a new run are free: $name" pretrain --run "$tmp/new" $small --tensorboard "$tmp/new/$name"
+    works "  and it goes on" pretrain --resume "$tmp/new" --steps 2
+    same 2 "$(ls "$tmp/new/$name" | wc -l)" "  with files there"
+    rm -r "$tmp/new"
+done
 refuses 1 "make the folder /proc/no" pretrain --resume "$tmp/run" --steps 12 --tensorboard /proc/no/where
 same none "$(sqlite3 "$tmp/run/run.db" "SELECT value FROM runs WHERE key = 'option.tensorboard'")" "and not remembered"
 done_testing

@@ -511,11 +511,16 @@ class Sequence:
                 self.find(f"{run} is whole", "its export fails: " + says)
             return
         db = sqlite3.connect(f"file:{self.at}/{run}/run.db?mode=ro", uri=True)
-        steps = db.execute("SELECT coalesce(max(step) + 1, 0) FROM steps").fetchone()[0]
+        rows = db.execute("SELECT coalesce(max(step) + 1, 0) FROM steps").fetchone()[0]
+        settings = dict(db.execute("SELECT key, value FROM runs"))
         db.close()
+        named = settings.get("export.path") == f"{self.at}/last"  # a run that cannot be written to keeps no record
+        steps = int(settings["export.step"]) if named else rows
         is_of = sha(f"{self.at}/last/{'adapter_' if adapted == 0 else ''}model.safetensors")
         if not any(h == is_of and int(s) in (steps, steps or int(s)) for kind in models.values() for s, h in kind.items()):
             self.find(f"{run} is whole", f"but it is not the model after its {steps} steps")
+        elif steps != rows and (steps > rows or settings["option.mode"] != "mem"):  # in memory rows may be ahead of the last image
+            self.find(f"{run} is whole", f"but it has {rows} steps, and its model is that after {steps}")
 
 
 def purpose(args):
