@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "csd/disk/disk_beneath.h"
 #include "csd/disk/disk_file.h"
 #include "data/base/clock.h"
 #include "kernels/rng.h"
@@ -344,6 +345,19 @@ static void test_fault_wrapper(void **state)
     assert_true(disk_fault_count() > 0);
 }
 
+static void test_node(void **state)
+{
+    char path[64];
+
+    (void)state;
+    disk_node(path, sizeof path, "/sys/devices/virtual/block/loop0");
+    assert_string_equal(path, "/dev/loop0");
+    disk_node(path, sizeof path, "/sys/devices/pci0/block/cciss!c0d0/cciss!c0d0p1");
+    assert_string_equal(path, "/dev/cciss/c0d0p1");
+    disk_node(path, sizeof path, "");
+    assert_string_equal(path, "/dev/");
+}
+
 static char uring_name[] = "uring", sync_name[] = "sync";
 
 static int uring_state(void **state)
@@ -375,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_fall_back),
         cmocka_unit_test(test_fault_wrapper),
+        cmocka_unit_test(test_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

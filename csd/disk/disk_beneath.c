@@ -42,6 +42,15 @@ static uint64_t sys_number(dev_t dev, const char *name)
     return sys_read(dev, name, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
 }
 
+void disk_node(char *out, size_t size, const char *sys)
+{
+    const char *slash = strrchr(sys, '/');
+
+    snprintf(out, size, "/dev/%s", slash ? slash + 1 : sys);
+    for (char *c = out; (c = strchr(c, '!'));)
+        *c = '/';
+}
+
 /* Makes *b a device, and finds its node. */
 static void at_device(struct disk_bytes *b, dev_t dev)
 {
@@ -52,7 +61,7 @@ static void at_device(struct disk_bytes *b, dev_t dev)
     b->inode = 0;
     snprintf(name, sizeof name, "/sys/dev/block/%u:%u", major(dev), minor(dev));
     at = realpath(name, NULL);
-    snprintf(b->path, sizeof b->path, "/dev/%s", at ? basename(at) : "");
+    disk_node(b->path, sizeof b->path, at ? at : "");
     free(at);
     if (stat(b->path, &st) || !S_ISBLK(st.st_mode) || st.st_rdev != dev)
         b->path[0] = '\0';

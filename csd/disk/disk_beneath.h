@@ -16,6 +16,10 @@ struct disk_bytes {
     uint64_t begin, end;
 };
 
+/* Writes the path in /dev of the device whose folder in /sys is `sys`. Its name there has '!' where
+ * the path has '/': cciss!c0d0. */
+void disk_node(char *out, size_t size, const char *sys);
+
 /* All bytes of the block device `path`. 0, or -errno with a sentence. */
 int disk_bytes_of(struct disk_bytes *out, const char *path, struct err *err);
 /* Goes one step down: the same bytes as part of what is beneath. False, and nothing changes, if

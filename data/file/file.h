@@ -190,8 +190,9 @@ enum { FILE_NEW_TAIL = 21 }; // by so many bytes the other name is longer
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 /* Takes a file that a dead process of this user left unfinished for `path`, instead of removing
- * it: the first one that `fits` wants. It is then as after file_new_open. Returns 1; 0 if there is
- * none; or -errno. */
+ * it: the first one that `fits` wants (1; 0: it does not; or -errno). It is then as after
+ * file_new_open. Returns 1; 0 if there is none; or -errno. One that cannot be read is an error: the
+ * caller would begin anew, and so remove it. */
 int  file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, int fd), void *ctx,
                    struct err *err);
 /* Takes a new folder for `path` that a dead process of this user left at `temp`. `fd` is the open

@@ -61,17 +61,23 @@ static int is_this_users(const struct stat *st, const char *dir)
 }
 
 /* Opens the file or folder at `path`, and locks it, if it belongs to this user and no living
- * process holds it. Otherwise returns -1. */
+ * process holds it. Otherwise returns -errno, -EBUSY if it is no such thing. */
 static int open_dead(const char *path, const char *dir, int folder, int flags)
 {
     struct stat st;
     int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-    if (fd >= 0 && !fstat(fd, &st) && is_this_users(&st, dir) &&
-        (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
+    if (fd < 0 || fstat(fd, &st)) {
+        int rc = -errno;
+
+        file_close(fd);
+        return rc;
+    }
+    if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) &&
+        !flock(fd, LOCK_EX | LOCK_NB))
         return fd;
-    file_close(fd);
-    return -1;
+    close(fd);
+    return -EBUSY;
 }
 
 static void remove_dead(const struct file_walk *w, int folder)
@@ -83,20 +89,22 @@ static void remove_dead(const struct file_walk *w, int folder)
     file_close(fd);
 }
 
-static void begin_beside(struct file_walk *w, const char *path, const char **base)
+static int begin_beside(struct file_walk *w, const char *path, const char **base, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char       *dir = file_folder(path);
+    int         rc = file_walk_begin(w, dir ? dir : "", err);
 
     *base = slash ? slash + 1 : path;
-    file_walk_begin(w, dir ? dir : "", NULL);
     w->dir = dir;
+    return rc;
 }
 
-static void end_beside(struct file_walk *w)
+static int end_beside(struct file_walk *w, int rc, struct err *err)
 {
-    file_walk_end(w, 0, NULL);
+    rc = file_walk_end(w, rc, err);
     free((void *)(uintptr_t)w->dir);
+    return rc;
 }
 
 void file_new_clear_left(const char *path, int folder)
@@ -104,11 +112,11 @@ void file_new_clear_left(const char *path, int folder)
     const char      *base;
     struct file_walk w;
 
-    begin_beside(&w, path, &base);
+    begin_beside(&w, path, &base, NULL);
     while (file_walk_next(&w))
         if (file_new_is(w.name, base, folder))
             remove_dead(&w, folder);
-    end_beside(&w);
+    end_beside(&w, 0, NULL);
 }
 
 /* Tries a random name once. 0 or -errno. -EEXIST also if another process took it for a dead one's
@@ -280,16 +288,33 @@ int file_have_folder(const char *path, const char *of, struct err *err)
 int file_new_open(struct file_new *f, const char *path, struct err *err)
 {
     struct stat was;
-    int         there = !lstat(path, &was);
+    int         there = file_stat(path, &was, err), rc = there < 0 ? there : 0;
 
     *f = (struct file_new){ .fd = -1 };
-    if (there && !S_ISREG(was.st_mode))
+    if (there > 0 && !S_ISREG(was.st_mode))
         return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
-    int rc = file_new_make(f, path, 0, 0666, 1, err);
+    rc = rc ? rc : file_new_make(f, path, 0, 0666, 1, err);
     if (!rc && there)
         file_like(f->fd, path);
-    f->there = there;
+    f->there = !rc && there;
     f->was = was;
+    return rc;
+}
+
+/* Opens f->temp if it is a dead process's, has no other name and fits. 1, 0 or -errno. */
+static int find_one(struct file_new *f, const char *dir, int (*fits)(void *ctx, int fd), void *ctx)
+{
+    struct stat st;
+    int         fd = open_dead(f->temp, dir, 0, O_RDWR), rc;
+
+    if (fd < 0)
+        return file_is_unread(fd) && !file_is_denied(fd) ? fd : 0;
+    rc = fstat(fd, &st) ? -errno : st.st_nlink == 1;
+    rc = rc > 0 ? file_names(f->temp, fd) : rc;
+    rc = rc > 0 ? fits(ctx, fd) : rc;
+    f->fd = rc > 0 ? fd : -1;
+    if (rc <= 0)
+        close(fd);
     return rc;
 }
 
@@ -298,38 +323,38 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
 {
     const char      *base;
     struct file_walk w;
-    struct stat      st;
 
     *f = (struct file_new){ .fd = -1 };
-    begin_beside(&w, path, &base);
-    while (f->fd < 0 && file_walk_next(&w)) {
+    int rc = begin_beside(&w, path, &base, err);
+
+    if (file_is_absent(-rc) || file_is_denied(rc))
+        rc = 0; // whoever may not read the folder finds nothing in it
+    while (rc == 0 && file_walk_next(&w)) {
         if (!file_new_is(w.name, base, 0))
             continue;
         f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, w.name);
-        f->fd = f->temp ? open_dead(f->temp, w.dir, 0, O_RDWR) : -1;
-        if (f->fd >= 0 && (fstat(f->fd, &st) || st.st_nlink != 1 ||
-                           file_names(f->temp, f->fd) <= 0 || !fits(ctx, f->fd))) {
-            close(f->fd);
-            f->fd = -1;
-        }
-        if (f->fd < 0)
+        rc = f->temp ? find_one(f, w.dir, fits, ctx) : -ENOMEM;
+        if (rc < 0)
+            err_set(err, rc, "%s, which an earlier process left, cannot be read now: %s", w.path,
+                    strerror(-rc));
+        if (rc <= 0)
             free(f->temp);
     }
-    end_beside(&w);
-    if (f->fd < 0)
-        return *f = (struct file_new){ .fd = -1 }, 0;
+    rc = end_beside(&w, rc, err);
+    if (rc <= 0)
+        return *f = (struct file_new){ .fd = -1 }, rc;
     f->path = strdup(path);
-    f->there = !lstat(path, &f->was);
-    if (f->there)
+    rc = f->path ? file_stat(path, &f->was, err)
+                 : err_set(err, -ENOMEM, "no memory to create %s", path);
+    f->there = rc > 0;
+    if (rc > 0 && !S_ISREG(f->was.st_mode))
+        rc = err_misuse(err, "%s is there and is not a regular file: choose another name", path);
+    if (rc > 0)
         file_like(f->fd, path);
-    int wrong = f->there && !S_ISREG(f->was.st_mode);
-    if (!f->path || wrong) {
-        file_new_keep(f);
-        return wrong ? err_misuse(err, "%s is there and is not a regular file: choose another name",
-                                  path)
-                     : err_set(err, -ENOMEM, "no memory to create %s", path);
-    }
-    return 1;
+    if (rc >= 0)
+        return 1;
+    file_new_keep(f);
+    return rc;
 }
 
 /* From its beginning, nobody can see more of it than of the folder that it may replace. */
@@ -409,9 +434,11 @@ static int name_take(const struct file_new *f)
         return -old;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return errno;
-    if (!old || find_old(f, f->temp) == 1) // once more: another may have come since
+    if (!old || (old = find_old(f, f->temp)) == 1) // once more: another may have come since
         return old && unlink(f->temp) ? errno : 0;
-    return renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE) ? errno : EEXIST;
+    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        return errno;
+    return old ? -old : EEXIST;
 }
 
 static int file_new_name(const struct file_new *f, struct err *err)

@@ -108,7 +108,7 @@ int tokens_writer_save(struct tokens_writer *w, const void *state, struct err *e
 
 struct finding { struct saved last; int (*fits)(void *ctx, const void *state); void *ctx; };
 
-/* Whether the file has a state, and that fits (file_new_find calls this). */
+/* Whether the file has a state, and that fits; or -errno (file_new_find calls this). */
 static int find_fits(void *ctx, int fd)
 {
     struct finding *f = ctx;
@@ -116,9 +116,12 @@ static int find_fits(void *ctx, int fd)
     f->last.number = 0;
     for (unsigned i = 0; i < 2; i++) {
         struct saved s;
+        ssize_t      n = pread(fd, &s, sizeof s, i * SAVED_AT);
 
-        if (pread(fd, &s, sizeof s, i * SAVED_AT) == (ssize_t)sizeof s && s.number % 2 == i &&
-            s.number > f->last.number && s.sum == saved_sum(&s))
+        if (n < 0)
+            return -errno;
+        if (n == (ssize_t)sizeof s && s.number % 2 == i && s.number > f->last.number &&
+            s.sum == saved_sum(&s))
             f->last = s;
     }
     return f->last.number && f->fits(f->ctx, f->last.state);
@@ -148,15 +151,15 @@ int tokens_ids_are(int fd, uint64_t bytes, uint32_t sum)
     unsigned char *buf = malloc(AT_ONCE);
     uint32_t       is = 0;
     uint64_t       at = 0;
+    ssize_t        n = buf ? 1 : -1;
 
-    for (size_t n; buf && at < bytes; at += n) {
-        n = size_min(bytes - at, AT_ONCE);
-        if (pread(fd, buf, n, (off_t)(LLMC_HEADER_BYTES + at)) != (ssize_t)n)
-            break;
-        is = crc32c(is, buf, n);
+    for (; n > 0 && at < bytes; at += (uint64_t)n) {
+        n = pread(fd, buf, size_min(bytes - at, AT_ONCE), (off_t)(LLMC_HEADER_BYTES + at));
+        is = n > 0 ? crc32c(is, buf, (size_t)n) : is;
+        n = n < 0 ? -errno : n;
     }
     free(buf);
-    return at == bytes && is == sum;
+    return n < 0 ? (buf ? (int)n : -ENOMEM) : at == bytes && is == sum;
 }
 
 static int is_complete(void *ctx, int fd)
@@ -165,8 +168,10 @@ static int is_complete(void *ctx, int fd)
     uint64_t                    bytes = w->count * w->format->width;
     struct stat                 st;
 
-    return !fstat(fd, &st) && (uint64_t)st.st_size == LLMC_HEADER_BYTES + bytes &&
-           tokens_ids_are(fd, bytes, w->sum);
+    if (fstat(fd, &st))
+        return -errno;
+    return (uint64_t)st.st_size == LLMC_HEADER_BYTES + bytes ? tokens_ids_are(fd, bytes, w->sum)
+                                                             : 0;
 }
 
 int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, uint32_t sum,
@@ -200,7 +205,11 @@ int tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, str
     if (fstat(w->ids.f.fd, &st) || (count && (uint64_t)st.st_size < size))
         return err_set(err, -EIO, "%s is shorter than the %" PRIu64 " tokens that were saved in it",
                        w->ids.f.temp, count);
-    if (!tokens_ids_are(w->ids.f.fd, size - LLMC_HEADER_BYTES, sum))
+    int are = tokens_ids_are(w->ids.f.fd, size - LLMC_HEADER_BYTES, sum);
+
+    if (are < 0)
+        return err_set(err, are, "read %s: %s", w->ids.f.temp, strerror(-are));
+    if (!are)
         return -EBADMSG;
     return ftruncate(w->ids.f.fd, (off_t)size)
                ? err_set(err, -errno, "truncate %s: %s", w->ids.f.temp, strerror(errno)) : 0;

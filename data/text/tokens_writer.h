@@ -39,5 +39,5 @@ int  tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, st
 void tokens_writer_keep(struct tokens_writer *w);
 int  tokens_writer_finish(const char *path, size_t vocab, uint64_t count, uint32_t sum,
                           struct err *err);
-/* Whether the file has `bytes` of ids behind its header, of this checksum. */
+/* Returns 1 if the file has `bytes` of ids behind its header, of this checksum; 0, or -errno. */
 int  tokens_ids_are(int fd, uint64_t bytes, uint32_t sum);

@@ -167,10 +167,11 @@ static int check_replaced(const struct session *s, const char *path, const char 
     struct stat st;
     int         rc = s->run.home ? 0 : file_stat(path, &st, err);
 
-    return rc <= 0 || tokenise_done_says(path, first, side)
-               ? rc < 0 ? rc : 0
-               : err_misuse(err, "%s is there, and is not of this run: move it elsewhere, and try "
-                            "again", path);
+    if (rc <= 0 || (rc = tokenise_done_says(path, first, side, err)) < 0)
+        return rc;
+    return rc ? 0
+              : err_misuse(err, "%s is there, and is not of this run: move it elsewhere, and try "
+                           "again", path);
 }
 
 /* Tokenise the texts of source i of a set into RUN. */

@@ -59,15 +59,18 @@ static int fits(void *ctx, const void *state)
     return f->key && said.done.key == f->key;
 }
 
-/* Whether this is the complete token file of a side. */
-static int is_whole(const char *path, const struct tokenise_done *d, int side)
+/* Whether this is the complete token file of a side; or -errno. */
+static int is_whole(const char *path, const struct tokenise_done *d, int side, struct err *err)
 {
     struct tokens *t = NULL;
-    int            whole = !tokens_open(&t, path, 2, NULL) && t->count == d->count[side] &&
-                tokens_ids_are(t->fd, t->count * t->width, d->ids[side]);
+    int            rc = tokens_open(&t, path, 2, err);
 
+    if (rc)
+        return file_is_unread(rc) ? rc : 0;
+    rc = t->count == d->count[side]
+             ? tokens_ids_are(t->fd, t->count * t->width, d->ids[side]) : 0;
     tokens_close(t);
-    return whole;
+    return rc < 0 ? err_set(err, rc, "read %s: %s", path, strerror(-rc)) : rc;
 }
 
 /* Whether all files are complete, by now. The last one of the maker's names is the first file. */
@@ -76,9 +79,11 @@ static int are_whole(const char *const files[TOKENISE_SIDES], const struct token
 {
     int rc = 1;
 
-    for (int s = TOKENISE_SIDES; s-- > 0 && rc > 0;)
-        if (files[s] && !is_whole(files[s], d, s))
-            rc = tokens_writer_finish(files[s], (size_t)d->vocab, d->count[s], d->ids[s], err);
+    for (int s = TOKENISE_SIDES; s-- > 0 && rc > 0;) {
+        rc = files[s] ? is_whole(files[s], d, s, err) : 1;
+        rc = rc ? rc : tokens_writer_finish(files[s], (size_t)d->vocab, d->count[s], d->ids[s],
+                                            err);
+    }
     return rc;
 }
 
@@ -94,23 +99,27 @@ int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE
         *d = f.done;
         return are_whole(files, d, err);
     }
-    for (int s = 0; !rc && f.other && s < TOKENISE_SIDES; s++)
-        if (files[s] && is_whole(files[s], &f.done, s)) {
+    for (int s = 0; !rc && f.other && s < TOKENISE_SIDES; s++) {
+        int whole = files[s] ? is_whole(files[s], &f.done, s, err) : 0;
+
+        if (whole > 0) {
             *other = 1;
             unlink(files[s]);
         }
+        rc = whole < 0 ? whole : 0;
+    }
     return rc;
 }
 
-int tokenise_done_says(const char *path, const char *first, int side)
+int tokenise_done_says(const char *path, const char *first, int side, struct err *err)
 {
     struct finding       f = { 0 };
     struct tokens_writer w;
-    int                  rc = tokens_writer_find(&w, first, VOCAB, fits, &f, NULL);
+    int                  rc = tokens_writer_find(&w, first, VOCAB, fits, &f, err);
 
     if (rc > 0)
         tokens_writer_keep(&w);
-    return (rc > 0 || f.other) && is_whole(path, &f.done, side);
+    return rc < 0 ? rc : rc || f.other ? is_whole(path, &f.done, side, err) : 0;
 }
 
 void tokenise_done_forget(const char *first)

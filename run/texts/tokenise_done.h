@@ -27,8 +27,8 @@ int tokenise_done_put(const struct tokenise_done *d, const char *first, struct e
 int tokenise_done_find(struct tokenise_done *d, const char *const files[TOKENISE_SIDES],
                        int *other, struct err *err);
 
-/* True if an ended process says that it made `path`, the file of this side. */
-int tokenise_done_says(const char *path, const char *first, int side);
+/* Returns 1 if an ended process says that it made `path`, the file of this side; 0, or -errno. */
+int tokenise_done_says(const char *path, const char *first, int side, struct err *err);
 
 /* Removes what ended processes, or this one, said of `first`. The token files stay. */
 void tokenise_done_forget(const char *first);

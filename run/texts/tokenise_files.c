@@ -292,8 +292,8 @@ static int save(struct tokenise *t, struct err *err)
     return rc;
 }
 
-/* A hash of all that decides on the ids. */
-static uint64_t key_of(const struct tokenise *t)
+/* A hash of all that decides on the ids. A file that nobody can look at is not a missing one. */
+static int key_of(const struct tokenise *t, uint64_t *out, struct err *err)
 {
     const struct tokenise_files *f = t->of;
     uint64_t of[5] = { text_files_hash(t->files), tokenizer_sum(f->tok), f->vocab,
@@ -301,11 +301,14 @@ static uint64_t key_of(const struct tokenise *t)
                        f->split_out ? hash_bytes(f->split_out, strlen(f->split_out)) : 0 };
     uint64_t    key = hash_bytes(of, sizeof of);
     struct stat st;
+    int         rc = 0;
 
-    for (size_t i = 0; tokenizer_file(i); i++) {
-        char *path = file_path(NULL, "%s/%s", f->goes_on, tokenizer_file(i));
+    for (size_t i = 0; tokenizer_file(i) && rc >= 0; i++) {
+        char *path = file_path(err, "%s/%s", f->goes_on, tokenizer_file(i));
 
-        if (path && !stat(path, &st)) {
+        rc = !path ? -ENOMEM : !stat(path, &st) ? 1 : file_is_absent(errno) ? 0
+             : err_set(err, -errno, "%s: %s", path, strerror(errno));
+        if (rc > 0) {
             uint64_t at[4] = { i, (uint64_t)st.st_size, file_ns(&st.st_mtim),
                                file_ns(&st.st_ctim) };
 
@@ -313,7 +316,8 @@ static uint64_t key_of(const struct tokenise *t)
         }
         free(path);
     }
-    return key;
+    *out = key;
+    return rc < 0 ? rc : 0;
 }
 
 static int fits_first(void *ctx, const void *state)
@@ -414,7 +418,7 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
             return leave(t, went, err);
         return went ? went : 1;
     }
-    for (int s = 0; s < SIDES; s++) {
+    for (int s = 0; s < SIDES && !rc; s++) {
         append_close(&t->out[s].ids);
         t->documents[s] = 0;
     }
@@ -426,7 +430,7 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
 static int out_done(struct tokenise *t, const char *const *paths, struct err *err)
 {
     struct tokenise_files *f = t->of;
-    struct tokenise_done   d = { .key = saves(t) ? key_of(t) : 0 };
+    struct tokenise_done   d = { .key = t->state.key };
     int                    rc = tokenise_done_find(&d, paths, &t->other, err);
 
     if (rc <= 0)
@@ -446,7 +450,6 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
     for (int s = 0; s < SIDES; s++)
         t->out[s].ids.f.fd = -1;
     if (saves(t)) {
-        t->state.key = key_of(t);
         if ((rc = out_find(t, paths, err)) < 0)
             return rc;
         if (rc > 0) {
@@ -569,11 +572,16 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     int rc = tokenizers_open(t, err);
 
     rc = rc ? rc : text_files_open(&t->files, &of, events, err);
+    if (!rc && saves(t))
+        rc = key_of(t, &t->state.key, err);
     if (!rc && f->remembers)
         rc = out_done(t, paths, err);
     rc = rc ? rc : out_open(t, paths, err);
     rc = rc ? rc : work(t, err);
     rc = rc ? rc : commit(t, err);
+    for (int s = 0; s < t->sides; s++)
+        if (file_is_unread(rc) && t->out[0].saves && t->out[s].ids.f.fd >= 0)
+            tokens_writer_keep(&t->out[s]); // the same command goes on behind what was saved
     for (int s = 0; s < SIDES; s++)
         append_close(&t->out[s].ids);
     for (int i = 1; i < THREADS; i++)

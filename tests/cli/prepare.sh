@@ -218,6 +218,29 @@ if [ -n "$shim" ]; then
     goes_on "the [0-9]* tokens of $tmp/long.txt are in $tmp/run already"
     rm -rf "$tmp/run"
 
+    # one look, open or read that fails: what was left is neither lost nor taken for that of other texts
+    mkdir "$tmp/left"
+    held pread:long.txt:100 prepare "$tmp/long.txt" $tok --out "$tmp/left/long.bin" --threads 1
+    kill -INT $pid
+    rm -f "$tmp/held"
+    wait $pid
+    cp -a "$tmp/left" "$tmp/kept"
+    wrong='' seen=0
+    for at in look:/tokenizer.json:1 look:/tokenizer.json:2 look:/vocab.json:1 look:/vocab.json:2 look:/added_tokens.json:1 look:/left:1 look:/left/long.bin.:1 open:/left/long.bin.:1 open:/left:1 \
+        pread:/left/long.bin.:1 pread:/left/long.bin.:2 pread:/left/long.bin.:3 pread:/left/long.bin.:4 pread:long.txt:20; do
+        rm -rf "$tmp/left"
+        cp -a "$tmp/kept" "$tmp/left"
+        LD_PRELOAD="$shim" SHIM_AT="$at:fail" "$bin" prepare "$tmp/long.txt" $tok --out "$tmp/left/long.bin" --threads 1 >"$tmp/out" 2>"$tmp/err"
+        case $? in
+        0) grep -q "goes on behind" "$tmp/err" || wrong="$wrong $at" ;;
+        1) ls "$tmp/left"/long.bin.*.tmp >/dev/null 2>&1 && grep -q "Input/output error" "$tmp/err" && seen=$((seen + 1)) || wrong="$wrong $at" ;;
+        *) wrong="$wrong $at" ;;
+        esac
+    done
+    result "$([ -z "$wrong" ] && [ $seen -ge 7 ]; echo $?)" "what fails once takes nothing of the tokens that Ctrl-C left ($seen were seen):$wrong"
+    works "  and the same command goes on" prepare "$tmp/long.txt" $tok --out "$tmp/left/long.bin"
+    result "$(grep -q "goes on behind [1-9]" "$tmp/err"; echo $?)" "  behind them"
+
     # what was left is of other texts, and of more of them
     held name:/data.1.bin:1 pretrain --run "$tmp/run" --data "$tmp/text.txt" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $lm --time-limit 1s
     sleep 1
