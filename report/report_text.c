@@ -2,6 +2,7 @@
  * printed with its differences from the first. */
 #include "report/report.h"
 
+#include "data/base/visible.h"
 #include "report/sections.h"
 
 /* ---- several runs ---- */
@@ -22,7 +23,7 @@ static void text_differs(const struct text *t, const json_t *all)
                 json_str(d, "first"));
     if (!fclose(into)) {
         fputs("  ", t->out);
-        text_wrapped(t, text, 4);
+        visible_words(t->out, text, 4, 4, TEXT_WIDTH);
         fputc('\n', t->out);
     }
     free(text);

@@ -2,9 +2,10 @@
 #include "report/text.h"
 
 #include "data/base/table.h"
+#include "data/base/visible.h"
 #include "report/table.h"
 
-enum { WIDTH = 79, LEAST = 20, BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };
+enum { BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };
 
 void text_colour(const struct text *t, const char *code)
 {
@@ -28,37 +29,6 @@ static int columns_of(const char *text)
     for (; *text; text++)
         n += (*text & 0xC0) != 0x80;
     return n;
-}
-
-/* Prints text, broken between words. Lines after the first are indented. Of a word longer than a
- * line, like a path, the end is printed. */
-void text_wrapped(const struct text *t, const char *text, int indent)
-{
-    int column = indent, room = WIDTH - indent > LEAST ? WIDTH - indent : LEAST;
-
-    while (*text) {
-        int         n = (int)strcspn(text, " "), gap = (int)strspn(text + n, " ");
-        const char *word = text, *more = "";
-
-        if (n > room) {
-            word += n - room + 3;
-            while ((*word & 0xC0) == 0x80) // not within a character
-                word++;
-            more = "...";
-        }
-        int left = (int)(text + n - word), long_as = left + (int)strlen(more);
-        if (column + long_as > WIDTH && column > indent) {
-            fprintf(t->out, "\n%*s", indent, "");
-            column = indent;
-        }
-        fprintf(t->out, "%s%.*s", more, left, word);
-        column += long_as;
-        text += n + gap;
-        if (*text && column < WIDTH) {
-            fputc(' ', t->out);
-            column++;
-        }
-    }
 }
 
 /* ---- tables ---- */
@@ -141,7 +111,7 @@ static int put_row(struct layout *a, const json_t *cells)
         int n = columns_of(text) < width ? columns_of(text) : width;
         if (*text && c == a->last && !right && !a->plain && !a->bars) {
             fprintf(a->t->out, "%*s", start - a->at, "");
-            text_wrapped(a->t, text, start);
+            visible_words(a->t->out, text, start, start, TEXT_WIDTH);
         } else {
             put(a, right ? start + width - n : start, text, width);
         }
@@ -170,7 +140,7 @@ static void put_bar(struct layout *a, int to, const json_t *row, double longest)
     const json_t *p;
     size_t        i;
     double        end = 0;
-    int           room = WIDTH - to < BAR ? WIDTH - to : BAR, at = 0;
+    int           room = TEXT_WIDTH - to < BAR ? TEXT_WIDTH - to : BAR, at = 0;
 
     json_array_foreach(json_object_get(row, "parts"), i, p) {
         end += json_num(p, "value");
@@ -195,7 +165,7 @@ static void put_legend(const struct text *t, const json_t *table)
 
         if (json_array_size(all) < 2)
             break;
-        if (at && at + 4 + columns_of(name) > WIDTH) {
+        if (at && at + 4 + columns_of(name) > TEXT_WIDTH) {
             fputc('\n', t->out);
             at = 0;
         }
@@ -248,7 +218,7 @@ void text_list(const struct text *t, const json_t *list)
         json_t     *line = json_sprintf("%s: %s%s%s", json_str(item, "what"),
                                         json_str(item, "value"), *more ? ", " : "", more);
 
-        text_wrapped(t, json_string_value(line), 2);
+        visible_words(t->out, json_string_value(line), 2, 2, TEXT_WIDTH);
         fputc('\n', t->out);
         json_decref(line);
     }

@@ -3,12 +3,12 @@
 
 #include "data/json/json.h"
 
+enum { TEXT_WIDTH = 79 }; // columns
+
 struct text { FILE *out; int colour; };
 
 void text_colour(const struct text *t, const char *code); // "0": none any more
 void text_heading(const struct text *t, const char *words);
-/* Broken between words, the lines after the first behind `indent` blanks. */
-void text_wrapped(const struct text *t, const char *text, int indent);
 void text_letters(const struct text *t, const char *letter, int n); // in its colour
 
 void text_list(const struct text *t, const json_t *list); // (table.h)

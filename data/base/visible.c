@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 16 }; // the escape of four bytes
+enum { LONGEST = 16, LEAST = 20 }; // the escape of four bytes; columns of a line of words
 
 /* Characters that nobody sees, and those that change the order of what stands around them: two
  * texts would look alike, or one like another. Joiners (U+200C, U+200D) stay: words and emoji of
@@ -83,6 +83,31 @@ void visible_write(FILE *out, const char *text, size_t n, const char *keep)
         at += visible_one(block + at, text, n, keep, &used);
     }
     fwrite(block, 1, at, out);
+}
+
+void visible_words(FILE *out, const char *text, int at, int from, int width)
+{
+    int first = 1, room = width - from > LEAST ? width - from : LEAST;
+
+    while (*text) {
+        int         n = (int)strcspn(text, " \n");
+        const char *word = text, *more = n > room ? "..." : "";
+
+        for (text += n; *more && (text - word > room - 3 || (*word & 0xC0) == 0x80); word++)
+            ; // not within a character
+        int len = (int)(text - word + (ptrdiff_t)strlen(more));
+        if (at < from)
+            at += fprintf(out, "%*s", from - at, "");
+        else if (!first && at + 1 + len > width)
+            at = fprintf(out, "\n%*s", from, "") - 1;
+        else if (!first)
+            at += fprintf(out, " ");
+        at += fprintf(out, "%s%.*s", more, (int)(text - word), word);
+        first = *text == '\n';
+        if (first)
+            at = fprintf(out, "\n") - 1;
+        text += strspn(text, " \n");
+    }
 }
 
 int visible_formula(const char *text)

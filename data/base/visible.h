@@ -16,6 +16,10 @@ size_t visible_text(char *to, size_t size, const char *text, size_t n);
  * writes show in ferror(out). */
 void visible_write(FILE *out, const char *text, size_t n, const char *keep);
 
+/* Prints words from column `from` on, broken after column `width` and at newlines; `at` columns are
+ * printed already. Of a word longer than a line, like a path, the end is printed. */
+void visible_words(FILE *out, const char *text, int at, int from, int width);
+
 /* Returns whether a spreadsheet would take the text for a formula: it begins with = + - or @ and
  * is not a number. In a table, the caller puts an apostrophe before it. */
 int visible_formula(const char *text);

@@ -1,6 +1,8 @@
 /* opt_doc.c: prints --help and the man page. All their text comes from rows and commands. */
 #include "data/opt/opt.h"
 
+#include "data/base/visible.h"
+
 #include <assert.h>
 
 // terminals open with 80 columns
@@ -66,33 +68,6 @@ static void row_help(const struct opt_command *cmd, const struct opt_row *r, cha
              repeated || shown ? ")" : "", help + at);
 }
 
-/* Prints words from column `from` on, broken before HELP_WIDTH and at newlines. `at` columns are
- * printed already. */
-static void print_wrapped(FILE *out, const char *text, int at, int from)
-{
-    int first = 1;
-
-    while (*text) {
-        int len = (int)strcspn(text, " \n");
-
-        if (at < from)
-            at += fprintf(out, "%*s", from - at, "");
-        else if (!first && at + 1 + len > HELP_WIDTH)
-            at = fprintf(out, "\n%*s", from, "") - 1;
-        else if (!first)
-            at += fprintf(out, " ");
-        at += fprintf(out, "%.*s", len, text);
-        first = 0;
-        text += len;
-        if (*text == '\n') {
-            at = fprintf(out, "\n") - 1;
-            first = 1;
-        }
-        text += strspn(text, " \n");
-    }
-    fputc('\n', out);
-}
-
 static void print_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
 {
     char head[256], help[OPT_HELP_BYTES];
@@ -102,7 +77,8 @@ static void print_row(const struct opt_command *cmd, const struct opt_row *r, FI
     int at = fprintf(out, "  %s", head);
     if (at + 2 > HELP_COLUMN)
         at = fprintf(out, "\n") - 1;
-    print_wrapped(out, help, at, HELP_COLUMN);
+    visible_words(out, help, at, HELP_COLUMN, HELP_WIDTH);
+    fputc('\n', out);
 }
 
 static void print_first(const struct opt_command *cmd, FILE *out)
@@ -125,12 +101,14 @@ static void print_first(const struct opt_command *cmd, FILE *out)
 
 void opt_help(const struct opt_command *cmd, int all, FILE *out)
 {
-    print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
-    fputc('\n', out);
-    print_wrapped(out, cmd->summary, 0, 0);
+    visible_words(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN,
+                  HELP_WIDTH);
+    fputs("\n\n", out);
+    visible_words(out, cmd->summary, 0, 0, HELP_WIDTH);
+    fputs(cmd->text ? "\n\n" : "\n", out);
     if (cmd->text) {
+        visible_words(out, cmd->text, 0, 0, HELP_WIDTH);
         fputc('\n', out);
-        print_wrapped(out, cmd->text, 0, 0);
     }
     if (cmd->first && !all)
         print_first(cmd, out);

@@ -321,6 +321,16 @@ void arch_block_tensors(const struct model_config *g, size_t block, size_t *firs
         ++*end;
 }
 
+int arch_next(const struct model_config *g, size_t block, size_t *t)
+{
+    size_t first, end;
+
+    arch_block_tensors(g, block, &first, &end);
+    for (*t = size_max(*t + 1, first); *t < end && !arch_size(g, *t);)
+        ++*t;
+    return *t < end;
+}
+
 size_t arch_score_offset(const struct model_config *g, size_t block)
 {
     return arch_classifies(g) && block == arch_final_block(g) ? arch_offset(g, g->arch->score)
@@ -513,14 +523,12 @@ void arch_init_values(float *out, const struct model_config *g, size_t block, si
 
 int arch_trains(const struct model_config *g, size_t block)
 {
-    size_t t, end;
-
     if (!g->frozen.tensors && !g->frozen.layers)
         return 1;
     if (arch_block_kind(g, block) == ARCH_LAYER && arch_layer(g, block) <= g->frozen.layers)
         return 0;
-    for (arch_block_tensors(g, block, &t, &end); t < end; t++)
-        if (arch_size(g, t) && !arch_is_frozen(g, t))
+    for (size_t t = ARCH_BEFORE; arch_next(g, block, &t);)
+        if (!arch_is_frozen(g, t))
             return 1;
     return 0;
 }

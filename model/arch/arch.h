@@ -331,9 +331,12 @@ size_t arch_offset(const struct model_config *g, size_t t); // offset of t in it
 size_t arch_block_size(const struct model_config *g, size_t block);  // parameters
 size_t arch_total(const struct model_config *g);
 size_t arch_embeddings(const struct model_config *g); // parameters of the embedding tables
-/* arch_block_tensors: the first and one-past-last tensor of a block. arch_is_later: true if the
- * block is a piece, but not the first. */
+/* arch_block_tensors: the first and one-past-last tensor of a block. arch_next: moves *t to the
+ * block's next tensor that the model has; 0: there is none. arch_is_later: true if the block is a
+ * piece, but not the first. */
+#define ARCH_BEFORE SIZE_MAX // before the first tensor
 void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end);
+int  arch_next(const struct model_config *g, size_t block, size_t *t);
 int  arch_is_later(const struct model_config *g, size_t block);
 /* The offset of a classifier's head, which is the end of its block; SIZE_MAX: the block has
  * none. */

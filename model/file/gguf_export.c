@@ -116,13 +116,10 @@ static int each(struct writing *k, int (*fn)(struct writing *k, struct err *err)
     const struct model_config *g = &k->x->config;
     int                        rc = 0;
 
-    for (k->block = 0; k->block < arch_blocks(g) && !rc; k->block++) {
-        size_t end;
-
-        arch_block_tensors(g, k->block, &k->t, &end);
-        for (; k->t < end && !rc && !arch_is_later(g, k->block); k->t++)
-            rc = arch_size(g, k->t) ? fn(k, err) : 0;
-    }
+    for (k->block = 0; k->block < arch_blocks(g) && !rc; k->block++)
+        for (k->t = ARCH_BEFORE; !rc && !arch_is_later(g, k->block) &&
+                                 arch_next(g, k->block, &k->t);)
+            rc = fn(k, err);
     return rc;
 }
 

@@ -99,22 +99,16 @@ static int find_tensors(struct gguf_model *m, struct err *err)
     const struct model_config *g = &m->config;
     int                        rc = 0;
 
-    for (size_t b = 0; b < arch_blocks(g) && !rc; b++) {
-        size_t t, end;
-
-        arch_block_tensors(g, b, &t, &end);
-        for (; t < end && !rc; t++) {
+    for (size_t b = 0; b < arch_blocks(g) && !rc; b++)
+        for (size_t t = ARCH_BEFORE; !rc && arch_next(g, b, &t);) {
             const struct gguf_tensor **slot = &m->tensor[b * g->arch->n_params + t];
             char                       name[GGUF_NAME];
 
-            if (!arch_size(g, t))
-                continue;
             gguf_name(name, g, b, t);
             *slot = gguf_tensor(m->file, name);
             rc = *slot ? check_tensor(m, *slot, t, err)
                        : err_misuse(err, "%s: tensor %s is missing", m->file->path, name);
         }
-    }
     return rc ? rc : refuse_others(m, err);
 }
 

@@ -234,16 +234,13 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
     if (!out->tensors)
         return err_set(err, -ENOMEM, "out of memory for the names of tensors");
     for (size_t b = 0; b < arch_blocks(g); b++) {
-        size_t t, end;
-
-        arch_block_tensors(g, b, &t, &end);
         if (arch_is_later(g, b)) // its tensor is listed already
             continue;
-        for (; t < end; t++) {
+        for (size_t t = ARCH_BEFORE; arch_next(g, b, &t);) {
             struct placed p = { .block = b, .n = arch_size(g, t), .t = t };
             size_t        bytes = p.n * (x->dtype == ST_F32 ? 4 : 2);
 
-            if (!p.n || !is_written(x, b, t))
+            if (!is_written(x, b, t))
                 continue;
             snprintf(p.name, sizeof p.name, "%s", prefix);
             arch_tensor_name(g, p.name + strlen(prefix), sizeof p.name - strlen(prefix),

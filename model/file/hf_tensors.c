@@ -161,16 +161,11 @@ int hf_tensors_find(struct hf_tensors *h, struct err *err)
     int                        rc = 0;
 
     find_prefixes(h);
-    for (size_t b = 0; b < arch_blocks(g); b++) {
-        size_t first, end;
-
-        arch_block_tensors(g, b, &first, &end);
-        for (size_t t = first; t < end && !rc; t++) {
+    for (size_t b = 0; b < arch_blocks(g); b++)
+        for (size_t t = ARCH_BEFORE; !rc && arch_next(g, b, &t);) {
             const struct st_tensor **slot = &h->slot[b * g->arch->n_params + t];
             char                     name[NAME_BYTES];
 
-            if (!arch_size(g, t))
-                continue;
             *slot = find_one(h, b, t, name);
             if (!*slot)
                 return err_misuse(err, "%s: tensor %s%s is missing; the first that is there is "
@@ -178,7 +173,6 @@ int hf_tensors_find(struct hf_tensors *h, struct err *err)
                                   h->st->n ? h->st->tensors[0].name : "none");
             rc = hf_tensor_check(g, t, *slot, h->dir, "config.json asks", err);
         }
-    }
     return rc ? rc : refuse_unknown(h, err);
 }
 

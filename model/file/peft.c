@@ -328,10 +328,9 @@ static int find_block(struct peft *p, const char *prefix, size_t block, size_t *
     const struct model_config *g = &p->config;
     int                        adapter = arch_block_kind(g, block) == ARCH_ADAPTER, rc = 0;
     char                       name[NAME_BYTES];
-    size_t                     t, end;
 
-    for (arch_block_tensors(g, block, &t, &end); t < end && !rc; t++) {
-        if (!arch_size(g, t) || (!adapter && !peft_has(g, t)))
+    for (size_t t = ARCH_BEFORE; !rc && arch_next(g, block, &t);) {
+        if (!adapter && !peft_has(g, t))
             continue;
         const struct st_tensor *st = find(p->st, g, prefix, block, t, name);
 

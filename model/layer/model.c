@@ -92,9 +92,7 @@ static int is_product(const struct model *m, size_t t)
 
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products)
 {
-    size_t t, end;
-
-    for (arch_block_tensors(&m->o.config, block, &t, &end); t < end; t++)
+    for (size_t t = ARCH_BEFORE; arch_next(&m->o.config, block, &t);)
         if (!products || !is_product(m, t) || arch_is_frozen(&m->o.config, t))
             floats_zero(grad + arch_offset(&m->o.config, t),
                         size_min(arch_size(&m->o.config, t), arch_block_size(&m->o.config, block)));

@@ -56,13 +56,13 @@ int base_sum(char out[BASE_SUM], const struct model_config *g, const struct para
     uint32_t sum = 0;
     int      rc = 0;
 
-    for (size_t b = 0, t, end; b < arch_blocks(g) && !rc; b++) {
+    for (size_t b = 0; b < arch_blocks(g) && !rc; b++) {
         if (arch_block_kind(g, b) != ARCH_LAYER)
             continue;
-        for (arch_block_tensors(g, b, &t, &end); t < end && !rc; t++) {
+        for (size_t t = ARCH_BEFORE; !rc && arch_next(g, b, &t);) {
             size_t all = arch_size(g, t), n = size_min(all - all / 2, VALUES);
 
-            rc = n ? source->read(source->ctx, b, arch_offset(g, t) + all / 2, n, values, err) : 0;
+            rc = source->read(source->ctx, b, arch_offset(g, t) + all / 2, n, values, err);
             for (size_t i = 0; i < n && !rc; i++) {
                 bf16 rounded = bf16_from_f32(values[i]);
 

@@ -40,10 +40,10 @@ static size_t tensor_bytes(const struct model_config *g, size_t t, enum dtype dt
 
 static size_t block_bytes(const struct model_config *g, size_t block, enum dtype dt)
 {
-    size_t t, end, sum = 0;
+    size_t sum = 0;
 
-    for (arch_block_tensors(g, block, &t, &end); t < end; t++)
-        sum += arch_size(g, t) ? tensor_bytes(g, t, dt) : 0;
+    for (size_t t = ARCH_BEFORE; arch_next(g, block, &t);)
+        sum += tensor_bytes(g, t, dt);
     return sum;
 }
 
@@ -63,14 +63,11 @@ size_t packed_frame(const struct model_config *g, enum dtype dt)
 void packed_unpack(void *out, const struct model_config *g, size_t block, enum dtype dt,
                    const void *packed)
 {
-    size_t      t, end;
     const char *at = packed;
 
-    for (arch_block_tensors(g, block, &t, &end); t < end; t++) {
+    for (size_t t = ARCH_BEFORE; arch_next(g, block, &t);) {
         void *to = dtype_at(out, dt, arch_offset(g, t));
 
-        if (!arch_size(g, t))
-            continue;
         if (lora_may(g->arch, t))
             quant_unpack((enum quant)g->lora.base, to, dt, at, arch_rows(g, t), arch_cols(g, t));
         else
@@ -99,9 +96,9 @@ enum { READ = 16384 }; // elements read at once
 static void lay(struct packed *p, struct arena *a)
 {
     const struct model_config *g = &p->config;
-    size_t first = arch_layer_block(g, 1), most = READ, t, end;
+    size_t first = arch_layer_block(g, 1), most = READ;
 
-    for (arch_block_tensors(g, first, &t, &end); t < end; t++)
+    for (size_t t = ARCH_BEFORE; arch_next(g, first, &t);)
         most = p->way == PACKED_PACKS ? size_max(most, arch_size(g, t)) : READ;
     p->bits = arena_take(a, block_bytes(g, first, p->dt));
     p->values = arena_take(a, p->way == PACKED_UNPACKS ? packed_frame(g, p->dt) : 0);
@@ -154,14 +151,10 @@ static int block_pack(struct packed *p, size_t block, struct err *err)
 {
     const struct model_config *g = &p->config;
     char                      *at = p->bits;
-    size_t                     t, end;
 
-    for (arch_block_tensors(g, block, &t, &end); t < end; t++) {
+    for (size_t t = ARCH_BEFORE; arch_next(g, block, &t);) {
         size_t n = arch_size(g, t);
-
-        if (!n)
-            continue;
-        int rc = p->inner.read(p->inner.ctx, block, arch_offset(g, t), n, p->wide, err);
+        int    rc = p->inner.read(p->inner.ctx, block, arch_offset(g, t), n, p->wide, err);
         if (rc)
             return rc;
         memset(at, 0, tensor_bytes(g, t, p->dt));
