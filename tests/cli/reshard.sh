@@ -76,11 +76,10 @@ refuses 2 "give a path without line breaks" reshard "$tmp/two" --device "$tmp/ne
 line"
 refuses 2 "siTrain reshard $tmp/two --devices 3 moves it" pretrain --resume "$tmp/two" --devices 3
 refuses 2 "siTrain reshard changes the number" pretrain --resume "$tmp/two" --device "$tmp/a"
-swapped="another device of this one: found run"
-refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$second" --device "$first"
+refuses 1 "holds the states of device 1 of this run, not of device 0: put the file of each device back" pretrain --resume "$tmp/two" --device "$second" --device "$first"
 result "$(grep -q -e --repair "$tmp/err"; [ $? = 1 ]; echo $?)" "which no repair would mend"
 begin other --devices 2
-refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$tmp/other/dev0/states" --device "$second"
+refuses 1 "belongs to another run: found run" pretrain --resume "$tmp/two" --device "$tmp/other/dev0/states" --device "$second"
 cp "$first" "$tmp/older"
 printf 'siTrain device 0' | dd of="$tmp/older" conv=notrunc 2>/dev/null
 refuses 1 "$tmp/older was made by another version of siTrain" pretrain --resume "$tmp/two" --device "$tmp/older" --device "$second"
