@@ -200,29 +200,39 @@ static int neighbour_check(const char *dir, size_t rank, const char *id, struct 
     return same_job(other, id) ? refuse_theirs(real, theirs, err) : 0;
 }
 
-/* Sets `first` to the folder of rank 0 with which the rank's folder `dir` was last opened. It is ""
- * if that is not known, or if dir itself is a copy: then nobody else uses it. */
-static int first_of(char first[MOVED_PLACE], struct runlog *log, const char *dir, struct err *err)
+/* What a rank's folder says of itself, all paths without links. */
+struct told {
+    char dir[SESSION_PATH];
+    char first[MOVED_PLACE]; // rank 0's folder with which it was last opened; "": not known
+    int  apart;              // it is a copy, or was moved to another drive
+};
+
+static int tell(struct told *t, struct runlog *log, const char *dir, struct err *err)
 {
-    char *place, *was = NULL;
+    char *place, *first = NULL;
     int   rc = settings_find(&place, log, err, "place");
 
-    rc = rc ? rc : settings_find(&was, log, err, JOB_RUN_FIRST);
-    snprintf(first, MOVED_PLACE, "%s", was && place && file_is(dir, place) ? was : "");
+    rc = rc ? rc : settings_find(&first, log, err, JOB_RUN_FIRST);
+    snprintf(t->dir, sizeof t->dir, "%s", dir);
+    snprintf(t->first, sizeof t->first, "%s", first ? first : "");
+    t->apart = !rc && !(place && file_is(dir, place));
     free(place);
-    free(was);
+    free(first);
     return rc;
 }
 
-/* Refuses the rank's folder `dir`, which was last opened with the folder `was` of rank 0
- * (first_of), if `first` is another one. */
-static int first_check(const char *dir, const char *was, const char *first, struct err *err)
+/* Refuses a rank's folder that was last opened with another folder of rank 0 than `first`. Nobody
+ * else uses a copy that lies next to `first`; but one to which a link leads may have been moved
+ * only. */
+static int first_check(const struct told *t, const char *first, size_t rank, struct err *err)
 {
-    const char *theirs = moved_path(was);
+    const char *dir = t->dir, *theirs = moved_path(t->first);
+    char        beside[SESSION_PATH];
 
-    if (!moved_is_other(first, was))
+    job_run_dir(beside, first, rank);
+    if ((t->apart && !strcmp(dir, beside)) || !moved_is_other(first, t->first))
         return 0;
-    if (file_is(theirs, was))
+    if (file_is(theirs, t->first))
         return refuse_theirs(dir, theirs, err);
     return err_misuse(err, "%s belongs to another folder of rank 0, which was %s and is not there "
                       "any more; if it was renamed, %s is a copy of it: copy the folders of all "
@@ -231,7 +241,8 @@ static int first_check(const char *dir, const char *was, const char *first, stru
 
 int job_run_owner_check(const struct session *first, const char *dir, size_t rank, struct err *err)
 {
-    char           original[SESSION_PATH], was[MOVED_PLACE] = "", *real = realpath(dir, NULL);
+    char           original[SESSION_PATH], *real = realpath(dir, NULL);
+    struct told    told = { .first = "" };
     struct runlog *log = NULL;
     struct err     why;
     int            rc = neighbour_check(dir, rank, first->id, err);
@@ -239,8 +250,8 @@ int job_run_owner_check(const struct session *first, const char *dir, size_t ran
     rc = rc ? rc : moved_original(original, first->log, first->dir, err);
     rc = rc ? rc : original_check(dir, rank, original, err);
     if (!rc && real && !runlog_open_in(&log, real, 1, &why)) // opening the run says why not
-        rc = first_of(was, log, real, err);
-    rc = rc ? rc : first_check(real, was, first->dir, err);
+        rc = tell(&told, log, real, err);
+    rc = rc ? rc : first_check(&told, first->dir, rank, err);
     runlog_close(log);
     free(real);
     return rc;
@@ -264,26 +275,37 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
     return rc ? rc : comm_first_end(comm, err);
 }
 
+int job_run_first_gone(const struct session *s, const char *dir, struct err *err)
+{
+    struct told told;
+    struct stat st;
+    int         rc = tell(&told, s->log, s->dir, err);
+
+    if (!rc && moved_path(told.first) && file_is(moved_path(told.first), told.first) &&
+        (!told.apart || (!lstat(dir, &st) && S_ISLNK(st.st_mode))))
+        rc = refuse_theirs(told.dir, moved_path(told.first), err);
+    return rc;
+}
+
 /* Rank 0 looks whether the other ranks' folders belong to its own, which they then record. */
 static int first_join(struct session *s, struct comm *comm, struct err *err)
 {
-    struct told { char was[MOVED_PLACE], dir[SESSION_PATH]; } own, *all;
+    struct told own, *all;
     char        here[MOVED_PLACE];
-    int         rc = first_of(own.was, s->log, s->dir, err);
+    int         rc = tell(&own, s->log, s->dir, err);
 
     if (rc)
         return rc;
     if (!comm->rank)
-        moved_place(own.was, s->dir);
-    snprintf(own.dir, sizeof own.dir, "%s", s->dir);
+        moved_place(own.first, s->dir);
     if (!(all = comm_collect(comm, &own, sizeof own, &rc, err)))
         return rc;
     for (size_t p = 1; p < comm->size && !comm->rank && !rc; p++)
-        rc = first_check(all[p].dir, all[p].was, s->dir, err);
-    snprintf(here, sizeof here, "%s", all[0].was);
+        rc = first_check(&all[p], s->dir, p, err);
+    snprintf(here, sizeof here, "%s", all[0].first);
     free(all);
     rc = rc ? rc : comm_share(comm, NULL, 0, NULL, err); // rank 0 has seen all
-    return rc || !comm->rank || !strcmp(here, own.was)
+    return rc || !comm->rank || !strcmp(here, own.first)
                ? rc
                : runlog_set(s->log, JOB_RUN_FIRST, here, err);
 }

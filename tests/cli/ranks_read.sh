@@ -317,7 +317,8 @@ result "$got" "and so does the original, whose rank 0 was moved away from the ot
 # shellcheck disable=SC2086
 ranks 2 pretrain --run "$tmp/p" $model $data --schedule constant --steps 2 --snapshot-every 1 --snapshot-on hosts --tensorboard none
 mkdir "$tmp/nas"
-mv "$tmp/p.rank1" "$tmp/nas/p.rank1"
+cp -a "$tmp/p.rank1" "$tmp/nas/p.rank1" # as to another drive
+rm -r "$tmp/p.rank1"
 ln -s "$tmp/nas/p.rank1" "$tmp/p.rank1"
 for r in "" .rank1; do cp -a "$tmp/p$r" "$tmp/pc$r"; done
 for r in "" .rank1; do mv "$tmp/p$r" "$tmp/q$r"; done
@@ -336,6 +337,12 @@ ranks 2 pretrain --resume "$tmp/q" --steps 3
 result "$got" "the renamed original goes on"
 ranks 2 pretrain --resume "$tmp/pc" --steps 3
 result "$(refused_by_ranks && grep -q "$tmp/nas/p.rank1 belongs to $tmp/q, and" "$tmp/err"; echo $?)" "  and the copy is told where it is now"
+is=$(shared)
+ln -s "$tmp/nas/p.rank1" "$tmp/w.rank1"
+ranks 2 restore "$tmp/w"
+result "$(refused_by_ranks && grep -q "$tmp/nas/p.rank1 belongs to $tmp/q, and" "$tmp/err"; echo $?)" "restore takes no rank whose rank 0 is there for one whose rank 0 is lost"
+same "$is" "$(shared)" "  and the rank is as it was"
+result "$(find "$tmp/w" -type f; [ -e "$tmp/w" ]; [ $? = 1 ]; echo $?)" "  and no folder is made"
 for r in "" .rank1; do # to another drive
     cp -aL "$tmp/q$r" "$tmp/far/q$r" && rm -r "$tmp/q$r"
 done
