@@ -168,7 +168,8 @@ class Story(Job):
         self.finish("going back", line, 4.0)
 
     def round(self):
-        had = self.steps()
+        at = len(trained_steps(self.run))
+        had = [x for x in self.steps() if x <= at]  # later ones are of a branch that it left
         self.train()
         if self.lost:
             self.restore(had)
