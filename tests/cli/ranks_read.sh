@@ -373,6 +373,9 @@ rm -r "$tmp/q" # rank 0 is lost, and made again elsewhere
 mv "$tmp/q.rank1" "$tmp/r.rank1"
 ranks 2 restore "$tmp/r" && ranks 2 pretrain --resume "$tmp/r" --steps 7
 result "$got" "and so does one whose rank 0 was lost, and is made again elsewhere"
+find "$tmp/r" -mindepth 1 -delete
+ranks 2 restore "$tmp/r" && ranks 2 pretrain --resume "$tmp/r" --steps 8
+result "$got" "or in its own emptied folder"
 # A link from one rank's folder to another's.
 rm -r "$tmp/copy.rank1"
 ln -s copy "$tmp/copy.rank1"
