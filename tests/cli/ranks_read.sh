@@ -356,6 +356,13 @@ result "$(refused_by_ranks && grep -q "if it is lost, move $tmp/q to its place" 
 for r in "" .rank1; do mv "$tmp/q$r" "$tmp/far/q$r"; done
 ranks 2 pretrain --resume "$tmp/far/q" --steps 5
 result "$got" "  it goes on in the old one's place"
+cp -a "$tmp/far/q" "$tmp/q" # rank 0's folder alone is moved, and leaves a link
+rm -r "$tmp/far/q"
+ln -s "$tmp/q" "$tmp/far/q"
+ranks 2 pretrain --resume "$tmp/far/q" --steps 5
+result "$got" "rank 0's folder was moved behind a link"
+rm "$tmp/far/q"
+mv "$tmp/q" "$tmp/far/q"
 for r in "" .rank1; do sqlite3 "$tmp/far/q$r/run.db" "DELETE FROM runs WHERE key = 'place.first'"; done
 mv "$tmp/far/q" "$tmp/q"
 mv "$tmp/far/q.rank1" "$tmp/q.rank1"
