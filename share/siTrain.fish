@@ -2,7 +2,8 @@
 function __siTrain_offered
     set -l typed (commandline -opc)
     set -l word (commandline -ct)
-    set -l offered (command $typed[1] --completion fish $typed[2..-1] "$word" 2>/dev/null)
+    set -l program (string replace -r '^~(?=/)' $HOME -- $typed[1])
+    set -l offered (command $program --completion fish $typed[2..-1] "$word" 2>/dev/null)
     if test "$offered" = /
         __fish_complete_path "$word"
     else

@@ -36,8 +36,10 @@ static void code_make(void)
 
     code = pcre2_compile((PCRE2_SPTR)member, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why, &at,
                          NULL);
-    if (code)
-        pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); // without it, pcre2_match interprets
+    if (code && pcre2_jit_compile(code, PCRE2_JIT_COMPLETE)) { // interpreted, it would be slow
+        pcre2_code_free(code);
+        code = NULL;
+    }
 }
 
 /* Finds the value under the key, json[*from..*to). Returns whether the object is valid and has one

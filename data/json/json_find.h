@@ -1,5 +1,5 @@
 /* json_find.h: finds one text in an object of JSON without making values of the rest. It is some
- * twenty times as fast as json_parse, for files of many rows. */
+ * ten times as fast as json_parse, for files of many rows. */
 #pragma once
 
 #include <stddef.h>

@@ -7,7 +7,7 @@ enum shell { BASH, ZSH, FISH };
 
 TABLE_WORDS(opt_shells, [BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish")
 
-/* What stands for the names of files, which the shell completes: no word is a slash. */
+/* This line asks the shell for the names of files. No word is a slash. */
 #define FILES "/"
 
 /* ---- the scripts ---- */
@@ -50,7 +50,8 @@ static const char *const scripts[] = {
         "function __siTrain_offered\n"
         "    set -l typed (commandline -opc)\n"
         "    set -l word (commandline -ct)\n"
-        "    set -l offered (command $typed[1] --completion fish $typed[2..-1] \"$word\" "
+        "    set -l program (string replace -r '^~(?=/)' $HOME -- $typed[1])\n"
+        "    set -l offered (command $program --completion fish $typed[2..-1] \"$word\" "
         "2>/dev/null)\n"
         "    if test \"$offered\" = " FILES "\n"
         "        __fish_complete_path \"$word\"\n"
@@ -68,29 +69,52 @@ static void offer(FILE *out, const char *before, const char *name, const char *s
     fprintf(out, "%s%s\t%.*s\n", before, name, (int)strcspn(sentence, "\n"), sentence);
 }
 
-/* Offers a row's words. Of a list, `typed` has those before the last comma already. */
+/* Offers a row's words. `typed` has a word's beginning, behind "--NAME=" or the other words of a
+ * list, which stay. */
 static void offer_words(FILE *out, const struct opt_row *r, const char *typed)
 {
     const char *comma = r->type == OPT_SET ? strrchr(typed, ',') : NULL;
+    const char *last = comma ? comma : *typed == '-' ? strchr(typed, '=') : NULL;
 
     for (size_t i = 0; r->words(i); i++)
-        fprintf(out, "%.*s%s\t\n", comma ? (int)(comma - typed) + 1 : 0, typed, r->words(i));
+        fprintf(out, "%.*s%s\t\n", last ? (int)(last - typed) + 1 : 0, typed, r->words(i));
 }
 
-/* Offers what may stand for `typed` behind the word `before`. */
+/* The option that the word names: "--NAME" or "--NAME=VALUE"; NULL if it names none. */
+static const struct opt_row *named_by(const struct opt_command *cmd, const char *word)
+{
+    int row = strncmp(word, "--", 2) ? -1 : opt_row_find(cmd, word + 2, strcspn(word + 2, "="));
+
+    return row < 0 ? NULL : opt_row_at(cmd, (size_t)row, NULL);
+}
+
+static int takes_files(const struct opt_command *cmd)
+{
+    const struct opt_row *r;
+    int                   takes = 0;
+
+    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
+        takes |= opt_row_is_arg(r);
+    return takes;
+}
+
+/* Offers what may stand for `typed` behind the word `before`. The shell completes no file's name
+ * behind "--NAME=". */
 static void offer_of(FILE *out, const struct opt_command *cmd, const char *before,
                      const char *typed)
 {
-    int row = strncmp(before, "--", 2) ? -1 : opt_row_find(cmd, before + 2, strlen(before + 2));
-    const struct opt_row *r = row < 0 ? NULL : opt_row_at(cmd, (size_t)row, NULL);
+    int                   joined = !strncmp(typed, "--", 2) && strchr(typed, '=');
+    const struct opt_row *r = named_by(cmd, joined ? typed : strchr(before, '=') ? "" : before);
     char                  help[OPT_HELP_BYTES];
 
+    if (joined && !(r && r->words))
+        return;
     if (r && r->words) {
         offer_words(out, r, typed);
     } else if (r && opt_value_name(r)) {
         if (r->type >= OPT_STRING && r->type <= OPT_PATHS)
             fputs(FILES "\n", out);
-    } else if (*typed != '-') {
+    } else if (*typed != '-' && takes_files(cmd)) {
         fputs(FILES "\n", out);
     } else {
         offer(out, "--", "help", "what it takes");

@@ -202,9 +202,11 @@ int tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, str
     w->ids.off = size;
     w->count = count;
     w->sum = sum;
-    if (fstat(w->ids.f.fd, &st) || (count && (uint64_t)st.st_size < size))
-        return err_set(err, -EIO, "%s is shorter than the %" PRIu64 " tokens that were saved in it",
-                       w->ids.f.temp, count);
+    if (fstat(w->ids.f.fd, &st))
+        return err_set(err, -errno, "stat %s: %s", w->ids.f.temp, strerror(errno));
+    if (count && (uint64_t)st.st_size < size)
+        return err_set(err, -EBADMSG, "%s is shorter than the %" PRIu64 " tokens that were saved "
+                       "in it", w->ids.f.temp, count);
     int are = tokens_ids_are(w->ids.f.fd, size - LLMC_HEADER_BYTES, sum);
 
     if (are < 0)

@@ -114,8 +114,9 @@ int superblock_taken(const struct superblock *want, const char *path, struct err
 {
     return err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot "
                    "or of an older backup; siTrain restore RUN --device %u=PATH makes device %u in "
-                   "another place, from a snapshot; one command must name all such devices", path,
-                   want->device, want->device);
+                   "another place, from a snapshot; one command must name all such devices; if "
+                   "they lie in RUN, move them aside and leave --device out", path, want->device,
+                   want->device);
 }
 
 /* The rank in the four digits of an id. */

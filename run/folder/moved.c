@@ -47,15 +47,21 @@ static int is_near(const char *was, const char *dir)
     return !stat(up, &at) && !stat(dir, &here) && at.st_dev == here.st_dev;
 }
 
+/* True if the path `was` is that of the folder dir, or leads to it. */
+static int is_at(const char *was, const char *dir)
+{
+    struct stat a, b;
+
+    return !strcmp(was, dir) || (!stat(was, &a) && !stat(dir, &b) && file_same(&a, &b));
+}
+
 enum moved moved_folder(const char *dir, const char *place)
 {
     const char *was = moved_path(place);
-    struct stat a, b;
 
     if (!file_is(dir, place))
         return MOVED_WHOLE;
-    if (!was || !strcmp(was, dir) ||
-        (!stat(was, &a) && !stat(dir, &b) && file_same(&a, &b)))
+    if (!was || is_at(was, dir))
         return MOVED_NOT;
     // a snapshot keeps inodes, but there the old path is on another file system
     return is_near(was, dir) && file_has_births(dir, place) ? MOVED_RENAMED : MOVED_WHOLE;
@@ -65,7 +71,7 @@ int moved_is_other(const char *dir, const char *place)
 {
     const char *was = moved_path(place);
 
-    return was && strcmp(was, dir) && !file_is(dir, place) &&
+    return was && !is_at(was, dir) && !file_is(dir, place) &&
            (file_is(was, place) || file_has_births(dir, place));
 }
 

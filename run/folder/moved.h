@@ -59,7 +59,7 @@ enum { MOVED_PLACE = FILE_IDENTITY + PATH_MAX };
 void moved_place(char out[MOVED_PLACE], const char *dir);
 
 /* True if the folder dir, a path without links, is certainly not the one that `place` names, and
- * has not its path either, as one that was put in its place has. */
+ * that path does not lead to it either, as to one that was put in its place. */
 int moved_is_other(const char *dir, const char *place);
 
 /* Store `place` for the folder dir, a path without links. */

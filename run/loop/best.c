@@ -443,12 +443,12 @@ static int is_there(struct session *s, const struct best *b)
  * RUN/best is known by that alone. */
 static int keep_known(struct session *s, struct err *err)
 {
-    struct err unsaid;
-    char       path[BEST_PATH];
-    int        fits = 0, rc = best_clean(s, err);
+    char path[BEST_PATH];
+    int  fits = 0, rc = best_clean(s, err);
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    return rc || sum_fits(&fits, s, path, &unsaid) || !fits ? rc : note(s, path, err);
+    rc = rc ? rc : sum_fits(&fits, s, path, err);
+    return rc || !fits ? rc : note(s, path, err);
 }
 
 /* *takes: the snapshot has a best model, and RUN/best is another one. */

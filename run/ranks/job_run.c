@@ -236,7 +236,8 @@ static int first_check(const struct told *t, const char *first, size_t rank, str
         return refuse_theirs(dir, theirs, err);
     return err_misuse(err, "%s belongs to another folder of rank 0, which was %s and is not there "
                       "any more; if it was renamed, %s is a copy of it: copy the folders of all "
-                      "ranks; if it is lost, move %s to its place", dir, theirs, first, first);
+                      "ranks, each to its place without a link (%s); if it is lost, move %s to its "
+                      "place", dir, theirs, first, beside, first);
 }
 
 int job_run_owner_check(const struct session *first, const char *dir, size_t rank, struct err *err)
@@ -249,8 +250,12 @@ int job_run_owner_check(const struct session *first, const char *dir, size_t ran
 
     rc = rc ? rc : moved_original(original, first->log, first->dir, err);
     rc = rc ? rc : original_check(dir, rank, original, err);
-    if (!rc && real && !runlog_open_in(&log, real, 1, &why)) // opening the run says why not
+    int            shut = rc || !real ? -ENOENT : runlog_open_in(&log, real, 1, &why);
+
+    if (!shut)
         rc = tell(&told, log, real, err);
+    else if (!rc && file_is_unread(shut)) // otherwise opening the run says why
+        rc = err_set(err, shut, "%s", why.text);
     rc = rc ? rc : first_check(&told, first->dir, rank, err);
     runlog_close(log);
     free(real);
@@ -281,9 +286,10 @@ int job_run_first_gone(const struct session *s, const char *dir, struct err *err
     struct stat st;
     int         rc = tell(&told, s->log, s->dir, err);
 
-    if (!rc && moved_path(told.first) && file_is(moved_path(told.first), told.first) &&
+    const char *first = moved_path(told.first);
+    if (!rc && first && file_is(first, told.first) && session_may_be_run(first) &&
         (!told.apart || (!lstat(dir, &st) && S_ISLNK(st.st_mode))))
-        rc = refuse_theirs(told.dir, moved_path(told.first), err);
+        rc = refuse_theirs(told.dir, first, err);
     return rc;
 }
 

@@ -51,8 +51,9 @@ int  job_run_is_placed(const struct session *s);
 int  job_run_owner_check(const struct session *first, const char *dir, size_t rank,
                          struct err *err);
 
-/* Misuse if JOB_RUN_FIRST of the rank's folder s, opened as `dir`, is there, and s is not a copy of
- * its own. Call it before rank 0's folder, which is lost, is made again. */
+/* Misuse if the folder that JOB_RUN_FIRST of the rank's folder s, opened as `dir`, names is still a
+ * run, unless s is a copy that no link leads to. Call it before rank 0's folder, which is lost, is
+ * made again. */
 int  job_run_first_gone(const struct session *s, const char *dir, struct err *err);
 
 /* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,

@@ -24,7 +24,7 @@ refuses 2 "--completion csh: expected bash, zsh or fish" --completion csh
 # The lines that are asked in every shell; offered NUMBER has what came of each.
 {
     printf '%s\n' "siTrain pretrain --mode su+o+" "siTrain pre" "siTrain pretrain --mode su" "siTrain pretrain --data my" "siTrain pretrain --steps " "siTrain check my" \
-        "siTrain --completion f" "siTrain bench --only disk,pro"
+        "siTrain --completion f" "siTrain bench --only disk,pro" "siTrain pretrain --mode=su+o+"
     for c in $commands; do echo "siTrain $c --"; done
 } >"$tmp/lines"
 
@@ -66,11 +66,13 @@ for shell in bash zsh fish; do
     same "$(offered 6)" my.txt "$shell: a command's files"
     same "$(offered 7)" fish "$shell: its own name"
     [ $shell = bash ] || same "$(offered 8 | sed 's/^disk,//')" products "$shell: the second of a list of words"
-    n=8
+    # bash parts words at =
+    [ $shell = bash ] || same "$(offered 9)" "--mode=su+o+c" "$shell: an option's word behind ="
+    n=9
     echo "$commands" >"$tmp/commands"
     while read -r c; do
         n=$((n + 1))
-        same "$(offered $n | sed 's/=//g')" "$({ echo --help; "$bin" "$c" --help all | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'; } | sort -u | tr '\n' ' ' | sed 's/ $//')" "$shell: $c's options"
+        same "$(offered $n)" "$({ echo --help; "$bin" "$c" --help all | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'; } | sort -u | tr '\n' ' ' | sed 's/ $//')" "$shell: $c's options"
     done <"$tmp/commands"
     if [ $shell = bash ]; then
         touch "$tmp/one two.txt"

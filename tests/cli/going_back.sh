@@ -164,6 +164,10 @@ if [ -n "$shim" ]; then
     run pretrain --run "$tmp/early" $small --eval-data "$tmp/text.bin" --eval-every 3 --keep-best --snapshot-every 2 --steps 3
     LD_PRELOAD="$shim" SHIM_AT="rename:best.old:1:kill" "$bin" pretrain --resume "$tmp/early" --steps 4 >"$tmp/out" 2>"$tmp/err" </dev/null
     cp -a "$tmp/early" "$tmp/late"
+    for at in open:/best/model:2 pread:/best/model:2; do
+        LD_PRELOAD="$shim" SHIM_AT="$at:fail" "$bin" pretrain --resume "$tmp/late" --from 2 --steps 5 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+        result "$([ $? = 1 ] && grep -q "best/model.*Input/output error" "$tmp/err"; echo $?)" "a read of the best model that fails once: $at"
+    done
     for at in early late; do # a run, and its copy
         works "killed before the exchange: $at goes back" pretrain --resume "$tmp/$at" --from 2 --steps 5 --quiet
         works "  and its best model is a new one" check "$tmp/$at"

@@ -240,6 +240,10 @@ if [ -n "$shim" ]; then
     result "$([ -z "$wrong" ] && [ $seen -ge 7 ]; echo $?)" "what fails once takes nothing of the tokens that Ctrl-C left ($seen were seen):$wrong"
     works "  and the same command goes on" prepare "$tmp/long.txt" $tok --out "$tmp/left/long.bin"
     result "$(grep -q "goes on behind [1-9]" "$tmp/err"; echo $?)" "  behind them"
+    rm -rf "$tmp/left"
+    cp -a "$tmp/kept" "$tmp/left"
+    truncate -s 2K "$tmp/left"/long.bin.*.tmp
+    works "  tokens that were cut are made anew" prepare "$tmp/long.txt" $tok --out "$tmp/left/long.bin"
 
     # what was left is of other texts, and of more of them
     held name:/data.1.bin:1 pretrain --run "$tmp/run" --data "$tmp/text.txt" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $lm --time-limit 1s

@@ -356,6 +356,13 @@ result "$(refused_by_ranks && grep -q "if it is lost, move $tmp/q to its place" 
 for r in "" .rank1; do mv "$tmp/q$r" "$tmp/far/q$r"; done
 ranks 2 pretrain --resume "$tmp/far/q" --steps 5
 result "$got" "  it goes on in the old one's place"
+cp -a "$tmp/far/q" "$tmp/q" # rank 0's folder alone is moved, and leaves a link
+rm -r "$tmp/far/q"
+ln -s "$tmp/q" "$tmp/far/q"
+ranks 2 pretrain --resume "$tmp/far/q" --steps 5
+result "$got" "rank 0's folder was moved behind a link"
+rm "$tmp/far/q"
+mv "$tmp/q" "$tmp/far/q"
 for r in "" .rank1; do sqlite3 "$tmp/far/q$r/run.db" "DELETE FROM runs WHERE key = 'place.first'"; done
 mv "$tmp/far/q" "$tmp/q"
 mv "$tmp/far/q.rank1" "$tmp/q.rank1"
@@ -373,6 +380,9 @@ rm -r "$tmp/q" # rank 0 is lost, and made again elsewhere
 mv "$tmp/q.rank1" "$tmp/r.rank1"
 ranks 2 restore "$tmp/r" && ranks 2 pretrain --resume "$tmp/r" --steps 7
 result "$got" "and so does one whose rank 0 was lost, and is made again elsewhere"
+find "$tmp/r" -mindepth 1 -delete
+ranks 2 restore "$tmp/r" && ranks 2 pretrain --resume "$tmp/r" --steps 8
+result "$got" "or in its own emptied folder"
 # A link from one rank's folder to another's.
 rm -r "$tmp/copy.rank1"
 ln -s copy "$tmp/copy.rank1"
