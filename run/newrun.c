@@ -19,6 +19,7 @@
 #include "run/newrun_check.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/source.h"
+#include "run/texts/tokenise.h"
 
 #include <time.h>
 
@@ -402,11 +403,11 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
     return rc < 0 ? rc : 0;
 }
 
-/* Nothing is made. After a stop, and when the time of the process is up, tokens stay for the next
- * process. */
+/* Nothing is made. After a stop, when the time of the process is up, and after a call that failed,
+ * tokens stay for the next process. */
 static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
 {
-    if (!err_goes_on(rc, err))
+    if (!tokenise_stays(rc, err))
         creation_give_up(place, s);
     else if (creation_leave(place, s) && err->stopped)
         err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",

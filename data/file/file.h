@@ -200,8 +200,17 @@ int  file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, 
  * user's; or -errno. */
 int  file_new_take(struct file_new *f, const char *path, const char *temp, int fd,
                    struct err *err);
-int  file_new_commit(struct file_new *f, struct err *err);
+/* finish: commit, but if it cannot give the name, f is as it was, and the new file stays. */
+int  file_new_finish(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and a committed one
+static inline int file_new_commit(struct file_new *f, struct err *err)
+{
+    int rc = file_new_finish(f, err);
+
+    if (rc)
+        file_new_abort(f);
+    return rc;
+}
 void file_new_keep(struct file_new *f);  // frees f; the new file stays under its temporary name
 /* Returns whether file_new_open, or with `folder` file_new_folder, could have made `name` for
  * the later name `base`. Neither contains a folder. */

@@ -335,8 +335,8 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, w.name);
         rc = f->temp ? find_one(f, w.dir, fits, ctx) : -ENOMEM;
         if (rc < 0)
-            err_set(err, rc, "%s, which an earlier process left, cannot be read now: %s", w.path,
-                    strerror(-rc));
+            err_set(err, rc, "%s, which an earlier process left, cannot be read now: %s; try "
+                    "again, or remove it to begin anew", w.path, strerror(-rc));
         if (rc <= 0)
             free(f->temp);
     }
@@ -434,11 +434,12 @@ static int name_take(const struct file_new *f)
         return -old;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return errno;
-    if (!old || (old = find_old(f, f->temp)) == 1) // once more: another may have come since
-        return old && unlink(f->temp) ? errno : 0;
+    if (!old || ((old = find_old(f, f->temp)) == 1 && !unlink(f->temp)))
+        return 0; // looked at once more: another may have come since
+    int e = old > 0 ? errno : old ? -old : EEXIST;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return errno;
-    return old ? -old : EEXIST;
+    return e;
 }
 
 static int file_new_name(const struct file_new *f, struct err *err)
@@ -459,7 +460,7 @@ static int file_new_name(const struct file_new *f, struct err *err)
     return e ? err_set(err, -e, "rename %s to %s: %s", f->temp, f->path, strerror(e)) : 0;
 }
 
-int file_new_commit(struct file_new *f, struct err *err)
+int file_new_finish(struct file_new *f, struct err *err)
 {
     int rc = 0;
 
@@ -468,11 +469,8 @@ int file_new_commit(struct file_new *f, struct err *err)
         rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
     if (f->folder)
         file_new_like_folder(f);
-    rc = rc ? rc : file_new_name(f, err);
-    if (rc) {
-        file_new_abort(f);
+    if ((rc = rc ? rc : file_new_name(f, err)))
         return rc;
-    }
     if (close(f->fd))
         rc = err_set(err, -errno, "close %s: %s", f->path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f->path, err);

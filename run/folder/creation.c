@@ -432,12 +432,14 @@ static void clear_devices(struct creation *p, struct session *s)
 int creation_leave(struct creation *p, struct session *s)
 {
     clear_devices(p, s);
-    if (p->takes && !p->kept && p->part.path && run_files_but_tokens(p->part.temp, 1, NULL) > 0) {
+    int left = p->takes && !p->kept && p->part.path
+                   ? run_files_but_tokens(p->part.temp, 1, NULL) : 0;
+
+    if (left) // also if what is there cannot be seen
         release(p);
-        return 1;
-    }
-    creation_give_up(p, s);
-    return 0;
+    else
+        creation_give_up(p, s);
+    return left > 0;
 }
 
 void creation_give_up(struct creation *p, struct session *s)
