@@ -162,18 +162,11 @@ int check_tokenizer(struct check *c, struct err *err)
 {
     char              path[SESSION_PATH + 16];
     struct tokenizer *t = NULL;
+    int               rc = 0;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (!tokenizer_is_there(path))
-        return !settings_has(c->s.log, "endoftext")
-                   ? 0
-                   : err_set(err, -ENOENT,
-                             "%s: no tokenizer there, though this run was made with one", path);
-    int rc = check_words(&t, c, path, err);
-    if (!rc && !t)
+    if (tokenizer_is_there(path) && !(rc = check_words(&t, c, path, err)) && !t)
         check_line(c, "tokenizer", 0, "of a class that nothing names");
-    if (!rc && t)
-        rc = session_same_tokenizer(&c->s, t, err);
     tokenizer_close(t);
-    return rc ? rc : session_same_template(&c->s, err);
+    return rc ? rc : session_check_tokenizer(&c->s, err);
 }

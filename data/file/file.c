@@ -68,6 +68,14 @@ size_t file_trimmed(const char *path)
 
 int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
 
+int file_look(const char *path, struct err *err)
+{
+    if (!access(path, F_OK))
+        return 1;
+    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
+                                               strerror(errno));
+}
+
 int file_stat(const char *path, struct stat *st, struct err *err)
 {
     if (!lstat(path, st))

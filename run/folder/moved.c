@@ -195,11 +195,12 @@ static void put_command(FILE *f, const struct run_config *run)
 static int ask(const struct run_config *run, const struct other *other, enum moved moved,
                const char *place, struct err *err)
 {
-    const char *was = moved_path(place), *dir = run->dir;
-    struct err  taken;
-    char       *text = NULL;
-    size_t      size;
-    FILE       *f = open_memstream(&text, &size);
+    const char       *was = moved_path(place), *dir = run->dir;
+    struct superblock super;
+    struct err        taken;
+    char             *text = NULL;
+    size_t            size;
+    FILE             *f = open_memstream(&text, &size);
 
     if (!f)
         return err_set(err, -ENOMEM, "out of memory for a sentence");
@@ -229,7 +230,8 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
     else
         fprintf(f, "as device %zu of %s run.db names a file with another inode or time of birth; "
                 "so this one may be another run's; ", other->i, dir);
-    if (devices_taken(run, other->i, other->path, &taken)) { // no name makes it this run's
+    if (devices_whose(&super, run, other->i, other->path) == DEVICE_TAKEN) { // whatever its name
+        superblock_taken(&super, other->path, &taken);
         fprintf(f, "%s", taken.text);
         goto out;
     }

@@ -116,10 +116,9 @@ struct tokenizer;
 int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err);
 int session_keep_files(struct session *s, struct err *err);
 int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err);
-/* What session_keep_tokenizer and session_same_tokenizer do, for the chat template in
- * RUN/tokenizer. There may be none, or one that siTrain does not know. */
+/* What session_keep_tokenizer does, for the chat template in RUN/tokenizer. There may be none, or
+ * one that siTrain does not know. */
 int session_keep_template(struct session *s, struct err *err);
-int session_same_template(const struct session *s, struct err *err);
 /* Check all of RUN/tokenizer, its files alone if it is of a class that siTrain does not know. Or
  * check the files alone, which takes less. */
 int session_check_tokenizer(const struct session *s, struct err *err);

@@ -173,15 +173,16 @@ static int go_on(struct snapshotting *w, int must, int *again, struct err *err)
 /* Begins one. With nothing left to train (ends), it is taken at once. */
 static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, struct err *err)
 {
-    struct err why = { 0 };
-    uint64_t   begun_ns = clock_ns();
-    int        rc;
+    struct snapshot_ask ask = { step, w->tried, .beside = ends ? NULL : w->stream };
+    struct err          why = { 0 };
+    uint64_t            begun_ns = clock_ns();
+    int                 rc;
 
     events_kill_costs(w->s->events, "--resume goes on from the last commit");
     if (w->stream && (rc = stream_drain(w->stream, err)))
         return rc;
     w->step = step;
-    rc = snapshot_begin(&w->making, w->s, step, w->tried, 0, ends ? NULL : w->stream, &why);
+    rc = snapshot_begin(&w->making, w->s, &ask, &why);
     w->tried = rc ? SIZE_MAX : snapshot_tried(w->making);
     measure_wait(w, begun_ns);
     rc = settle(w, rc, NULL, again, &why, err);
