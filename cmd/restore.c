@@ -43,7 +43,7 @@ static int mend_snapshots(struct session *s, struct made_whole_sum *sum, struct 
 
     rc = rc ? rc : made_whole_all(s, &list, sum, err);
     if (!rc && list.unread) {
-        rc = session_notice(s, list.unread_why.text, err);
+        rc = session_notice(s, err, "%s", list.unread_why.text);
         ++*(file_is_unknown(list.unread) ? &sum->unknown : &sum->left);
     }
     snapshots_free(&list);

@@ -124,8 +124,9 @@ int session_keep_template(struct session *s, struct err *err);
 int session_check_tokenizer(const struct session *s, struct err *err);
 int session_same_files(const struct session *s, struct err *err);
 
-/* Send a notice and store it in the database. */
-int session_notice(struct session *s, const char *text, struct err *err);
+/* Send a notice, formatted as by printf, and store it in the database. */
+int session_notice(struct session *s, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Apply the options given on the line to the stored ones. An option that may change (enum opt_kept)
  * changes s->o. Another one is misuse if its value differs. `first`: the run has not

@@ -507,7 +507,7 @@ int job_run_engines(struct session *s, const char *engine, struct err *err)
 {
     enum { CUT = 192 };
     struct comm *comm = s->ranks.comm;
-    char         own[CUT] = "", text[2 * CUT + 160];
+    char         own[CUT] = "";
     size_t       p = 1;
     int          rc;
 
@@ -517,11 +517,9 @@ int job_run_engines(struct session *s, const char *engine, struct err *err)
     char (*all)[CUT] = comm_collect(comm, own, sizeof own, &rc, err);
     while (all && p < comm->size && !strcmp(all[p], all[0]))
         p++;
-    if (all && p < comm->size) {
-        snprintf(text, sizeof text, "matrix products run on %s on rank 0, on %s on rank %zu: the "
-                 "last bits of results may depend on the rank", all[0], all[p], p);
-        rc = session_notice(s, text, err);
-    }
+    if (all && p < comm->size)
+        rc = session_notice(s, err, "matrix products run on %s on rank 0, on %s on rank %zu: the "
+                            "last bits of results may depend on the rank", all[0], all[p], p);
     free(all);
     return rc;
 }
