@@ -12,6 +12,7 @@
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_again.h"
+#include "run/ranks/rank_places.h"
 #include "run/snapshots/damaged.h"
 #include "run/snapshots/lost.h"
 #include "run/snapshots/made_whole.h"
@@ -108,19 +109,23 @@ static int look_again(struct session *s, const char *run, struct err *err)
                                    "--device I=PATH", run, run);
 }
 
-/* Put the devices where --device says. Of several ranks, each takes what it has lost. */
+/* Put the devices where --device says. Of several ranks, which may be given different places, each
+ * takes what it has lost. */
 static int places(struct session *s, const struct restore_opts *o, struct err *err)
 {
-    int rc = 0;
+    struct comm *comm = s->ranks.comm;
+    int          rc = 0;
 
-    for (size_t i = 0; i < o->device.n && !rc; i++) {
-        uint64_t all = (uint64_t)lost_is(s, o->device.item[i]), here = all;
+    for (uint64_t i = 0, any = 1; any && !rc; i++) {
+        const char *text = i < o->device.n ? o->device.item[i] : NULL;
+        uint64_t    lost = text && lost_is(s, text), here = lost;
 
-        rc = together_add(s->ranks.comm, &all, NULL, err);
-        if (!rc && (here || !all || !s->ranks.comm))
-            rc = lost_place(s, o->device.item[i], err);
+        any = text != NULL;
+        rc = together_add(comm, &lost, &any, err);
+        if (!rc && text && (here || !lost || !comm))
+            rc = lost_place(s, text, err);
     }
-    return rc;
+    return rc ? rc : rank_places_check(comm, s->o.device.item, s->o.device.n, err);
 }
 
 static int restore(struct session *s, const struct restore_opts *o, size_t made, struct err *err)

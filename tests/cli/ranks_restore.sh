@@ -69,9 +69,18 @@ for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/copy$r"; done
 job 2 "$bin" restore "$tmp/copy"
 result "$([ "$got" != 0 ] && grep -q "mpirun -n 2 siTrain restore $tmp/copy with --device I=PATH for each device makes new ones" "$tmp/err"; echo $?)" "a copy of all folders: the sentence says how it gets devices"
 mkdir "$tmp/other"
+refused_by 2 "one file for two ranks" "$tmp/other/one would be a device of rank 0 and of rank 1" restore "$tmp/copy" --device 0="$tmp/other/one"
+same " 0 0" "$(find "$tmp/other" -type f) $(ask "$tmp/copy" "SELECT count(*) FROM runs WHERE key = 'going_back'") $(ask "$tmp/copy.rank1" "SELECT count(*) FROM runs WHERE key = 'going_back'")" "  is refused before anything changes"
+refused_by 2 "  nor is a run made so" "$tmp/other/one would be a device of rank 0 and of rank 1" pretrain --run "$tmp/made" $shape --steps 1 --device "$tmp/other/one"
+result "$([ ! -e "$tmp/made" ] && [ ! -e "$tmp/made.rank1" ]; echo $?)" "  which leaves nothing"
 works_by 2 "and that works" restore "$tmp/copy" --device 0="$tmp/other"
 works_by 2 "it goes on" pretrain --resume "$tmp/copy" --steps 7 --quiet
 same "2 $states" "$(find "$tmp/other" -type f | wc -l) $(cat "$tmp"/drive/* | sha256sum)" "each rank has a device of its own, and the original's are as they were"
+rm "$tmp"/other/sitrain-????0001*
+job 1 "$bin" restore "$tmp/copy" : -n 1 "$bin" restore "$tmp/copy" --device 0="$tmp/other/one"
+result "$got" "one rank alone names another place"
+works_by 2 "  and it goes on" pretrain --resume "$tmp/copy" --steps 8 --quiet
+result "$([ -s "$tmp/other/one" ]; echo $?)" "  there"
 rm -r "$tmp/drive" "$tmp/other" "$tmp/copy" "$tmp/copy.rank1"
 
 # ---- what the next host keeps
