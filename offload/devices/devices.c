@@ -65,10 +65,15 @@ static int super_check(const struct devices *d, size_t i, struct err *err)
     struct superblock want = super_of(d, i);
     int                rc = superblock_check(d->page, &want, d->device[i].path, err);
 
-    if (!rc || !d->cfg.owner_next || !*d->cfg.owner_next)
-        return rc;
-    snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
-    return superblock_check(d->page, &want, d->device[i].path, NULL) ? rc : 0;
+    if (!rc)
+        return 0;
+    if (d->cfg.owner_next && *d->cfg.owner_next) {
+        snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
+        if (!superblock_check(d->page, &want, d->device[i].path, NULL))
+            return 0;
+    }
+    int taken = devices_page_taken(&d->cfg, i, d->page, d->device[i].path, err);
+    return taken ? taken : rc;
 }
 
 int devices_fake(const struct run_config *cfg)

@@ -4,10 +4,13 @@
 
 #include "csd/disk/disk_beneath.h"
 #include "csd/disk/disk_file.h"
+#include "data/base/machine.h"
+#include "data/db/runlog.h"
 #include "data/file/file.h"
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -136,18 +139,49 @@ int devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes)
     return cut;
 }
 
-int devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+/* Says that device i was taken, and what makes the run's again. Of a snapshot nothing does. */
+static int refuse_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+{
+    char run[PATH_MAX], word[PATH_MAX], line[PATH_MAX + 64], step[32];
+    int  n = 0;
+
+    err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot or of "
+            "an older backup", path);
+    if (!err || !cfg->log || !runlog_get(cfg->log, "snapshot", step, sizeof step, NULL))
+        return -EXDEV;
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(cfg->dir, cfg->ranks.rank),
+             cfg->dir);
+    if (cfg->ranks.size > 1)
+        n = snprintf(line, sizeof line, "mpirun -n %zu ", cfg->ranks.size);
+    snprintf(line + n, sizeof line - (size_t)n, "siTrain restore %s",
+             machine_word(word, sizeof word, run));
+    return cfg->device_paths
+               ? err_set(err, -EXDEV, "%s; %s --device %zu=PATH makes device %zu in another place, "
+                         "from a snapshot; one command must name all such devices", err->text,
+                         line, i, i)
+               : err_set(err, -EXDEV, "%s; move it aside, and %s makes it again, from a snapshot",
+                         err->text, line);
+}
+
+int devices_page_taken(const struct run_config *cfg, size_t i, const void *page, const char *path,
+                       struct err *err)
 {
     struct superblock want = devices_super(cfg, 0, i), found;
     const char       *next = cfg->owner_next;
-    char              page[SUPERBLOCK_BYTES];
-    int               fd = file_open_device(path, O_RDONLY);
-    int               is = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
-             !superblock_read(page, &found) && superblock_is_taken(&found, &want) &&
+    int is = !superblock_read(page, &found) && superblock_is_taken(&found, &want) &&
              !(next && *next && !strcmp(found.owner, next));
 
+    return is ? refuse_taken(cfg, i, path, err) : 0;
+}
+
+int devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+{
+    char page[SUPERBLOCK_BYTES];
+    int  fd = file_open_device(path, O_RDONLY);
+    int  read = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL);
+
     file_close(fd);
-    return is ? superblock_taken(&want, path, err) : 0;
+    return read ? devices_page_taken(cfg, i, page, path, err) : 0;
 }
 
 int devices_inside(const struct run_config *cfg, const char *path)

@@ -33,6 +33,9 @@ int  devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes);
 /* -EXDEV with a sentence if the file or drive at `path` is device i of a copy of the run, or of a
  * snapshot: it has another owner's word. 0: it has not, or cannot be read. */
 int  devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err);
+/* The same of the superblock that was read there. */
+int  devices_page_taken(const struct run_config *cfg, size_t i, const void *page, const char *path,
+                        struct err *err);
 
 /* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
  * folder then includes it. False if nothing is found. */

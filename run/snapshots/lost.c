@@ -298,8 +298,9 @@ int lost_place(struct session *s, const char *text, struct err *err)
     if (apart) // a new word for new devices: the original's have another, or none
         rc = machine_hex(s->owner, sizeof s->owner - 1, err);
     rc = rc ? rc : session_config(s, err);
-    return rc || !apart || devices_gone(&s->run, (size_t)i)
-               ? rc
+    return rc ? rc
+           : !apart || devices_gone(&s->run, (size_t)i)
+               ? 1
                : err_misuse(err, "--device %s: a device is there, which may be another run's: name "
                             "a place that has none", text);
 }

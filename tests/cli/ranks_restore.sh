@@ -83,6 +83,20 @@ works_by 2 "  and it goes on" pretrain --resume "$tmp/copy" --steps 8 --quiet
 result "$([ -s "$tmp/other/one" ]; echo $?)" "  there"
 rm -r "$tmp/drive" "$tmp/other" "$tmp/copy" "$tmp/copy.rank1"
 
+# ---- a run that was moved, of which one rank has its device behind a link
+clear_all
+mkdir "$tmp/other" "$tmp/moved"
+works_by 2 "another run" pretrain --run "$tmp/run" $shape --steps 2
+mv "$tmp/run.rank1/dev0" "$tmp/other/"
+ln -s "$tmp/other/dev0" "$tmp/run.rank1/dev0"
+for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/moved/" && rm -r "$tmp/run$r"; done
+job 2 "$bin" pretrain --resume "$tmp/moved/run" --steps 3
+result "$([ "$got" != 0 ] && grep -q "rank 1: .*go on with: --resume and --device PATH for each of its 1 devices (each rank is given its own: mpirun -n 1 siTrain ... : -n 1 siTrain ...)" "$tmp/err"; echo $?)" "one rank's device is asked for"
+job 1 "$bin" pretrain --resume "$tmp/moved/run" --steps 3 : -n 1 "$bin" pretrain --resume "$tmp/moved/run" --steps 3 --device "$tmp/other/dev0/states"
+result "$got" "  and that rank alone is given it"
+works_by 2 "  and the run goes on" pretrain --resume "$tmp/moved/run" --steps 4
+rm -r "$tmp/moved" "$tmp/other"
+
 # ---- what the next host keeps
 clear_all
 refuses 2 "--snapshot-on hosts is for several ranks" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts
