@@ -39,15 +39,6 @@ static const char *started_by(char by[32], const struct session *s)
     return by;
 }
 
-size_t session_first_length(const char *dir, size_t rank)
-{
-    char   tail[32] = "";
-    size_t n = strlen(dir);
-    size_t end = rank ? (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank) : 0;
-
-    return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
-}
-
 /* The folder of rank 0, quoted for a shell. Of a snapshot: of its run, or RUN if that is gone. */
 static void run_word(char *out, size_t size, const struct session *s)
 {
@@ -58,7 +49,7 @@ static void run_word(char *out, size_t size, const struct session *s)
     size_t      rank = 0;
 
     settings_scan(s->log, "%zu", &rank, "rank");
-    snprintf(run, sizeof run, "%.*s", (int)session_first_length(dir, rank), dir);
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, rank), dir);
     machine_word(out, size, run);
 }
 

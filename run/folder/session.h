@@ -81,10 +81,6 @@ const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
 const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
                                const char *command);
 
-/* The length of the path of rank 0's folder in that of a rank's: without the end, .rankN. All of
- * the path, if it has no such end. */
-size_t session_first_length(const char *dir, size_t rank);
-
 /* True if rc means that the run cannot be written: read-only, no permission, disk full, or its
  * devices may be another run's (moved_check). */
 int  session_cannot_write(int rc);
