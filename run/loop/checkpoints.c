@@ -57,12 +57,9 @@ static int add_file(uint32_t *sum, const struct file_walk *w, struct err *err)
 /* The checksum of a folder: of its tensors, and of all other files in it. */
 static int folder_sum(uint32_t *sum, const char *path, struct err *err)
 {
-    struct safetensors *st = NULL;
-    struct file_walk    w;
-    int                 rc = peft_files_open(&st, path, err);
+    struct file_walk w;
+    int              rc = peft_files_sum(sum, path, err);
 
-    *sum = rc ? 0 : st->sum;
-    safetensors_close(st);
     if (rc || (rc = file_walk_begin(&w, path, err)))
         return rc;
     while (!rc && file_walk_next(&w))
