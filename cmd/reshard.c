@@ -120,7 +120,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     work_end(&say_events);
     rc = rc ? rc : reshard_clean(&r->to, 1, notice, sizeof notice, err);
     if (!rc && *notice)
-        rc = session_notice(s, notice, err);
+        rc = session_notice(s, err, "%s", notice);
     if (!rc && !o->quiet)
         say_line(stdout, "%s is on %zu device%s now: %s written in %.1f s", o->run, r->to.n_devices,
                  r->to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r->bytes),

@@ -70,7 +70,7 @@ static int folder_check(const char *dir, struct comm *comm, struct err *err)
 
     if (rc || has || !all || !comm)
         return rc;
-    snprintf(run, sizeof run, "%.*s", (int)session_first_length(dir, comm->rank), dir);
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, comm->rank), dir);
     return err_misuse(err, "%s is not there, or not a run, though other ranks have their folders: "
                       "mount its drive if it is away; if it is lost, mpirun -n %zu siTrain restore "
                       "%s makes it again from a snapshot", dir, comm->size,

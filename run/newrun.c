@@ -97,10 +97,10 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
     char text[768];
 
     if (!rc && n->notice && *n->notice)
-        rc = session_notice(s, n->notice, err);
+        rc = session_notice(s, err, "%s", n->notice);
     for (int i = 0; i < TASK_FILE_NOTICES && n->examples && !rc; i++) {
         task_file_notice(n->examples, i, text, sizeof text);
-        rc = *text ? session_notice(s, text, err) : 0;
+        rc = *text ? session_notice(s, err, "%s", text) : 0;
     }
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
 }
@@ -307,7 +307,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     if (file_make_folder(path))
         return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
     if ((rc = tokenizer_take(n->tokenizer, path, notice, sizeof notice, err)) ||
-        (*notice && (rc = session_notice(s, notice, err))) ||
+        (*notice && (rc = session_notice(s, err, "%s", notice))) ||
         (rc = tokenizer_keep_class(n->tokenizer, path, err)) ||
         (rc = tokenizer_open(&tok, path, err)))
         return rc;
@@ -351,8 +351,8 @@ static int fill_folder(struct creation *place, struct session *s, const struct n
         return rc;
     place->devices = 1;
     if (s->spares == RUN_SPARES_FEW && s->o.spare_slots == TRAIN_SPARES_AUTO)
-        rc = session_notice(s, "the drives have little free space, so spare slots are few and "
-                            "steps commit more often (--spare-slots)", err);
+        rc = session_notice(s, err, "the drives have little free space, so spare slots are few and "
+                            "steps commit more often (--spare-slots)");
     return rc ? rc : job_run_alike(s, err);
 }
 

@@ -4,10 +4,13 @@
 
 #include "csd/disk/disk_beneath.h"
 #include "csd/disk/disk_file.h"
+#include "data/base/machine.h"
+#include "data/db/runlog.h"
 #include "data/file/file.h"
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,20 +142,51 @@ int devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes)
     return cut;
 }
 
+enum device_whose devices_page_whose(struct superblock *found, const struct run_config *cfg,
+                                    size_t i, const void *page)
+{
+    struct superblock own = devices_super(cfg, 0, i);
+    const char       *next = cfg->owner_next;
+
+    if (superblock_read(page, found))
+        return DEVICE_NONE;
+    if (found->device != i || strcmp(found->id, own.id))
+        return DEVICE_OTHER;
+    return strcmp(found->layout, own.layout) || !strcmp(found->owner, own.owner) ||
+                   (next && *next && !strcmp(found->owner, next))
+               ? DEVICE_OWN
+               : DEVICE_TAKEN;
+}
+
 enum device_whose devices_whose(struct superblock *found, const struct run_config *cfg, size_t i,
                                const char *path)
 {
-    struct superblock want = devices_super(cfg, 0, i);
-    const char       *next = cfg->owner_next;
-    char              page[SUPERBLOCK_BYTES];
+    char page[SUPERBLOCK_BYTES];
 
-    if (page_read(page, path) || superblock_read(page, found))
-        return DEVICE_NONE;
-    if (found->device != i || strcmp(found->id, cfg->id))
-        return DEVICE_OTHER;
-    return superblock_is_taken(found, &want) && !(next && *next && !strcmp(found->owner, next))
-               ? DEVICE_TAKEN
-               : DEVICE_OWN;
+    return page_read(page, path) ? DEVICE_NONE : devices_page_whose(found, cfg, i, page);
+}
+
+int devices_refuse_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+{
+    char run[PATH_MAX], word[PATH_MAX], line[PATH_MAX + 64], step[32];
+    int  n = 0;
+
+    err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot or of "
+            "an older backup", path);
+    if (!err || !cfg->log || !runlog_get(cfg->log, "snapshot", step, sizeof step, NULL))
+        return -EXDEV;
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(cfg->dir, cfg->ranks.rank),
+             cfg->dir);
+    if (cfg->ranks.size > 1)
+        n = snprintf(line, sizeof line, "mpirun -n %zu ", cfg->ranks.size);
+    snprintf(line + n, sizeof line - (size_t)n, "siTrain restore %s",
+             machine_word(word, sizeof word, run));
+    return cfg->device_paths
+               ? err_set(err, -EXDEV, "%s; %s --device %zu=PATH makes device %zu in another place, "
+                         "from a snapshot; one command must name all such devices", err->text,
+                         line, i, i)
+               : err_set(err, -EXDEV, "%s; move it aside, and %s makes it again, from a snapshot",
+                         err->text, line);
 }
 
 int devices_inside(const struct run_config *cfg, const char *path)

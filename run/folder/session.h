@@ -81,10 +81,6 @@ const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
 const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
                                const char *command);
 
-/* The length of the path of rank 0's folder in that of a rank's: without the end, .rankN. All of
- * the path, if it has no such end. */
-size_t session_first_length(const char *dir, size_t rank);
-
 /* True if rc means that the run cannot be written: read-only, no permission, disk full, or its
  * devices may be another run's (moved_check). */
 int  session_cannot_write(int rc);
@@ -124,8 +120,9 @@ int session_keep_template(struct session *s, struct err *err);
 int session_check_tokenizer(const struct session *s, struct err *err);
 int session_same_files(const struct session *s, struct err *err);
 
-/* Send a notice and store it in the database. */
-int session_notice(struct session *s, const char *text, struct err *err);
+/* Send a notice, formatted as by printf, and store it in the database. */
+int session_notice(struct session *s, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Apply the options given on the line to the stored ones. An option that may change (enum opt_kept)
  * changes s->o. Another one is misuse if its value differs. `first`: the run has not

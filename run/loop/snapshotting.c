@@ -120,27 +120,23 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
         snapshot_remove(s, made->path, &unsaid);
     *again = rc && w->tried < s->o.snapshot_dir.n;
     if (*again)
-        snprintf(why->text + strlen(why->text), sizeof why->text - strlen(why->text),
-                 ": the next --snapshot-dir is tried");
-    else
-        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %s", w->step,
-                unkept ? ", since not all parts are on the next hosts" : "", why->text);
-    return session_notice(s, why->text, err);
+        return session_notice(s, err, "%s: the next --snapshot-dir is tried", why->text);
+    return session_notice(s, err, "no snapshot after step %" PRIu64 "%s: %s", w->step,
+                          unkept ? ", since not all parts are on the next hosts" : "", why->text);
 }
 
 /* Says, once, that a snapshot was due before the one before it was copied. */
 static int notice_late(struct snapshotting *w, uint64_t begun_ns, struct err *err)
 {
     double waited = (double)(clock_ns() - begun_ns) * 1e-9;
-    char   text[512];
 
     if (waited < LATE_SECONDS || w->said)
         return 0;
     w->said = 1;
-    snprintf(text, sizeof text, "training waited %.0f s for the snapshot after step %" PRIu64
-             ", which was still being copied when the next one was due: a larger --snapshot-every "
-             "or --snapshot-bw, or another --snapshot-dir, avoids that", waited, w->step);
-    return session_notice(w->s, text, err);
+    return session_notice(w->s, err, "training waited %.0f s for the snapshot after step %" PRIu64
+                          ", which was still being copied when the next one was due: a larger "
+                          "--snapshot-every or --snapshot-bw, or another --snapshot-dir, avoids "
+                          "that", waited, w->step);
 }
 
 /* Ends the snapshot under way if all ranks have copied theirs; must: waits for that. */
@@ -233,14 +229,11 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
 
 int snapshotting_stop(struct snapshotting *w, struct err *err)
 {
-    char text[256];
-
     if (!w->making)
         return 0;
-    snprintf(text, sizeof text, "the snapshot after step %" PRIu64 " was not copied yet when the "
-             "training was stopped, so it is dropped", w->step);
     snapshotting_close(w);
-    return session_notice(w->s, text, err);
+    return session_notice(w->s, err, "the snapshot after step %" PRIu64 " was not copied yet when "
+                          "the training was stopped, so it is dropped", w->step);
 }
 
 void snapshotting_close(struct snapshotting *w)

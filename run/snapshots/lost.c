@@ -47,7 +47,7 @@ static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
     int               rc = 0;
 
     if (whose == DEVICE_TAKEN)
-        rc = superblock_taken(&want, path, err);
+        rc = devices_refuse_taken(cfg, i, path, err);
     else if (whose == DEVICE_OTHER && superblock_swapped(what, &super, &want))
         rc = err_misuse(err, "%s holds %s", path, what);
     else if (whose == DEVICE_OTHER)
@@ -277,8 +277,9 @@ int lost_place(struct session *s, const char *text, struct err *err)
     if (apart) // a new word for new devices: the original's have another, or none
         rc = machine_hex(s->owner, sizeof s->owner - 1, err);
     rc = rc ? rc : session_config(s, err);
-    return rc || !apart || devices_gone(&s->run, (size_t)i)
-               ? rc
+    return rc ? rc
+           : !apart || devices_gone(&s->run, (size_t)i)
+               ? 1
                : err_misuse(err, "--device %s: a device is there, which may be another run's: name "
                             "a place that has none", text);
 }

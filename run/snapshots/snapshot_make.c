@@ -429,7 +429,6 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, const struct
 {
     const struct opt_strings *dirs = &s->o.snapshot_dir;
     struct snapshot_making   *m = calloc(1, sizeof *m);
-    struct err                said;
     int                       rc = snapshot_can(s, err);
 
     *out = NULL;
@@ -453,9 +452,8 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, const struct
         snapshots_clean(s);
         if (rc == -EINTR || m->tried >= dirs->n + (ask->in_run || !dirs->n))
             break;
-        err_set(&said, 0, "%s: %s is tried", err->text,
-                m->tried < dirs->n ? "the next --snapshot-dir" : "RUN/snapshots");
-        rc = session_notice(s, said.text, err);
+        rc = session_notice(s, err, "%s: %s is tried", err->text,
+                            m->tried < dirs->n ? "the next --snapshot-dir" : "RUN/snapshots");
     }
     snapshot_drop(m);
     return rc;
