@@ -417,9 +417,11 @@ int hf_export_check(const char *path, struct err *err)
                           unread ? "cannot be read to its end" : "is not empty");
     if (is_dots(dir))
         return err_misuse(err, "%s: export needs the name of the folder, not dots", dir);
-    char *mounted = file_mounted(dir); // no rename replaces a mount point
-    int   rc = mounted ? err_misuse(err, "%s is where a drive is mounted: export needs the name of "
-                                    "a folder in it", dir) : 0;
+    char *mounted;
+    int   rc = file_mounted(&mounted, dir, err);
+    if (mounted) // no rename replaces a mount point
+        rc = err_misuse(err, "%s is where a drive is mounted: export needs the name of a folder in "
+                        "it", dir);
     free(mounted);
     return rc;
 }
