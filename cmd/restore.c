@@ -143,7 +143,8 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     char     line[SESSION_LINE];
     int      rc = lost_apart_check(s, &o->device, err);
 
-    rc = rc ? rc : places(s, o, &elsewhere, err); // before counting: recorded places may be another's
+    // before counting: recorded places may be another's
+    rc = rc ? rc : places(s, o, &elsewhere, err);
     rc = rc ? rc : lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");

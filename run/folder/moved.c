@@ -168,7 +168,7 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
 /* --device PATH for each device. Of several ranks: how each gets its own. */
 static void put_form(FILE *f, const struct run_config *run)
 {
-    fprintf(f, "--device PATH for each of its %zu devices%s", run->n_devices,
+    fprintf(f, "--device PATH for each of the run's %zu devices%s", run->n_devices,
             run->ranks.size > 1 ? " (each rank is given its own: mpirun -n 1 siTrain ... : -n 1 "
                                   "siTrain ...)"
                                 : "");
@@ -224,7 +224,7 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
     }
     if (!file_may_be(other->path)) {
         fprintf(f, "run.db has device %zu in %s, which is not there: mount its drive or, if it was "
-                "moved, too, name where the run's are with --resume and ", other->i, other->path);
+                "moved, too, go on with --resume and ", other->i, other->path);
         put_form(f, run);
         goto out;
     }
@@ -320,8 +320,8 @@ int moved_found(const struct run_config *run, struct err *err)
         put_command(f, run);
     rc = !f || fclose(f) || !command
              ? err_set(err, -ENOMEM, "out of memory for a sentence")
-             : err_misuse(err, "no device of %s is gone: the states were read where --device says; go "
-                          "on with: %s", run->dir, command);
+             : err_misuse(err, "no device of %s is gone: the states were read where --device says; "
+                          "go on with: %s", run->dir, command);
     free(command);
     return rc;
 }
