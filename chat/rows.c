@@ -7,7 +7,6 @@
 #include "data/file/file_kind.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define FORMS ((enum chat_form)(CHAT_FORM_PREFERENCE + 1))
 

@@ -7,8 +7,6 @@
 #include "report/svg.h"
 #include "report/table.h"
 
-#include <assert.h>
-
 enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 8 };
 
 const char *chart_colour(size_t i)
