@@ -44,7 +44,7 @@ void check_denied(struct check *c, const char *sentence)
 
 void check_line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
 {
-    char    text[SESSION_PATH + 128], size[32];
+    char    text[SESSION_PATH + 128];
     va_list ap;
 
     c->bytes += bytes;
@@ -54,8 +54,7 @@ void check_line(struct check *c, const char *kind, uint64_t bytes, const char *f
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     progress_make_way();
-    say_line(stdout, "%-16s %9s  %s", kind,
-             bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
+    say_line(stdout, "%-16s %9s  %s", kind, bytes ? SIZE_TEXT(bytes) : "", text);
 }
 
 /* ---- data ---- */

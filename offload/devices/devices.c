@@ -6,7 +6,6 @@
 #include "data/base/round.h"
 
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
