@@ -271,6 +271,15 @@ if [ -n "$shim" ]; then
         done
     done
     result "$([ -z "$wrong" ] && [ $seen -ge 6 ]; echo $?)" "nor does a look that fails as they get their names ($seen did):$wrong"
+    rm -rf "$tmp/left"
+    cp -a "$tmp/kept" "$tmp/left"
+    # shellcheck disable=SC2086
+    LD_PRELOAD="$shim" SHIM_FAIL=flock=EIO@/left/ev.bin. "$bin" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 1 ] && grep -q "which an earlier process left, cannot be read now: Input/output error; try again, or remove it to begin anew" "$tmp/err"; echo $?)" "nor does a lock that fails"
+    # shellcheck disable=SC2086
+    works "  and the same command goes on" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves
+    result "$(grep -q "goes on behind [1-9]" "$tmp/err"; echo $?)" "  behind them"
+    rm -rf "$tmp/left" "$tmp/kept" "$tmp/lines.txt"
     wrong=''
     for n in 1 5 20 26 34; do
         rm -rf "$tmp/run"
