@@ -299,6 +299,15 @@ if [ -n "$shim" ]; then
     same "$(sum "$tmp/whole/data.1.bin")" "$(sum "$tmp/run/data.bin")" "  whose tokens are those of a whole run"
     rm -rf "$tmp/run"
 
+    # nor are an empty folder, or its lock, said to be another than they are
+    mkdir "$tmp/run"
+    for at in FAIL=readdir=EIO@/run AT=look:/run/run.lock:1:fail; do
+        # shellcheck disable=SC2086
+        env LD_PRELOAD="$shim" "SHIM_$at" "$bin" pretrain --run "$tmp/run" --data "$tmp/long.txt" $lm >"$tmp/out" 2>"$tmp/err"
+        result "$([ $? = 1 ] && grep -q ": Input/output error$" "$tmp/err"; echo $?)" "$at is said as it is"
+    done
+    rm -rf "$tmp/run"
+
     # what was left is of other texts, and of more of them
     held name:/data.1.bin:1 pretrain --run "$tmp/run" --data "$tmp/text.txt" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $lm --time-limit 1s
     sleep 1
