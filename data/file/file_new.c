@@ -61,23 +61,19 @@ static int is_this_users(const struct stat *st, const char *dir)
 }
 
 /* Opens the file or folder at `path`, and locks it, if it belongs to this user and no living
- * process holds it. Otherwise returns -errno, -EBUSY if it is no such thing. */
+ * process holds it. Otherwise returns -errno, -EBUSY if it is no such thing, or if it is held. */
 static int open_dead(const char *path, const char *dir, int folder, int flags)
 {
     struct stat st;
-    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = -EBUSY;
 
-    if (fd < 0 || fstat(fd, &st)) {
-        int rc = -errno;
-
-        file_close(fd);
-        return rc;
-    }
-    if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) &&
-        !flock(fd, LOCK_EX | LOCK_NB))
+    if (fd < 0 || fstat(fd, &st))
+        rc = -errno;
+    else if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) &&
+             (rc = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0) == 0)
         return fd;
-    close(fd);
-    return -EBUSY;
+    file_close(fd);
+    return rc == -EWOULDBLOCK ? -EBUSY : rc;
 }
 
 static void remove_dead(const struct file_walk *w, int folder)
@@ -307,8 +303,9 @@ static int find_one(struct file_new *f, const char *dir, int (*fits)(void *ctx, 
     struct stat st;
     int         fd = open_dead(f->temp, dir, 0, O_RDWR), rc;
 
-    if (fd < 0)
-        return file_is_unread(fd) && !file_is_denied(fd) ? fd : 0;
+    if (fd < 0) // who may not open another user's finds nothing
+        return file_is_unread(fd) && !(file_is_denied(fd) && !lstat(f->temp, &st) &&
+                                       !is_this_users(&st, dir)) ? fd : 0;
     rc = fstat(fd, &st) ? -errno : st.st_nlink == 1;
     rc = rc > 0 ? file_names(f->temp, fd) : rc;
     rc = rc > 0 ? fits(ctx, fd) : rc;
@@ -327,7 +324,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
     *f = (struct file_new){ .fd = -1 };
     int rc = begin_beside(&w, path, &base, err);
 
-    if (file_is_absent(-rc) || file_is_denied(rc))
+    if (file_is_absent(-rc) || (file_is_denied(rc) && access(w.dir, R_OK)))
         rc = 0; // whoever may not read the folder finds nothing in it
     while (rc == 0 && file_walk_next(&w)) {
         if (!file_new_is(w.name, base, 0))

@@ -65,8 +65,8 @@ int creation_check(const char *dir, struct err *err)
     if (!rc && (rc = output_check_name(NULL, dir, err)))
         return rc;
     if (rc)
-        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
-                          strerror(-rc));
+        return err_name(err, -rc, "%s: %s%s", dir, strerror(-rc),
+                        rc == -ENOTDIR ? ": a folder that does not exist is expected" : "");
     // files next to a maker's folder may come from it: creation_claim checks
     return *f.other && (!*f.part || !strcmp(f.other, RUN_DB)) ? refuse(dir, &f, err) : 0;
 }

@@ -297,6 +297,9 @@ static int place_check(const struct session *s, size_t i, struct err *err)
 
     if (rc || !access(given, F_OK) || strncmp(was, given, n) || was[n] != '/')
         return rc;
+    if (!file_is_absent(errno))
+        return err_set(err, -errno, "device %zu cannot be made in %s: %s", i, given,
+                       strerror(errno));
     return err_misuse(err, "the folder %s of device %zu is not there: mount its drive, or make the "
                       "folder, or name another place with --device %zu=PATH", given, i, i);
 }

@@ -271,6 +271,15 @@ if [ -n "$shim" ]; then
         done
     done
     result "$([ -z "$wrong" ] && [ $seen -ge 6 ]; echo $?)" "nor does a look that fails as they get their names ($seen did):$wrong"
+    rm -rf "$tmp/left"
+    cp -a "$tmp/kept" "$tmp/left"
+    # shellcheck disable=SC2086
+    LD_PRELOAD="$shim" SHIM_FAIL=flock=EIO@/left/ev.bin. "$bin" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 1 ] && grep -q "which an earlier process left, cannot be read now: Input/output error; try again, or remove it to begin anew" "$tmp/err"; echo $?)" "nor does a lock that fails"
+    # shellcheck disable=SC2086
+    works "  and the same command goes on" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves
+    result "$(grep -q "goes on behind [1-9]" "$tmp/err"; echo $?)" "  behind them"
+    rm -rf "$tmp/left" "$tmp/kept" "$tmp/lines.txt"
     wrong=''
     for n in 1 5 20 26 34; do
         rm -rf "$tmp/run"
@@ -288,6 +297,15 @@ if [ -n "$shim" ]; then
     done
     result "$([ -z "$wrong" ]; echo $?)" "nor does a read that fails in a run that is being made:$wrong"
     same "$(sum "$tmp/whole/data.1.bin")" "$(sum "$tmp/run/data.bin")" "  whose tokens are those of a whole run"
+    rm -rf "$tmp/run"
+
+    # nor are an empty folder, or its lock, said to be another than they are
+    mkdir "$tmp/run"
+    for at in FAIL=readdir=EIO@/run AT=look:/run/run.lock:1:fail; do
+        # shellcheck disable=SC2086
+        env LD_PRELOAD="$shim" "SHIM_$at" "$bin" pretrain --run "$tmp/run" --data "$tmp/long.txt" $lm >"$tmp/out" 2>"$tmp/err"
+        result "$([ $? = 1 ] && grep -q ": Input/output error$" "$tmp/err"; echo $?)" "$at is said as it is"
+    done
     rm -rf "$tmp/run"
 
     # what was left is of other texts, and of more of them

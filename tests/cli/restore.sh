@@ -32,6 +32,19 @@ works "a lost file" restore "$tmp/run"
 goes_on "a lost file"
 refuses 2 "no device of $tmp/run is gone" restore "$tmp/run"
 
+if [ -n "$shim" ]; then
+    wrong=''
+    for n in $(seq 63 70); do # among them are the looks at the folder before a device is made in it
+        rm -rf "$tmp/inside"
+        # shellcheck disable=SC2086
+        run pretrain --run "$tmp/inside" $small --steps 1 --snapshot-every 1 --devices 2
+        rm -r "$tmp/inside/dev1"
+        LD_PRELOAD="$shim" SHIM_AT="look:/inside:$n:fail" "$bin" restore "$tmp/inside" >"$tmp/out" 2>"$tmp/err"
+        ! grep -q "is not there" "$tmp/err" || wrong="$wrong $n"
+    done
+    result "$([ -z "$wrong" ]; echo $?)" "a folder that one look cannot see is not said to be away:$wrong"
+    rm -r "$tmp/inside"
+fi
 lose "$tmp/a" "$tmp/b"
 refuses 2 "is the place of device 0, too: a file or a drive holds one device" restore "$tmp/run" --device "0=$tmp/c/new" --device "1=$tmp/c/new"
 result "$([ -z "$(ls "$tmp/c")" ]; echo $?)" "and nothing is made"
