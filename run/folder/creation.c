@@ -513,12 +513,13 @@ int creation_finish(const char *dir, const char *id, struct err *err)
     if (rc || !*f.part || session_is_run(dir))
         return 0; // opening it reports what is wrong
     rc = lock_folder(&p, dir, err);
-    if (!rc) {
+    int done = session_is_run(dir); // another process was faster, and may train it by now
+    if (!rc && !done) {
         rc = left_open(&l, p.dir, f.part, err);
         if (!rc && l.whole && l.id && !strcmp(l.id, id))
             rc = move_out(l.path, p.dir, err);
         left_free(&l);
     }
     release(&p);
-    return rc > 0 ? 0 : rc;
+    return rc > 0 || done ? 0 : rc;
 }
