@@ -44,6 +44,18 @@ if [ -n "$shim" ]; then
     done
     result "$([ -z "$wrong" ]; echo $?)" "a folder that one look cannot see is not said to be away:$wrong"
     rm -r "$tmp/inside"
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/whole-snapshots" $small --steps 3 --snapshot-every 1
+    rm "$tmp/whole-snapshots/dev0/states"
+    wrong=''
+    for n in $(seq 12); do
+        cp -a "$tmp/whole-snapshots" "$tmp/inside"
+        LD_PRELOAD="$shim" SHIM_AT="pread:step-00000003/run.db:$n:fail=EIO" "$bin" restore "$tmp/inside" >"$tmp/out" 2>"$tmp/err"
+        grep -qE "went back to step 3$|step 3 .*cannot be read" "$tmp/out" "$tmp/err" || wrong="$wrong $n"
+        rm -r "$tmp/inside"
+    done
+    result "$([ -z "$wrong" ]; echo $?)" "a read of the newest snapshot's run.db that fails once does not silently take an older one:$wrong"
+    rm -r "$tmp/whole-snapshots"
 fi
 lose "$tmp/a" "$tmp/b"
 refuses 2 "is the place of device 0, too: a file or a drive holds one device" restore "$tmp/run" --device "0=$tmp/c/new" --device "1=$tmp/c/new"
