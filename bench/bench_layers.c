@@ -12,9 +12,9 @@
 
 enum { TURNS = 5, TURNS_NS = 150 * 1000 * 1000, WARM_NS = 100 * 1000 * 1000 };
 
-double part_median(struct part_times *t, int part)
+double part_median(struct part_times *t, enum machine_pass pass)
 {
-    return bench_median(t->seconds[part], t->n);
+    return bench_median(t->seconds[pass], t->n);
 }
 
 double part_since(uint64_t *start_ns)
@@ -133,9 +133,9 @@ static void attention_turn(void *ctx, struct part_times *t)
     uint64_t                start_ns = clock_ns();
 
     attention_forward(&p->a);
-    t->seconds[FORWARD][t->n] = t->seconds[AGAIN][t->n] = part_since(&start_ns);
+    t->seconds[MACHINE_FORWARD][t->n] = t->seconds[MACHINE_AGAIN][t->n] = part_since(&start_ns);
     attention_backward(p->dqkv, p->dout, &p->a);
-    t->seconds[BACKWARD][t->n] = part_since(&start_ns);
+    t->seconds[MACHINE_BACKWARD][t->n] = part_since(&start_ns);
 }
 
 int attention_times(struct part_times *t, const struct model_options *o, struct err *err)
@@ -248,10 +248,10 @@ static void layers_turn(void *ctx, struct part_times *t)
     struct layers *l = ctx;
     double         none, again;
 
-    t->seconds[FORWARD][t->n] = layers_forward(l, 1) / LAYERS;
+    t->seconds[MACHINE_FORWARD][t->n] = layers_forward(l, 1) / LAYERS;
     double second = backward_seconds(l, LAYERS, &none);
-    t->seconds[BACKWARD][t->n] = (second + backward_seconds(l, 1, &again)) / LAYERS;
-    t->seconds[AGAIN][t->n] = again;
+    t->seconds[MACHINE_BACKWARD][t->n] = (second + backward_seconds(l, 1, &again)) / LAYERS;
+    t->seconds[MACHINE_AGAIN][t->n] = again;
 }
 
 int layer_times(struct part_times *t, const struct bench *b, const struct model_options *o,

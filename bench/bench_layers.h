@@ -8,11 +8,10 @@
 
 enum { LAYERS = 2, HEAD_SIZE = 64, MOST_TURNS = 48 };
 
-/* What takes turns: seconds of each part of one call, in machine_pass's order. */
-enum { FORWARD, BACKWARD, AGAIN, PARTS };
-struct part_times { double seconds[PARTS][MOST_TURNS]; size_t n; };
+/* What takes turns: seconds of each pass of one call. */
+struct part_times { double seconds[MACHINE_PASSES][MOST_TURNS]; size_t n; };
 
-double part_median(struct part_times *t, int part);
+double part_median(struct part_times *t, enum machine_pass pass);
 /* Seconds since then, which becomes now. */
 double part_since(uint64_t *start_ns);
 /* Takes turns, each of which sets seconds[..][t->n]. The first ones, which find sleeping threads

@@ -54,16 +54,14 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
     if (rc)
         return rc;
     struct machine_work w = machine_work_of(&o.config, dt, row);
-    double              rate[PARTS];
     w.tokens = (double)tokens;
-    for (int i = 0; i < PARTS; i++) { // because of noise, at least a tenth remains
+    *p = (struct machine_layer){ dt, kind, (double)width, w.tokens, { 0 } };
+    for (unsigned i = 0; i < MACHINE_PASSES; i++) {
         double whole = part_median(&all, i);
 
-        rate[i] = machine_dense_flop(&w, (enum machine_pass)i) /
-                  fmax(whole - part_median(&attention, i), 0.1 * whole);
+        p->rate[i] = machine_dense_flop(&w, i) / // because of noise, at least a tenth remains
+                     fmax(whole - part_median(&attention, i), 0.1 * whole);
     }
-    *p = (struct machine_layer){ dt, kind, (double)width, w.tokens, rate[FORWARD], rate[BACKWARD],
-                                 rate[AGAIN] };
     m->n_layers++;
     return 0;
 }
@@ -81,8 +79,8 @@ static int attention_point(struct machine_file *m, const struct model_options *o
     if (!rc)
         m->attention[m->n_attentions++] = (struct machine_attention){
             o->dtype, w.kind, w.head, w.seq,
-            machine_attention_flop(&w, MACHINE_FORWARD) / part_median(&t, FORWARD),
-            machine_attention_flop(&w, MACHINE_BACKWARD) / part_median(&t, BACKWARD) };
+            { machine_attention_flop(&w, MACHINE_FORWARD) / part_median(&t, MACHINE_FORWARD),
+              machine_attention_flop(&w, MACHINE_BACKWARD) / part_median(&t, MACHINE_BACKWARD) } };
     return rc;
 }
 
@@ -97,7 +95,7 @@ static void head_turn(void *ctx, struct part_times *t)
     bench_fill(acts_input(&m->acts, LAYERS + 1, 0), 4 * HEAD_ROWS * m->o.config.n_embd, 1);
     start_ns = clock_ns();
     head_run(m, 0, &p->h, &counted);
-    t->seconds[FORWARD][t->n] = part_since(&start_ns);
+    t->seconds[MACHINE_FORWARD][t->n] = part_since(&start_ns);
 }
 
 static int head_point(struct machine_file *m, const struct bench *b, enum dtype dt, size_t width,
@@ -125,7 +123,7 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
     if (!rc)
         m->head[m->n_heads++] = (struct machine_head){
             dt, (double)width,
-            6 * (double)width * (double)words * HEAD_ROWS / part_median(&t, FORWARD) };
+            6 * (double)width * (double)words * HEAD_ROWS / part_median(&t, MACHINE_FORWARD) };
     return rc;
 }
 
@@ -177,7 +175,8 @@ static struct grid grid_of(const struct bench *b, enum machine_kind kind)
 /* The longest chunk whose call takes at most MOST_SECONDS, from the rate of the chunk p. */
 static size_t longest_of(const struct machine_layer *p, const struct bench *b, double flop)
 {
-    double seconds = flop * (1 / p->forward + 2 / p->backward + 1 / p->again) / 4;
+    double seconds = flop * (1 / p->rate[MACHINE_FORWARD] + 2 / p->rate[MACHINE_BACKWARD] +
+                             1 / p->rate[MACHINE_AGAIN]) / 4;
     double most = (b->o->probe ? MOST_SECONDS_PROBE : MOST_SECONDS) / seconds;
 
     return (size_t)fmin(most, CHUNK_ROWS) / TOKENS_STEP * TOKENS_STEP;
@@ -271,10 +270,10 @@ static int serial_measure(struct machine_file *m, const struct bench *b, struct 
         return 0;
     rows_set(&o, 512, SHORT_ROW);
     int rc = layer_times(&t, b, &o, err);
-    many = part_median(&t, FORWARD) + part_median(&t, BACKWARD);
+    many = part_median(&t, MACHINE_FORWARD) + part_median(&t, MACHINE_BACKWARD);
     o.threads = 1;
     rc = rc ? rc : layer_times(&t, b, &o, err);
-    one = part_median(&t, FORWARD) + part_median(&t, BACKWARD);
+    one = part_median(&t, MACHINE_FORWARD) + part_median(&t, MACHINE_BACKWARD);
     omp_set_num_threads((int)b->o->train.threads);
     double w = (one - many) / (1 - 1 / p);
     if (!rc)

@@ -4,10 +4,10 @@
 #include "chat/rows_parts.h"
 
 #include "data/base/table.h"
+#include "data/base/utf8.h"
 #include "data/file/file_kind.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define FORMS ((enum chat_form)(CHAT_FORM_PREFERENCE + 1))
 
@@ -198,8 +198,7 @@ static int json_object_of(struct chat_rows *r, struct err *err)
     const char *text = row_file_field(&r->file, 0);
     char        what[600];
 
-    if (!strncmp(text, "\xEF\xBB\xBF", 3)) // files with byte order marks, one behind the other
-        text += 3;
+    text += utf8_mark(text, strlen(text)); // files with byte order marks, one behind the other
     if (!strcmp(text, "{"))
         return row_refuse(r, err, "an object that is not in a list stands on one line: jq -c . "
                           "writes it so");
@@ -212,19 +211,14 @@ static int json_object_of(struct chat_rows *r, struct err *err)
 static int contents_check(FILE *f, const struct unpack *packed, const char *path, int *json,
                           struct err *err)
 {
-    char   head[ROW_HEAD];
-    size_t n, i = 0;
-    int    rc = row_file_head(f, packed, path, FILE_FOR_CHAT, head, &n, err);
+    struct row_head head;
+    int             rc = row_file_head(&head, f, packed, path, FILE_FOR_CHAT, err);
 
     if (rc)
         return rc;
-    if (!n)
+    if (!head.n)
         return err_misuse(err, "%s is empty", path);
-    if (n >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3))
-        i = 3;
-    while (i < n && strchr(" \t\r\n", head[i]) && head[i])
-        i++;
-    *json = i == n || head[i] == '{' || head[i] == '[';
+    *json = head.at == head.n || head.text[head.at] == '{' || head.text[head.at] == '[';
     if (*json || !(unpack_named(path, ".json") || unpack_named(path, ".jsonl") ||
                    unpack_named(path, ".ndjson")))
         return 0;

@@ -314,7 +314,6 @@ static int check_parts(struct check *c, struct err *err)
 static void say_verdict(struct check *c)
 {
     const char *what = c->o->what;
-    char        size[32];
     struct err  text = { 0 };
 
     if (c->damaged > c->mended && c->states_lost) {
@@ -333,8 +332,7 @@ static void say_verdict(struct check *c)
     else if (c->damaged)
         say_line(stdout, "%s was damaged and is whole again", what);
     else
-        say_line(stdout, "%s is whole: %s read", what,
-                 opt_size_text(size, sizeof size, (double)c->bytes));
+        say_line(stdout, "%s is whole: %s read", what, SIZE_TEXT(c->bytes));
 }
 
 /* All parts fit the whole part of a damaged log: from there the run goes on identically. */

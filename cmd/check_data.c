@@ -44,7 +44,7 @@ void check_denied(struct check *c, const char *sentence)
 
 void check_line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
 {
-    char    text[SESSION_PATH + 128], size[32];
+    char    text[SESSION_PATH + 128];
     va_list ap;
 
     c->bytes += bytes;
@@ -54,8 +54,7 @@ void check_line(struct check *c, const char *kind, uint64_t bytes, const char *f
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     progress_make_way();
-    say_line(stdout, "%-16s %9s  %s", kind,
-             bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
+    say_line(stdout, "%-16s %9s  %s", kind, bytes ? SIZE_TEXT(bytes) : "", text);
 }
 
 /* ---- data ---- */
@@ -162,18 +161,11 @@ int check_tokenizer(struct check *c, struct err *err)
 {
     char              path[SESSION_PATH + 16];
     struct tokenizer *t = NULL;
+    int               rc = 0;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (!tokenizer_is_there(path))
-        return !settings_has(c->s.log, "endoftext")
-                   ? 0
-                   : err_set(err, -ENOENT,
-                             "%s: no tokenizer there, though this run was made with one", path);
-    int rc = check_words(&t, c, path, err);
-    if (!rc && !t)
+    if (tokenizer_is_there(path) && !(rc = check_words(&t, c, path, err)) && !t)
         check_line(c, "tokenizer", 0, "of a class that nothing names");
-    if (!rc && t)
-        rc = session_same_tokenizer(&c->s, t, err);
     tokenizer_close(t);
-    return rc ? rc : session_same_template(&c->s, err);
+    return rc ? rc : session_check_tokenizer(&c->s, err);
 }

@@ -202,8 +202,7 @@ static int scrub_rank(struct check *first, size_t rank, struct err *err)
 
 int check_scrub(struct check *c, struct err *err)
 {
-    char size[32];
-    int  rc;
+    int rc;
 
     if (c->o->repair)
         return err_misuse(err, "--scrub writes nothing, and --repair does: leave one of them out");
@@ -223,8 +222,7 @@ int check_scrub(struct check *c, struct err *err)
         say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read",
                  c->o->what, c->denied);
     else
-        say_line(stdout, "what was read of %s is whole: %s", c->o->what,
-                 opt_size_text(size, sizeof size, (double)c->bytes));
+        say_line(stdout, "what was read of %s is whole: %s", c->o->what, SIZE_TEXT(c->bytes));
     return 0;
 }
 

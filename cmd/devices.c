@@ -46,20 +46,18 @@ static void print_cpu(void)
 static void print_memory(void)
 {
     const char   *info = "/proc/meminfo";
-    char          text[64], size[32];
+    char          text[64];
     double total = strtod(machine_field(text, sizeof text, info, "MemTotal"), NULL) * 1024;
     double left = strtod(machine_field(text, sizeof text, info, "MemAvailable"), NULL) * 1024;
     struct rlimit lock;
 
-    printf("\nMemory\n  %s", opt_size_text(size, sizeof size, total));
-    printf(", %s available", opt_size_text(size, sizeof size, left));
+    printf("\nMemory\n  %s", SIZE_TEXT(total));
+    printf(", %s available", SIZE_TEXT(left));
     machine_field(text, sizeof text, "/sys/fs/cgroup/memory.max", "");
     if (text[0] >= '0' && text[0] <= '9')
-        printf(", limited to %s for this control group",
-               opt_size_text(size, sizeof size, strtod(text, NULL)));
+        printf(", limited to %s for this control group", SIZE_TEXT(strtod(text, NULL)));
     if (!getrlimit(RLIMIT_MEMLOCK, &lock) && lock.rlim_cur != RLIM_INFINITY)
-        printf("\n  %s may be locked, as registered buffers are",
-               opt_size_text(size, sizeof size, (double)lock.rlim_cur));
+        printf("\n  %s may be locked, as registered buffers are", SIZE_TEXT(lock.rlim_cur));
     printf("\n");
 }
 
@@ -99,7 +97,7 @@ static void print_drive(const char *name)
     static const char *const file[] = { "size", "device/model", "device/device/current_link_speed",
                                         "device/device/current_link_width" };
     enum { SIZE, MODEL, SPEED, WIDTH, FILES };
-    char path[512], text[FILES][256], mount[512], size[32];
+    char path[512], text[FILES][256], mount[512];
 
     for (int i = 0; i < FILES; i++) {
         snprintf(path, sizeof path, "/sys/block/%s/%s", name, file[i]);
@@ -111,7 +109,7 @@ static void print_drive(const char *name)
     if (!*at && *machine_field(mount, sizeof mount, "/proc/mounts", path))
         at += strcspn(at, " ") + 1;
     say_line(stdout, "  /dev/%-10s %9s  %s%s%s%s%s%s%.*s", name,
-             opt_size_text(size, sizeof size, strtod(text[SIZE], NULL) * 512),
+             SIZE_TEXT(strtod(text[SIZE], NULL) * 512),
              *text[MODEL] ? text[MODEL] : "unknown model", *text[SPEED] ? ", " : "", text[SPEED],
              *text[SPEED] ? " x" : "", *text[SPEED] ? text[WIDTH] : "", *at ? ", in use at " : "",
              (int)strcspn(at, " "), at);

@@ -10,6 +10,7 @@
 #include "data/base/grow.h"
 #include "data/file/stdin_spool.h"
 #include "data/base/text_line.h"
+#include "data/base/utf8.h"
 #include "data/file/unpack.h"
 #include "run/generation.h"
 #include "run/texts/tokenise.h"
@@ -140,8 +141,8 @@ static int read_prompts(char **out, size_t *n, const char *name, struct err *err
     rc = rc ? rc : file_read_whole(out, n, path, UINT64_MAX, err);
     if (rc)
         return rc;
-    if (*n >= 3 && !memcmp(*out, "\xEF\xBB\xBF", 3))
-        memmove(*out, *out + 3, *n -= 3);
+    size_t mark = utf8_mark(*out, *n);
+    memmove(*out, *out + mark, *n -= mark);
     if (!*n)
         return err_misuse(err, "%s is empty: expected a prompt a line", name);
     char *end = memchr(*out, '\r', *n);

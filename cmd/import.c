@@ -4,6 +4,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
+#include "data/base/text_made.h"
 #include "model/file/hf.h"
 #include "run/newrun.h"
 
@@ -33,8 +34,7 @@ static void say_made(const char *run, double millions, const struct hf_labels *l
 
     for (size_t i = 0; line && i < labels->n; i++)
         fprintf(line, "%s %s", i ? "," : "", labels->name[i]);
-    if (line && fclose(line)) // out of memory
-        text = NULL;
+    text = text_made(line, &text, 0);
     if (labels->n)
         say_line(stdout, "%s: %.4g million parameters, %s:%s", run, millions,
                  labels->n == 1 ? "a regressor" : "a classifier", text ? text : "");

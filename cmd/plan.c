@@ -154,7 +154,6 @@ static int print_traffic(const struct session *s, struct err *err)
 static int print_written(const struct session *s, struct err *err)
 {
     struct wear w;
-    char        text[32];
     int         rc = snapshots_plan_wear(&w, s, err);
 
     if (rc)
@@ -167,8 +166,7 @@ static int print_written(const struct session *s, struct err *err)
     if (w.act_device > 0)
         printf("  and %.0f bytes of activations to each --act-device\n", w.act_device);
     if (w.journal > 0)
-        printf("  and about %s in a step to the drive of RUN, for run.db\n",
-               opt_size_text(text, sizeof text, w.journal));
+        printf("  and about %s in a step to the drive of RUN, for run.db\n", SIZE_TEXT(w.journal));
     return 0;
 }
 

@@ -10,36 +10,29 @@
 #include "plan/wear.h"
 #include "run/folder/spares.h"
 
-enum { SIZE = 32 };
-
 static void time_line(const struct session *s, const json_t *found)
 {
     const json_t *step = json_object_get(found, "step"), *rows = json_object_get(found, "rows");
     double        steps = json_num(step, "steps");
     int           varies = training_varies(s);
-    char          all[SIZE];
 
     if (rows)
         printf("Time: %.3g s a step, %.0f tokens/s without padding, %.0f step%s: %s\n",
                json_num(rows, "seconds"), json_num(rows, "tokens_per_second"), steps,
-               steps > 1 ? "s" : "",
-               opt_time_text(all, sizeof all, json_num(rows, "run_seconds")));
+               steps > 1 ? "s" : "", TIME_TEXT(json_num(rows, "run_seconds")));
     else if (step)
         printf("Time: %.3g s a step, %.0f tokens/s%s; %.0f step%s: %s\n",
                json_num(step, "seconds"),
                json_num(step, varies ? "padded_tokens_per_second" : "tokens_per_second"),
                varies ? " with padding, at most" : "", steps, steps > 1 ? "s" : "",
-               opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
+               TIME_TEXT(json_num(step, "run_seconds")));
 }
 
 static void memory_line(const struct budget *b)
 {
-    char total[SIZE], limit[SIZE], arenas[SIZE];
-
-    printf("Memory: %s of %s", opt_size_text(total, sizeof total, (double)b->total),
-           opt_size_text(limit, sizeof limit, (double)b->limit));
+    printf("Memory: %s of %s", SIZE_TEXT(b->total), SIZE_TEXT(b->limit));
     if (b->arenas)
-        printf(" + %s devices", opt_size_text(arenas, sizeof arenas, (double)b->arenas));
+        printf(" + %s devices", SIZE_TEXT(b->arenas));
     putchar('\n');
 }
 
@@ -50,33 +43,30 @@ static int spares_print(const struct session *s, struct err *err)
                                          [RUN_SPARES_ALL] = "slots of --speculate" };
     enum run_spares other = s->run.spares == RUN_SPARES_FEW ? RUN_SPARES_HALF : RUN_SPARES_FEW;
     uint64_t        bytes;
-    char            text[SIZE];
     int             rc = spares_bytes(&bytes, s, other, err);
 
     if (!rc)
         printf("on %zu device%s (%s; %s: %s)\n", s->run.n_devices,
                s->run.n_devices == 1 ? "" : "s", names[s->run.spares],
-               strrchr(names[other], ' ') + 1, opt_size_text(text, sizeof text, (double)bytes));
+               strrchr(names[other], ' ') + 1, SIZE_TEXT(bytes));
     return rc;
 }
 
 static void base_line(const struct session *s)
 {
     struct link_meter m;
-    char              all[SIZE], step[SIZE];
     double            bytes = 0;
 
     for (size_t b = 0; b < arch_blocks(&s->config); b++)
         bytes += (double)s->run.base_bytes[b];
     traffic_computed(&m, &s->run);
-    printf("Base: %s in its own files, not on %s; ", opt_size_text(all, sizeof all, bytes),
+    printf("Base: %s in its own files, not on %s; ", SIZE_TEXT(bytes),
            s->run.mode == RUN_MEM ? "the drive of RUN" : "the devices");
     if (s->run.mode == RUN_MEM)
         printf("read once, when a training begins\n");
     else
         printf("%s read from them a step\n",
-               opt_size_text(step, sizeof step,
-                             (double)m.bytes[LINK_FILES][CLASS_BASE][LINK_READ]));
+               SIZE_TEXT(m.bytes[LINK_FILES][CLASS_BASE][LINK_READ]));
 }
 
 /* Prints the space of the folders of --export-every: that of their fp32 tensors. */
@@ -86,28 +76,26 @@ static void exports_line(const struct session *s)
     uint64_t every = s->o.export_every, all = s->o.steps / every + (s->o.steps % every != 0);
     uint64_t limit = s->o.export_limit, kept = limit && limit < all ? limit : all;
     double   bytes = 0;
-    char     text[SIZE];
 
     for (size_t b = 0; b < arch_blocks(g); b++)
         if (!g->lora.rank || arch_block_kind(g, b) == ARCH_ADAPTER)
             bytes += 4 * (double)arch_block_size(g, b);
     printf("Exports: %s for %" PRIu64 " %s in RUN/checkpoint-STEP",
-           opt_size_text(text, sizeof text, bytes * (double)(kept + (kept < all))), kept,
+           SIZE_TEXT(bytes * (double)(kept + (kept < all))), kept,
            g->lora.rank ? kept > 1 ? "adapters" : "adapter" : kept > 1 ? "models" : "model");
     if (kept < all)
         printf(", and for the next one");
-    printf("; %s written in all\n", opt_size_text(text, sizeof text, bytes * (double)all));
+    printf("; %s written in all\n", SIZE_TEXT(bytes * (double)all));
 }
 
 static int disk_line(const struct session *s, struct err *err)
 {
     struct run_memory m;
-    char              text[SIZE];
     int               rc = run_memory(&s->run, &m, err);
 
     if (rc)
         return rc;
-    printf("Disk: %s ", opt_size_text(text, sizeof text, (double)m.device_bytes));
+    printf("Disk: %s ", SIZE_TEXT(m.device_bytes));
     int devices = s->run.mode != RUN_MEM;
     rc = devices ? spares_print(s, err) : 0;
     if (!devices)
@@ -125,22 +113,20 @@ static int written_line(const struct session *s, const json_t *found, struct err
     double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
     double      step = json_num(json_object_get(found, "step"), "seconds");
     struct wear w;
-    char        text[SIZE];
     int         rc = snapshots_plan_wear(&w, s, err);
 
     if (rc)
         return rc;
-    printf("Written: %s a step%s", opt_size_text(text, sizeof text, w.total),
+    printf("Written: %s a step%s", SIZE_TEXT(w.total),
            s->run.mode == RUN_MEM     ? " to the drive of RUN"
            : s->run.n_devices > 1     ? " to each device"
                                       : "");
     if (step > 0)
-        printf(", %s a day", opt_size_text(text, sizeof text, wear_day(w.total, step)));
-    printf("; %s in all\n", opt_size_text(text, sizeof text, w.total * steps));
+        printf(", %s a day", SIZE_TEXT(wear_day(w.total, step)));
+    printf("; %s in all\n", SIZE_TEXT(w.total * steps));
     if (endurance > 0)
         printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n",
-               opt_size_text(text, sizeof text, endurance), endurance / w.total / 1e6,
-               100 * w.total * steps / endurance);
+               SIZE_TEXT(endurance), endurance / w.total / 1e6, 100 * w.total * steps / endurance);
     return 0;
 }
 
@@ -152,23 +138,20 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
     double  step = json_num(json_object_get(found, "step"), "seconds"),
             longer = json_num(json_object_get(found, "snapshots"), "longer");
     int     on_devices = o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES;
-    char    size[SIZE], all[SIZE];
     struct snapshots_plan p;
     int     rc = snapshots_plan(&p, s, err);
 
     if (rc || !p.every)
         return rc;
     printf("Snapshots: %s each, room for %" PRIu64 " in %s: %s",
-           opt_size_text(size, sizeof size, p.each), o->snapshots + 1,
+           SIZE_TEXT(p.each), o->snapshots + 1,
            on_devices          ? "the folders of all devices"
            : o->snapshot_dir.n ? "--snapshot-dir"
                                : "RUN/snapshots",
-           opt_size_text(all, sizeof all, p.each * (double)(o->snapshots + 1)));
+           SIZE_TEXT(p.each * (double)(o->snapshots + 1)));
     if (on_devices)
-        printf("\n  %s of each is parity: %s for a drive of each device",
-               opt_size_text(size, sizeof size, p.parity),
-               opt_size_text(all, sizeof all, p.each * (double)(o->snapshots + 1) /
-                                                  (double)s->run.n_devices));
+        printf("\n  %s of each is parity: %s for a drive of each device", SIZE_TEXT(p.parity),
+               SIZE_TEXT(p.each * (double)(o->snapshots + 1) / (double)s->run.n_devices));
     double seconds = snapshots_plan_seconds(&p, s);
     if (o->snapshot_bw)
         printf("\n  taken in %.3g s at --snapshot-bw%s", seconds,
@@ -180,7 +163,7 @@ static int snapshots_line(const struct session *s, const json_t *found, struct e
         printf("\n  with them, a step takes %.3f times as long on average", longer);
     if (step > 0)
         printf("\n  %s written a day, unless the file system shares blocks",
-               opt_size_text(size, sizeof size, wear_day(p.each / (double)p.every, step)));
+               SIZE_TEXT(wear_day(p.each / (double)p.every, step)));
     putchar('\n');
     return 0;
 }
@@ -189,21 +172,18 @@ static void mem_line(const struct mem_choice *mem, const json_t *found)
 {
     const json_t *timed = json_object_get(found, "mem");
     double        step = json_num(timed, "seconds");
-    char          a[SIZE], b[SIZE];
 
     if (!mem->fits)
         return;
-    printf("--mode mem fits, too: %s of %s", opt_size_text(a, sizeof a, (double)mem->memory),
-           opt_size_text(b, sizeof b, (double)mem->limit));
+    printf("--mode mem fits, too: %s of %s", SIZE_TEXT(mem->memory), SIZE_TEXT(mem->limit));
     if (step > 0)
         printf(", %.3g s a step, and\n  %s instead of %s written a day, to all drives\n", step,
-               opt_size_text(a, sizeof a, json_num(timed, "bytes_per_day")),
-               opt_size_text(b, sizeof b, json_num(timed, "own_bytes_per_day")));
+               SIZE_TEXT(json_num(timed, "bytes_per_day")),
+               SIZE_TEXT(json_num(timed, "own_bytes_per_day")));
     else
         printf("%s, and\n  %s instead of %s written a step, to all drives\n",
                mem->as_fast ? ", as fast or faster" : "",
-               opt_size_text(a, sizeof a, mem->written),
-               opt_size_text(b, sizeof b, mem->written_own));
+               SIZE_TEXT(mem->written), SIZE_TEXT(mem->written_own));
 }
 
 int plan_answer_print(const struct session *s, const struct budget *b, const struct mem_choice *mem,
@@ -289,11 +269,9 @@ static void print_largest(const json_t *found)
 {
     const json_t *l = json_object_get(found, "largest");
     const char   *preset = json_str(l, "preset");
-    char          text[32];
 
     if (!json_is_true(json_object_get(l, "fits"))) {
-        printf("  It does not fit on the disk: %s are free\n",
-               opt_size_text(text, sizeof text, json_num(l, "disk_free")));
+        printf("  It does not fit on the disk: %s are free\n", SIZE_TEXT(json_num(l, "disk_free")));
         return;
     }
     printf("  largest that fits         --batch %.0f, or --n-layer %.0f, or\n"
@@ -306,17 +284,16 @@ void plan_step_print(const json_t *found)
 {
     const json_t *drives = json_object_get(found, "drives");
     double        day = json_num(drives, "bytes_per_day"), years = json_num(drives, "years");
-    char          text[32], of[32];
 
     print_step(found);
     print_activations(found);
     print_more(found);
     print_largest(found);
     if (day > 0)
-        printf("  each drive is written     %s a day", opt_size_text(text, sizeof text, day));
+        printf("  each drive is written     %s a day", SIZE_TEXT(day));
     if (day > 0 && years > 0)
         printf(": one of --endurance %s lasts %.2g years",
-               opt_size_text(of, sizeof of, json_num(drives, "endurance")), years);
+               SIZE_TEXT(json_num(drives, "endurance")), years);
     if (day > 0)
         printf("\n");
 }

@@ -98,7 +98,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     };
     struct session *now = &w.now;
     struct reshard *r = &w.r;
-    char            notice[512] = "", size[32];
+    char            notice[512] = "";
     uint64_t        start = clock_ns();
 
     int rc = machine_hex(now->layout, sizeof now->layout - 1, err); // names the new set
@@ -120,10 +120,10 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     work_end(&say_events);
     rc = rc ? rc : reshard_clean(&r->to, 1, notice, sizeof notice, err);
     if (!rc && *notice)
-        rc = session_notice(s, notice, err);
+        rc = session_notice(s, err, "%s", notice);
     if (!rc && !o->quiet)
         say_line(stdout, "%s is on %zu device%s now: %s written in %.1f s", o->run, r->to.n_devices,
-                 r->to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r->bytes),
+                 r->to.n_devices > 1 ? "s" : "", SIZE_TEXT(r->bytes),
                  (double)(clock_ns() - start) * 1e-9);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_again.h"
+#include "run/ranks/rank_places.h"
 #include "run/snapshots/damaged.h"
 #include "run/snapshots/lost.h"
 #include "run/snapshots/made_whole.h"
@@ -43,7 +44,7 @@ static int mend_snapshots(struct session *s, struct made_whole_sum *sum, struct 
 
     rc = rc ? rc : made_whole_all(s, &list, sum, err);
     if (!rc && list.unread) {
-        rc = session_notice(s, list.unread_why.text, err);
+        rc = session_notice(s, err, "%s", list.unread_why.text);
         ++*(file_is_unknown(list.unread) ? &sum->unknown : &sum->left);
     }
     snapshots_free(&list);
@@ -71,8 +72,10 @@ static int say_left(const struct session *s, const char *run, const struct made_
 
 /* No device is gone. Has any rank areas that cannot be read, or have other bytes than were written?
  * If there are none, snapshots are mended alone. *mended: parts of them. A snapshot that stays
- * damaged is a failure, as for siTrain snapshots --check. */
-static int find_damage(struct session *s, const char *run, uint64_t *mended, struct err *err)
+ * damaged is a failure, as for siTrain snapshots --check. elsewhere: devices that were found where
+ * --device says; run.db does not know it. */
+static int find_damage(struct session *s, const char *run, uint64_t elsewhere, uint64_t *mended,
+                       struct err *err)
 {
     uint64_t              n, wire;
     struct made_whole_sum sum = { 0 };
@@ -85,6 +88,8 @@ static int find_damage(struct session *s, const char *run, uint64_t *mended, str
         return rc;
     if (sum.left || sum.unknown)
         return say_left(s, run, &sum, wire, err);
+    if (elsewhere)
+        return moved_found(&s->run, err);
     if (sum.mended && !wire)
         return 0;
     if (wire)
@@ -108,35 +113,44 @@ static int look_again(struct session *s, const char *run, struct err *err)
                                    "--device I=PATH", run, run);
 }
 
-/* Put the devices where --device says. Of several ranks, each takes what it has lost. */
-static int places(struct session *s, const struct restore_opts *o, struct err *err)
+/* Put the devices where --device says. Of several ranks, which may be given different places, each
+ * takes what it has lost. *elsewhere: how many devices of all ranks have another place now. */
+static int places(struct session *s, const struct restore_opts *o, uint64_t *elsewhere,
+                  struct err *err)
 {
-    int rc = 0;
+    struct comm *comm = s->ranks.comm;
+    int          rc = 0;
 
-    for (size_t i = 0; i < o->device.n && !rc; i++) {
-        uint64_t all = (uint64_t)lost_is(s, o->device.item[i]), here = all;
+    for (uint64_t i = 0, any = 1; any && !rc; i++) {
+        const char *text = i < o->device.n ? o->device.item[i] : NULL;
+        uint64_t    lost = text && lost_is(s, text), here = lost;
 
-        rc = together_add(s->ranks.comm, &all, NULL, err);
-        if (!rc && (here || !all || !s->ranks.comm))
-            rc = lost_place(s, o->device.item[i], err);
+        any = text != NULL;
+        rc = together_add(comm, &lost, &any, err);
+        if (!rc && text && (here || !lost || !comm))
+            rc = lost_place(s, text, err);
+        *elsewhere += rc > 0;
+        rc = rc > 0 ? 0 : rc;
     }
-    return rc;
+    rc = rc ? rc : together_add(comm, elsewhere, NULL, err);
+    return rc ? rc : rank_places_check(comm, s->o.device.item, s->o.device.n, err);
 }
 
 static int restore(struct session *s, const struct restore_opts *o, size_t made, struct err *err)
 {
-    uint64_t step, all, mended = 0;
+    uint64_t step, all, mended = 0, elsewhere = 0;
     size_t   gone;
     char     line[SESSION_LINE];
     int      rc = lost_apart_check(s, &o->device, err);
 
-    rc = rc ? rc : places(s, o, err); // before counting: recorded places may be another's
+    // before counting: recorded places may be another's
+    rc = rc ? rc : places(s, o, &elsewhere, err);
     rc = rc ? rc : lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");
     rc = rc ? rc : together_add(s->ranks.comm, &all, NULL, err);
     int damaged = !rc && !all;
-    rc = damaged ? find_damage(s, o->run, &mended, err) : rc;
+    rc = damaged ? find_damage(s, o->run, elsewhere, &mended, err) : rc;
     if (!rc && mended && job_speaks())
         say_line(stdout, "%s has lost nothing, and its snapshots with parity are whole again",
                  o->run);

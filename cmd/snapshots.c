@@ -73,7 +73,7 @@ struct listed {
 static void print_list(const struct listed *l, const struct snapshots_opts *o)
 {
     const struct part_seen *other;
-    char                    size[32], loss[32], state[STATE];
+    char                    loss[32], state[STATE];
 
     if (!l->list.n && l->list.unread)
         return;
@@ -88,8 +88,7 @@ static void print_list(const struct listed *l, const struct snapshots_opts *o)
 
         snprintf(loss, sizeof loss, "%.4f", at->loss);
         say_line(stdout, "%10" PRIu64 "  %10s  %9s  %-20s  %-12s  %s", at->step,
-                 isnan(at->loss) ? "" : loss,
-                 opt_size_text(size, sizeof size, (double)at->bytes), at->taken,
+                 isnan(at->loss) ? "" : loss, SIZE_TEXT(at->bytes), at->taken,
                  state_text(state, at, l->lack[i], o->check), at->path);
     }
     for (size_t i = 0; (other = parts_view_other(&l->view, i)); i++)

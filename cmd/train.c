@@ -70,7 +70,7 @@ static int folder_check(const char *dir, struct comm *comm, struct err *err)
 
     if (rc || has || !all || !comm)
         return rc;
-    snprintf(run, sizeof run, "%.*s", (int)session_first_length(dir, comm->rank), dir);
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, comm->rank), dir);
     return err_misuse(err, "%s is not there, or not a run, though other ranks have their folders: "
                       "mount its drive if it is away; if it is lost, mpirun -n %zu siTrain restore "
                       "%s makes it again from a snapshot", dir, comm->size,
@@ -153,10 +153,8 @@ static void say_early(const struct session *s, const struct training_end *end)
 
 static void say_time(const struct session *s, const struct training_end *end)
 {
-    char        line[SESSION_LINE], limit[32], needs[32];
-    const char *text = opt_time_text(needs, sizeof needs,
-                                     ending_needs(&end->ending, end->evaluates,
-                                                  end->exports));
+    char        line[SESSION_LINE];
+    const char *text = TIME_TEXT(ending_needs(&end->ending, end->evaluates, end->exports));
     int         below = *text == '<'; // "<1s"
 
     if (!s->o.time_limit) // another rank's
@@ -168,8 +166,7 @@ static void say_time(const struct session *s, const struct training_end *end)
                  "would take %s %s, and not end within --time-limit %s; go on with: %s "
                  "--time-limit %" PRIu64 "s", end->step, end->steps,
                  end->evaluates ? " and its evaluation" : "", below ? "less than" : "about",
-                 text + below,
-                 opt_time_text(limit, sizeof limit, end->ending.limit),
+                 text + below, TIME_TEXT(end->ending.limit),
                  session_resume_line(line, s), s->o.time_limit);
 }
 

@@ -6,7 +6,6 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 enum { LOWER_PRIORITY = 10 };
 

@@ -4,6 +4,7 @@
 
 #include "data/base/number.h"
 #include "data/base/table.h"
+#include "data/base/text_made.h"
 #include "data/base/visible.h"
 #include "data/opt/opt_file.h"
 
@@ -272,9 +273,7 @@ char *machine_file_text(const struct machine_file *m, struct err *err)
               "What is not here takes no time.\n", f);
         machine_file_each(m, write_line, f);
     }
-    if (f && !fclose(f))
-        return text;
-    free(text);
-    err_set(err, -ENOMEM, "out of memory for a machine's figures");
-    return NULL;
+    if (!(text = text_made(f, &text, 0)))
+        err_set(err, -ENOMEM, "out of memory for a machine's figures");
+    return text;
 }

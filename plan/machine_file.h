@@ -21,15 +21,19 @@ enum machine_kind { MACHINE_GPT2, MACHINE_LLAMA, MACHINE_BERT, MACHINE_GEMMA, MA
 extern const char *const machine_kinds[MACHINE_KINDS];
 enum machine_kind machine_kind_named(const char *word); // MACHINE_KINDS: it is none
 
+/* What a step does with a layer. AGAIN: computing again what backward needs. */
+enum machine_pass { MACHINE_FORWARD, MACHINE_BACKWARD, MACHINE_AGAIN };
+enum { MACHINE_PASSES = MACHINE_AGAIN + 1 };
+
 struct machine_layer {
     enum dtype        dt;
     enum machine_kind kind;
-    double            width, tokens, forward, backward, again;
+    double            width, tokens, rate[MACHINE_PASSES];
 };
 struct machine_attention {
     enum dtype        dt;
     enum machine_kind kind;
-    double            head, seq, forward, backward;
+    double            head, seq, rate[MACHINE_BACKWARD + 1];
 };
 struct machine_head { enum dtype dt; double width, rate; };
 

@@ -99,21 +99,15 @@ static double between(const struct around *a)
     return a->below_y + part * (a->above_y - a->below_y);
 }
 
-static double rate_of(const struct machine_layer *p, enum machine_pass pass)
-{
-    return pass == MACHINE_FORWARD ? p->forward : pass == MACHINE_BACKWARD ? p->backward : p->again;
-}
-
 /* Seconds for p's tokens in its width, divided by the FLOP of a token. */
 static double seconds_of(const struct machine_layer *p, enum machine_pass pass)
 {
-    return p->tokens / rate_of(p, pass);
+    return p->tokens / p->rate[pass];
 }
 
 static int same_line(const struct machine_layer *p, const struct machine_layer *q)
 {
-    return p->dt == q->dt && p->kind == q->kind && !(p->width < q->width) &&
-           !(p->width > q->width);
+    return p->dt == q->dt && p->kind == q->kind && p->width == q->width;
 }
 
 /* Seconds of a chunk of n tokens in the width of point p, divided by the FLOP of a token. The line
@@ -183,8 +177,8 @@ static double attention_by_flop(const struct machine_file *m, const struct machi
             (!(nearest > 0) || fabs(log(p->head / w->head)) < fabs(log(nearest / w->head))))
             nearest = p->head;
     for (const struct machine_attention *p = m->attention; p < m->attention + m->n_attentions; p++)
-        if (p->dt == w->dt && p->kind == w->kind && !(p->head < nearest) && !(p->head > nearest))
-            offer(&a, p->seq, 1 / (pass == MACHINE_BACKWARD ? p->backward : p->forward));
+        if (p->dt == w->dt && p->kind == w->kind && p->head == nearest)
+            offer(&a, p->seq, 1 / p->rate[pass == MACHINE_BACKWARD]);
     return between(&a);
 }
 

@@ -34,8 +34,6 @@ struct machine_work {
 struct machine_work machine_work_of(const struct model_config *g, enum dtype dt, size_t seq);
 enum machine_kind   machine_kind_of(const struct arch *arch);
 
-enum machine_pass { MACHINE_FORWARD, MACHINE_BACKWARD, MACHINE_AGAIN };
-
 /* FLOP of a layer's matrix products, and of its attention. AGAIN counts as FORWARD. */
 double machine_dense_flop(const struct machine_work *w, enum machine_pass pass);
 double machine_attention_flop(const struct machine_work *w, enum machine_pass pass);

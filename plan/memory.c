@@ -312,7 +312,7 @@ static uint64_t stack_bytes(const struct memory_request *r)
 
 int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err)
 {
-    char     option = 'v', needs[32], has[32], most[32];
+    char     option = 'v';
     uint64_t room = machine_room(&option), mapped = memory_baseline(), beside = stack_bytes(r);
 
     if (matmul_chosen(r->model.engine, r->model.dtype) == MATMUL_OPENBLAS)
@@ -325,13 +325,10 @@ int memory_limits(const struct budget *plan, const struct memory_request *r, str
         return 0;
     beside += plan->arenas;
     return err_misuse(err, "with ulimit -%c %s more can be mapped here, but %s are needed: raise "
-                      "it (ulimit -%c unlimited)%s%s", option,
-                      opt_size_text(has, sizeof has, (double)room),
-                      opt_size_text(needs, sizeof needs, (double)(all - mapped)), option,
+                      "it (ulimit -%c unlimited)%s%s", option, SIZE_TEXT(room),
+                      SIZE_TEXT(all - mapped), option,
                       room + mapped > beside ? ", or --host-mem of at most " : "",
-                      room + mapped > beside
-                          ? opt_size_text(most, sizeof most, (double)(room + mapped - beside))
-                          : "");
+                      room + mapped > beside ? SIZE_TEXT(room + mapped - beside) : "");
 }
 
 /* ---- suggestions ---- */

@@ -65,7 +65,6 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
 int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
 {
     uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    char     needs[32], has[32], most[32];
     int      rc = training_plan(out, s, rows, err);
     uint64_t all = out->total + out->arenas;
     struct memory_request r = request(s, rows);
@@ -74,9 +73,6 @@ int training_plan_here(struct budget *out, struct session *s, uint64_t rows, str
         return rc;
     return err_misuse(err,
                       "within this --host-mem the run would take %s of memory, and this machine "
-                      "has %s: expected --host-mem of %s at most",
-                      opt_size_text(needs, sizeof needs, (double)all),
-                      opt_size_text(has, sizeof has, (double)ram),
-                      opt_size_text(most, sizeof most,
-                                    ram > out->arenas ? (double)(ram - out->arenas) : 0));
+                      "has %s: expected --host-mem of %s at most", SIZE_TEXT(all), SIZE_TEXT(ram),
+                      SIZE_TEXT(ram > out->arenas ? ram - out->arenas : 0));
 }

@@ -57,7 +57,6 @@ void wear_warn(const struct wear *w, const struct events *events, double step_se
                double endurance)
 {
     const double most = fmax(w->total, w->act_device);
-    char         a[32], b[32];
 
     if (!(endurance > 0) || !(step_seconds > 0) || !(most > 0))
         return;
@@ -66,6 +65,6 @@ void wear_warn(const struct wear *w, const struct events *events, double step_se
         events_notice(events, "warning: at %.3g s a step each %s is written %s a day: a drive of "
                       "--endurance %s is worn out in %.3g days", step_seconds,
                       most > w->total ? "--act-device" : "device",
-                      opt_size_text(a, sizeof a, wear_day(most, step_seconds)),
-                      opt_size_text(b, sizeof b, endurance), years * 365.25);
+                      SIZE_TEXT(wear_day(most, step_seconds)), SIZE_TEXT(endurance),
+                      years * 365.25);
 }

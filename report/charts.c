@@ -4,10 +4,9 @@
  * the gaps of the others, and the legend says so. So are curves that share a colour. */
 #include "report/charts.h"
 
+#include "data/base/text_made.h"
 #include "report/svg.h"
 #include "report/table.h"
-
-#include <assert.h>
 
 enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 8 };
 
@@ -55,9 +54,7 @@ static char *row_label(const json_t *row, const json_t *heads, const char **figu
         if (into && **figure)
             fprintf(into, "%s%s", i ? " " : "", *figure);
     }
-    if (into)
-        fclose(into);
-    return label;
+    return text_made(into, &label, 0);
 }
 
 static void draw_row(struct svg *s, double y, const json_t *row, figure_of *axis)

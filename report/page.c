@@ -3,6 +3,7 @@
  * svg_escape. */
 #include "report/report.h"
 
+#include "data/base/text_made.h"
 #include "data/base/version.h"
 #include "report/format.h"
 #include "report/sections.h"
@@ -133,12 +134,7 @@ static char *drawn(const struct section *s, const json_t *report)
 
     for (int i = 0; i < 2 && into; i++)
         any |= s->curves[i].field && chart_along(into, report, &s->curves[i]);
-    if (into && fclose(into))
-        any = 0;
-    if (any)
-        return text;
-    free(text);
-    return NULL;
+    return text_made(into, &text, !any);
 }
 
 static void section(FILE *out, const struct section *s, const json_t *report)

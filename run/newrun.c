@@ -19,6 +19,7 @@
 #include "run/newrun_check.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/source.h"
+#include "run/texts/tokenise.h"
 
 #include <time.h>
 
@@ -96,10 +97,10 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
     char text[768];
 
     if (!rc && n->notice && *n->notice)
-        rc = session_notice(s, n->notice, err);
+        rc = session_notice(s, err, "%s", n->notice);
     for (int i = 0; i < TASK_FILE_NOTICES && n->examples && !rc; i++) {
         task_file_notice(n->examples, i, text, sizeof text);
-        rc = *text ? session_notice(s, text, err) : 0;
+        rc = *text ? session_notice(s, err, "%s", text) : 0;
     }
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
 }
@@ -306,7 +307,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     if (file_make_folder(path))
         return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
     if ((rc = tokenizer_take(n->tokenizer, path, notice, sizeof notice, err)) ||
-        (*notice && (rc = session_notice(s, notice, err))) ||
+        (*notice && (rc = session_notice(s, err, "%s", notice))) ||
         (rc = tokenizer_keep_class(n->tokenizer, path, err)) ||
         (rc = tokenizer_open(&tok, path, err)))
         return rc;
@@ -350,8 +351,8 @@ static int fill_folder(struct creation *place, struct session *s, const struct n
         return rc;
     place->devices = 1;
     if (s->spares == RUN_SPARES_FEW && s->o.spare_slots == TRAIN_SPARES_AUTO)
-        rc = session_notice(s, "the drives have little free space, so spare slots are few and "
-                            "steps commit more often (--spare-slots)", err);
+        rc = session_notice(s, err, "the drives have little free space, so spare slots are few and "
+                            "steps commit more often (--spare-slots)");
     return rc ? rc : job_run_alike(s, err);
 }
 
@@ -402,11 +403,11 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
     return rc < 0 ? rc : 0;
 }
 
-/* Nothing is made. After a stop, and when the time of the process is up, tokens stay for the next
- * process. */
+/* Nothing is made. After a stop, when the time of the process is up, and after a call that failed,
+ * tokens stay for the next process. */
 static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
 {
-    if (!err_goes_on(rc, err))
+    if (!tokenise_stays(rc, err))
         creation_give_up(place, s);
     else if (creation_leave(place, s) && err->stopped)
         err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",

@@ -8,6 +8,7 @@
 #include "run/folder/creation.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"
+#include "run/ranks/rank_places.h"
 #include "run/snapshots/portions.h"
 #include "run/texts/tokenise.h"
 
@@ -147,6 +148,7 @@ int newrun_check(const struct newrun *n, struct err *err)
     if (!rc && n->o->snapshot_every && n->o->snapshot_on == TRAIN_SNAPSHOTS_DEVICES)
         rc = portions_can(n->dir, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
+    rc = rc ? rc : rank_places_check(n->comm, n->o->device.item, n->o->device.n, err);
     if (!rc && !(n->comm && n->comm->rank)) // only rank 0 writes it
         rc = tensorboard_check(n->o->tensorboard, err);
     if (!rc && n->tokenizer)

@@ -90,7 +90,7 @@ static void test_written(void **state)
     free(written);
     assert_int_equal(machine_file_read(&again, tempdir_at("written"), &err), 0);
     assert_memory_equal(&m, &again, sizeof m);
-    near(again.layer[1].again, 6e9);
+    near(again.layer[1].rate[MACHINE_AGAIN], 6e9);
     assert_true(again.layer[0].kind == MACHINE_GPT2 && again.layer[1].kind == MACHINE_LLAMA);
     near(again.drive[1].mixed, 7e8);
     near(again.unpack_nf4, 6e8);
@@ -124,15 +124,15 @@ static void test_sizes(void **state)
         double C = widths[i / 2], N = tokens[i % 2], s = (C * C + 100 * C) * (16 + N) * 1e-6;
 
         m.layer[m.n_layers++] = (struct machine_layer){
-            DT_BF16, MACHINE_GPT2, C, N, 24 * C * C * N / s, 48 * C * C * N / (3 * s),
-            16 * C * C * N / s };
+            DT_BF16, MACHINE_GPT2, C, N, { 24 * C * C * N / s, 48 * C * C * N / (3 * s),
+                                           16 * C * C * N / s } };
     }
     for (int i = 0; i < 2; i++) {
         double T = i ? 600 : 150, s = (T * T + 50 * T) * 1e-9;
 
         m.attention[m.n_attentions++] =
-            (struct machine_attention){ DT_BF16, MACHINE_GPT2, 100, T, 2 * T * T / s,
-                                        5 * T * T / (2 * s) };
+            (struct machine_attention){ DT_BF16, MACHINE_GPT2, 100, T,
+                                        { 2 * T * T / s, 5 * T * T / (2 * s) } };
         m.head[m.n_heads++] = (struct machine_head){
             DT_BF16, widths[i], 6 * widths[i] / ((6 * widths[i] + 12) * 1e-9) };
     }
@@ -208,10 +208,12 @@ static void test_kinds(void **state)
     // keys of a window of 100: 1, 2, .. 100, and then 100 each
     near(machine_attention_flop(&l, MACHINE_FORWARD),
          4.0 * 192 * 300 * (100.0 * 100 / 2 + 200 * 100) / 300);
-    m.layer[m.n_layers++] = (struct machine_layer){ DT_F32, MACHINE_GPT2, 192, 300, 1e9, 1e9, 1e9 };
-    m.layer[m.n_layers++] = (struct machine_layer){ DT_F32, MACHINE_BERT, 192, 300, 2e9, 4e9, 1e9 };
+    m.layer[m.n_layers++] = (struct machine_layer){ DT_F32, MACHINE_GPT2, 192, 300,
+                                                    { 1e9, 1e9, 1e9 } };
+    m.layer[m.n_layers++] = (struct machine_layer){ DT_F32, MACHINE_BERT, 192, 300,
+                                                    { 2e9, 4e9, 1e9 } };
     m.attention[m.n_attentions++] =
-        (struct machine_attention){ DT_F32, MACHINE_BERT, 64, 300, 5e9, 2e9 };
+        (struct machine_attention){ DT_F32, MACHINE_BERT, 64, 300, { 5e9, 2e9 } };
     m.head[m.n_heads++] = (struct machine_head){ DT_F32, 192, 1e9 };
     assert_true(machine_has(&m, DT_F32) && machine_has_kind(&m, DT_F32, MACHINE_BERT));
     assert_false(machine_has_kind(&m, DT_F32, MACHINE_GPT2)); // no attention

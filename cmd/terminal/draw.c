@@ -41,15 +41,13 @@ static void head(struct lines *p, const struct look *f, const char *run)
 static void progress(struct lines *p, const struct look *f)
 {
     double part = f->planned ? (double)f->done / (double)f->planned : 0;
-    char   left[32];
 
     lines_print(p, "step %" PRIu64 " of %" PRIu64 "  ", f->done, f->planned);
     if (p->columns > p->column + BAR_COLUMNS + 24)
         lines_bar(p, BAR_COLUMNS, part);
     lines_print(p, " %.0f %%", 100 * part);
     if (f->state == LOOK_AT_WORK && isfinite(f->median) && f->planned > f->done)
-        lines_print(p, "  left %s", opt_time_text(left, sizeof left,
-                                                  f->median * (double)(f->planned - f->done)));
+        lines_print(p, "  left %s", TIME_TEXT(f->median * (double)(f->planned - f->done)));
     lines_end(p);
 }
 
@@ -72,7 +70,7 @@ static void last_step(struct lines *p, const struct look *f)
 
 static void memory(struct lines *p, const struct look *f)
 {
-    char   text[32], most[32], arenas[32], beside[48] = "";
+    char   beside[48] = "";
     double own = fmax(f->rss - f->arenas, 0); // what --host-mem limits
 
     if (!isfinite(f->rss) || !(f->rss > 0))
@@ -84,11 +82,9 @@ static void memory(struct lines *p, const struct look *f)
         lines_put(p, "  ");
     }
     if (f->arenas > 0)
-        snprintf(beside, sizeof beside, " + %s devices",
-                 opt_size_text(arenas, sizeof arenas, f->arenas));
-    lines_print(p, f->host_mem > 0 ? "%s of %s%s" : "%s%.0s%s at most",
-                opt_size_text(text, sizeof text, own),
-                opt_size_text(most, sizeof most, f->host_mem), beside);
+        snprintf(beside, sizeof beside, " + %s devices", SIZE_TEXT(f->arenas));
+    lines_print(p, f->host_mem > 0 ? "%s of %s%s" : "%s%.0s%s at most", SIZE_TEXT(own),
+                SIZE_TEXT(f->host_mem), beside);
     lines_end(p);
 }
 

@@ -92,7 +92,6 @@ static void describe(fields f, const struct training_step *s)
     double seconds = (double)(now - bar.last_ns) / 1e9;
     double each = (double)(now - bar.start_ns) / 1e9 / (double)(s->step + 1 - bar.first);
     double rate = seconds > 0 ? (double)bar.tokens / seconds : 0;
-    char   text[32];
 
     snprintf(f[LOSS], sizeof f[LOSS], "loss %.4f", nan_plain(r->loss));
     *f[REWARDS] = '\0';
@@ -107,10 +106,9 @@ static void describe(fields f, const struct training_step *s)
     *f[HIDDEN] = '\0';
     if (s->hidden >= 0)
         snprintf(f[HIDDEN], sizeof f[HIDDEN], "I/O hidden %.0f%%", 100 * s->hidden);
-    snprintf(f[RSS], sizeof f[RSS], "RSS %s",
-             opt_size_text(text, sizeof text, (double)s->rss_peak));
+    snprintf(f[RSS], sizeof f[RSS], "RSS %s", SIZE_TEXT(s->rss_peak));
     snprintf(f[LEFT], sizeof f[LEFT], "left %s",
-             opt_time_text(text, sizeof text, each * (double)(bar.steps - s->step - 1)));
+             TIME_TEXT(each * (double)(bar.steps - s->step - 1)));
 }
 
 /* Draws one line of the terminal, most important fields first. Fields that do not fit are left out
@@ -211,16 +209,15 @@ static void work_draw(uint64_t now, uint64_t done, uint64_t total)
     double part = total ? (double)done / (double)total : 0;
     int    width = columns(STDERR_FILENO), n;
     int    room = width > REST_BYTES ? width - REST_BYTES : 0;
-    char   text[LINE_BYTES], cells[BAR_CELLS + 3] = "", time[32];
+    char   text[LINE_BYTES], cells[BAR_CELLS + 3] = "";
 
     part = part < 1 ? part : 1;
     if (part > 0)
         n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, work.what, 100 * part,
-                     opt_time_text(time, sizeof time,
-                                   part < 1 ? work_left(now, done, total) : 0));
+                     TIME_TEXT(part < 1 ? work_left(now, done, total) : 0));
     else
         n = snprintf(text, sizeof text, "%.*s  for %s", room, work.what,
-                     opt_time_text(time, sizeof time, (double)(now - work.start_ns) * 1e-9));
+                     TIME_TEXT((double)(now - work.start_ns) * 1e-9));
     if (part > 0)
         cells_text(cells, sizeof cells, width - n - 2, part);
     if (line == LINE_WORK)

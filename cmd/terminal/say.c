@@ -36,14 +36,10 @@ static void say_binding(uint64_t threads, int by_threads)
 
 static void say_mem(const struct mem_choice *m)
 {
-    char memory[32], mem[32], own[32];
-
     if (m->fits)
         fprintf(stderr, "siTrain: --mode mem fits, too (memory %s): %s%s written a step, not %s\n",
-                opt_size_text(memory, sizeof memory, (double)m->memory),
-                m->as_fast ? "as fast or faster, and " : "",
-                opt_size_text(mem, sizeof mem, m->written),
-                opt_size_text(own, sizeof own, m->written_own));
+                SIZE_TEXT(m->memory), m->as_fast ? "as fast or faster, and " : "",
+                SIZE_TEXT(m->written), SIZE_TEXT(m->written_own));
 }
 
 static void say_sources(const struct training_begins *t)
@@ -81,7 +77,7 @@ const char *say_parameters(char *buf, size_t size, const struct model_config *g)
 static void say_training(void *ctx, const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
-    char total[32], limit[32], arenas[32], beside[64] = "", kept[64], many[96];
+    char beside[64] = "", kept[64], many[96];
 
     (void)ctx;
     layers = t->config->n_layer;
@@ -89,8 +85,7 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (progress_is_quiet())
         return;
     if (t->plan->arenas)
-        snprintf(beside, sizeof beside, " and %s of emulated devices",
-                 opt_size_text(arenas, sizeof arenas, (double)t->plan->arenas));
+        snprintf(beside, sizeof beside, " and %s of emulated devices", SIZE_TEXT(t->plan->arenas));
     snprintf(kept, sizeof kept, "%zu of %zu layers kept", t->plan->kept, layers);
     if (t->plan->spare)
         snprintf(kept, sizeof kept, "activation placement is chosen during training");
@@ -102,9 +97,8 @@ static void say_training(void *ctx, const struct training_begins *t)
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,
             o->threads == 1 ? "" : "s",
-            t->by_threads ? " (the last bits depend on them)" : "",
-            opt_size_text(total, sizeof total, (double)t->plan->total),
-            opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
+            t->by_threads ? " (the last bits depend on them)" : "", SIZE_TEXT(t->plan->total),
+            SIZE_TEXT(t->plan->limit), beside, kept);
     say_sources(t);
     say_binding(o->threads, t->by_threads);
     say_mem(t->mem);
@@ -145,14 +139,12 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
 
 static void say_streaming(void *ctx, const struct streaming *s)
 {
-    char bytes[32], rate[32];
-
     (void)ctx;
     fprintf(stderr,
             "siTrain generate: the model's %zu blocks do not all fit in memory: each token reads "
             "%zu blocks, %s of parameters; at the measured %s/s, that takes %.3g s per token\n",
-            s->blocks, s->streamed, opt_size_text(bytes, sizeof bytes, s->token_bytes),
-            opt_size_text(rate, sizeof rate, s->byte_second), s->token_bytes / s->byte_second);
+            s->blocks, s->streamed, SIZE_TEXT(s->token_bytes),
+            SIZE_TEXT(s->byte_second), s->token_bytes / s->byte_second);
 }
 
 const struct events say_events = { .notice = say_notice,

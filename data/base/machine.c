@@ -2,6 +2,8 @@
  * command line, random numbers. */
 #include "data/base/machine.h"
 
+#include "data/base/text_made.h"
+
 #include <assert.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -158,26 +160,19 @@ const char *machine_word(char *buf, size_t size, const char *word)
 
 char *machine_command(void)
 {
-    FILE  *in = fopen("/proc/self/cmdline", "re"), *out;
     char  *text = NULL, *word = NULL;
     size_t size = 0, room = 0;
+    FILE  *in = fopen("/proc/self/cmdline", "re"), *out = in ? open_memstream(&text, &size) : NULL;
 
-    if (!in)
-        return NULL;
-    if ((out = open_memstream(&text, &size))) {
-        for (int n = 0; getdelim(&word, &room, '\0', in) > 0; n++) {
-            if (n)
-                putc(' ', out);
-            put_word(out, word);
-        }
-        if (fclose(out)) {
-            free(text);
-            text = NULL;
-        }
+    for (int n = 0; out && getdelim(&word, &room, '\0', in) > 0; n++) {
+        if (n)
+            putc(' ', out);
+        put_word(out, word);
     }
     free(word);
-    fclose(in);
-    return text;
+    if (in)
+        fclose(in);
+    return text_made(out, &text, 0);
 }
 
 /* When a process began, in clock ticks since boot; 0: it is not seen here. */

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Returns the length (1..4) of the code point at text[0..n), n > 0. Returns 0 if the n bytes are
  * the beginning of a code point that is cut off. Returns -1 if no code point begins so; overlong
@@ -87,6 +88,12 @@ static inline size_t utf8_last(const char *text, size_t n)
     while (back < 4 && back < n && ((unsigned char)text[n - back] & 0xC0) == 0x80)
         back++;
     return back;
+}
+
+/* Returns the bytes of the byte order mark at the beginning of text[0..n): 3, or 0 without one. */
+static inline size_t utf8_mark(const char *text, size_t n)
+{
+    return n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
 }
 
 /* Returns how many bytes at the beginning of text[0..n) are valid UTF-8. *why becomes the result

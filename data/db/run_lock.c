@@ -391,7 +391,9 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
         usleep(LOOK_US);
     }
     int is = file_names(l->path, *fd);
-    rc = rc ? rc : is < 0 ? file_unseen(l->path, is, err) : !is ? 1 : ours_check(l, *fd, err);
+    if (!rc && is < 0)
+        rc = err_set(err, is, "%s cannot be read: %s", l->path, strerror(-is));
+    rc = rc ? rc : !is ? 1 : ours_check(l, *fd, err);
     rc = rc ? rc : hidden_check(l, *fd, err);
     if (rc) {
         close(*fd);

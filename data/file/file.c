@@ -68,6 +68,14 @@ size_t file_trimmed(const char *path)
 
 int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
 
+int file_look(const char *path, struct err *err)
+{
+    if (!access(path, F_OK))
+        return 1;
+    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
+                                               strerror(errno));
+}
+
 int file_stat(const char *path, struct stat *st, struct err *err)
 {
     if (!lstat(path, st))
@@ -181,13 +189,14 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
-/* Whether something is mounted there. It may be a folder of the same drive (bind mounts). */
+/* Whether something is mounted there, or -errno if nobody could look. It may be a folder of the
+ * same drive (bind mounts). */
 static int is_mounted(const char *path)
 {
     struct statx x;
 
     if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
-        return errno != ENOENT; // it was removed just now
+        return errno == ENOENT ? 0 : -errno; // it was removed just now
     return (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
@@ -289,23 +298,23 @@ char *file_mount_point(const char *path)
     return at;
 }
 
-char *file_mounted(const char *path)
+int file_mounted(char **found, const char *path, struct err *err)
 {
     struct stat      st;
     struct file_walk w;
-    char            *found = NULL;
+    int              is = is_mounted(path);
 
-    if (lstat(path, &st))
-        return NULL;
-    if (is_mounted(path))
-        return strdup(path);
-    if (!S_ISDIR(st.st_mode))
-        return NULL;
-    file_walk_begin(&w, path, NULL);
-    while (!found && file_walk_next(&w))
-        found = file_mounted(w.path);
-    file_walk_end(&w, 0, NULL);
-    return found;
+    *found = is > 0 ? strdup(path) : NULL;
+    if (is < 0 || (is && !*found))
+        return err_set(err, is < 0 ? is : -ENOMEM, "%s cannot be looked at: %s", path,
+                       strerror(is < 0 ? -is : ENOMEM));
+    if (is || lstat(path, &st) || !S_ISDIR(st.st_mode) ||
+        (access(path, R_OK | X_OK) && errno == EACCES)) // not looked into
+        return 0;
+    int rc = file_walk_begin(&w, path, err);
+    while (!rc && !*found && file_walk_next(&w))
+        rc = file_mounted(found, w.path, err);
+    return file_walk_end(&w, rc, err);
 }
 
 int file_lock(int fd, int shared)

@@ -163,6 +163,9 @@ static inline int file_is_absent(int e)
  * so that opening it says why. Otherwise an unreadable part of a folder would pass for a missing
  * one. Links are followed. */
 int  file_may_be(const char *path);
+/* Returns 1 if something is at the path, links followed; 0 if nothing is; or -errno with a
+ * sentence: nobody could look. */
+int  file_look(const char *path, struct err *err);
 /* Returns 1 if something is at the path, and *st describes it (links are not followed); 0 if
  * nothing is; or -errno with a sentence. */
 int  file_stat(const char *path, struct stat *st, struct err *err);
@@ -200,8 +203,17 @@ int  file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, 
  * user's; or -errno. */
 int  file_new_take(struct file_new *f, const char *path, const char *temp, int fd,
                    struct err *err);
-int  file_new_commit(struct file_new *f, struct err *err);
+/* finish: commit, but if it cannot give the name, f is as it was, and the new file stays. */
+int  file_new_finish(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and a committed one
+static inline int file_new_commit(struct file_new *f, struct err *err)
+{
+    int rc = file_new_finish(f, err);
+
+    if (rc)
+        file_new_abort(f);
+    return rc;
+}
 void file_new_keep(struct file_new *f);  // frees f; the new file stays under its temporary name
 /* Returns whether file_new_open, or with `folder` file_new_folder, could have made `name` for
  * the later name `base`. Neither contains a folder. */
@@ -270,9 +282,9 @@ int file_same_mount(const char *a, const char *b);
  * path, or if there is no memory. */
 char *file_mount_point(const char *path);
 
-/* Returns the first mount point at or below this path, malloced, or NULL if there is none. A
- * mounted file counts, too. */
-char *file_mounted(const char *path);
+/* Finds the first mount point at or below this path, malloced, or NULL if there is none. A mounted
+ * file counts, too. Returns 0, or -errno with a sentence: nobody could look. */
+int file_mounted(char **found, const char *path, struct err *err);
 
 /* Returns NULL if this process may rename or remove what is at this path, in a folder that it may
  * write to. Otherwise it returns why not, as in "PATH WHY". */

@@ -124,9 +124,7 @@ static const struct file_format *json_format(const char *p, size_t n)
 {
     const char *end = p + n;
 
-    if (n >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3))
-        p += 3;
-    p = text_past_blanks(p, end);
+    p = text_past_blanks(p + utf8_mark(p, n), end);
     if (json_object_begins(p, end))
         return &json_objects;
     if (p == end || *p != '[')

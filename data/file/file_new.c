@@ -61,23 +61,19 @@ static int is_this_users(const struct stat *st, const char *dir)
 }
 
 /* Opens the file or folder at `path`, and locks it, if it belongs to this user and no living
- * process holds it. Otherwise returns -errno, -EBUSY if it is no such thing. */
+ * process holds it. Otherwise returns -errno, -EBUSY if it is no such thing, or if it is held. */
 static int open_dead(const char *path, const char *dir, int folder, int flags)
 {
     struct stat st;
-    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = -EBUSY;
 
-    if (fd < 0 || fstat(fd, &st)) {
-        int rc = -errno;
-
-        file_close(fd);
-        return rc;
-    }
-    if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) &&
-        !flock(fd, LOCK_EX | LOCK_NB))
+    if (fd < 0 || fstat(fd, &st))
+        rc = -errno;
+    else if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) &&
+             (rc = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0) == 0)
         return fd;
-    close(fd);
-    return -EBUSY;
+    file_close(fd);
+    return rc == -EWOULDBLOCK ? -EBUSY : rc;
 }
 
 static void remove_dead(const struct file_walk *w, int folder)
@@ -307,8 +303,9 @@ static int find_one(struct file_new *f, const char *dir, int (*fits)(void *ctx, 
     struct stat st;
     int         fd = open_dead(f->temp, dir, 0, O_RDWR), rc;
 
-    if (fd < 0)
-        return file_is_unread(fd) && !file_is_denied(fd) ? fd : 0;
+    if (fd < 0) // who may not open another user's finds nothing
+        return file_is_unread(fd) && !(file_is_denied(fd) && !lstat(f->temp, &st) &&
+                                       !is_this_users(&st, dir)) ? fd : 0;
     rc = fstat(fd, &st) ? -errno : st.st_nlink == 1;
     rc = rc > 0 ? file_names(f->temp, fd) : rc;
     rc = rc > 0 ? fits(ctx, fd) : rc;
@@ -327,7 +324,7 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
     *f = (struct file_new){ .fd = -1 };
     int rc = begin_beside(&w, path, &base, err);
 
-    if (file_is_absent(-rc) || file_is_denied(rc))
+    if (file_is_absent(-rc) || (file_is_denied(rc) && access(w.dir, R_OK)))
         rc = 0; // whoever may not read the folder finds nothing in it
     while (rc == 0 && file_walk_next(&w)) {
         if (!file_new_is(w.name, base, 0))
@@ -335,8 +332,8 @@ int file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, i
         f->temp = file_path(NULL, "%.*s%s", (int)(base - path), path, w.name);
         rc = f->temp ? find_one(f, w.dir, fits, ctx) : -ENOMEM;
         if (rc < 0)
-            err_set(err, rc, "%s, which an earlier process left, cannot be read now: %s", w.path,
-                    strerror(-rc));
+            err_set(err, rc, "%s, which an earlier process left, cannot be read now: %s; try "
+                    "again, or remove it to begin anew", w.path, strerror(-rc));
         if (rc <= 0)
             free(f->temp);
     }
@@ -434,11 +431,12 @@ static int name_take(const struct file_new *f)
         return -old;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return errno;
-    if (!old || (old = find_old(f, f->temp)) == 1) // once more: another may have come since
-        return old && unlink(f->temp) ? errno : 0;
+    if (!old || ((old = find_old(f, f->temp)) == 1 && !unlink(f->temp)))
+        return 0; // looked at once more: another may have come since
+    int e = old > 0 ? errno : old ? -old : EEXIST;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return errno;
-    return old ? -old : EEXIST;
+    return e;
 }
 
 static int file_new_name(const struct file_new *f, struct err *err)
@@ -459,7 +457,7 @@ static int file_new_name(const struct file_new *f, struct err *err)
     return e ? err_set(err, -e, "rename %s to %s: %s", f->temp, f->path, strerror(e)) : 0;
 }
 
-int file_new_commit(struct file_new *f, struct err *err)
+int file_new_finish(struct file_new *f, struct err *err)
 {
     int rc = 0;
 
@@ -468,11 +466,8 @@ int file_new_commit(struct file_new *f, struct err *err)
         rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
     if (f->folder)
         file_new_like_folder(f);
-    rc = rc ? rc : file_new_name(f, err);
-    if (rc) {
-        file_new_abort(f);
+    if ((rc = rc ? rc : file_new_name(f, err)))
         return rc;
-    }
     if (close(f->fd))
         rc = err_set(err, -errno, "close %s: %s", f->path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f->path, err);

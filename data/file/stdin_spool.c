@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SPOOL_BYTES = 1 << 18, LOOK_MS = 200 };

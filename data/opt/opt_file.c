@@ -3,6 +3,7 @@
  * read. */
 #include "data/opt/opt_file.h"
 
+#include "data/base/utf8.h"
 #include "data/file/file.h"
 #include "data/file/file_kind.h"
 
@@ -91,8 +92,7 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
     else
         rc = file_kind_check_bytes(text, n, path, FILE_FOR_OPTIONS, err);
     // some editors write an invisible byte order mark before the first line
-    for (size_t at = n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0; at < n && !rc;
-         at += len + 1, number++) {
+    for (size_t at = rc ? 0 : utf8_mark(text, n); at < n && !rc; at += len + 1, number++) {
         char *end = memchr(text + at, '\n', n - at);
 
         len = end ? (size_t)(end - text) - at : n - at;

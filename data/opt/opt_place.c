@@ -1,6 +1,7 @@
 // opt_place.c: the paths of drives and folders that a run keeps for other processes
 #include "data/opt/opt_row.h"
 
+#include "data/base/text_made.h"
 #include "data/file/file.h"
 
 int opt_place_missing(const struct opt_row *r, const char *text, struct err *err)
@@ -45,12 +46,8 @@ char *opt_place_lines(const char *text, char *(*place)(const char *path))
         fprintf(f, "%s%s", path ? path : "", rest ? "\n" : "");
         free(path);
     }
-    missing |= f && fclose(f);
     free(copy);
-    if (!missing)
-        return out;
-    free(out);
-    return NULL;
+    return text_made(f, &out, missing);
 }
 
 int opt_place_typed(const char *option, const char *text, struct err *err)

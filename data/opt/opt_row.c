@@ -4,6 +4,7 @@
 #include "data/file/file.h"
 #include "data/base/number.h"
 #include "data/base/round.h"
+#include "data/base/text_made.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -533,10 +534,7 @@ char *opt_value_text(const struct opt_row *r, const void *field)
         one = *(const char *const *)field;
         fputs(one ? one : "", out);
     }
-    if (!fclose(out))
-        return text;
-    free(text);
-    return NULL;
+    return text_made(out, &text, 0);
 }
 
 void opt_value_release(const struct opt_row *r, void *field)

@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <unistd.h>
 
 enum { PLAIN = 1, TYPED, MARKED }; // versions
 

@@ -22,25 +22,20 @@ int own_kind_named(const char *path)
  * table says .tsv. */
 static int begun_kind(int *kind, const char *path, struct err *err)
 {
-    struct unpack *packed = NULL;
-    FILE          *f = NULL;
-    char           head[ROW_HEAD + 1];
-    size_t         n = 0, i = 0;
-    int            rc = unpack_open(&f, &packed, path, err);
+    struct unpack  *packed = NULL;
+    FILE           *f = NULL;
+    struct row_head head;
+    int             rc = unpack_open(&f, &packed, path, err);
 
-    rc = rc ? rc : row_file_head(f, packed, unpack_shown(path), FILE_FOR_ROWS, head, &n, err);
+    rc = rc ? rc : row_file_head(&head, f, packed, unpack_shown(path), FILE_FOR_ROWS, err);
     if (f)
         fclose(f);
     if (rc)
         return rc;
-    head[n] = '\0';
-    if (n >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3))
-        i = 3;
-    i += strspn(head + i, " \t\r\n");
-    size_t line = strcspn(head + i, "\r\n");
-    *kind = head[i] == '{' || head[i] == '['   ? ROWS_JSON
-            : memchr(head + i, '\t', line) ? ROWS_TSV
-                                           : ROWS_CSV;
+    const char *first = head.text + head.at;
+    *kind = *first == '{' || *first == '['                 ? ROWS_JSON
+            : memchr(first, '\t', strcspn(first, "\r\n")) ? ROWS_TSV
+                                                           : ROWS_CSV;
     return 0;
 }
 

@@ -17,10 +17,7 @@ static int begin(struct row_file *r, struct err *err)
     char   mark[3];
     int    c, quoted = 0;
     size_t n = 0;
-    long   from = fread(mark, 1, sizeof mark, r->f) == sizeof mark &&
-                          memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0
-                      ? (long)sizeof mark
-                      : 0;
+    long   from = (long)utf8_mark(mark, fread(mark, 1, sizeof mark, r->f));
 
     rewind(r->f);
     fseek(r->f, from, SEEK_SET);
@@ -40,20 +37,23 @@ static int begin(struct row_file *r, struct err *err)
     return 0;
 }
 
-int row_file_head(FILE *f, const struct unpack *packed, const char *path, enum file_want want,
-                  char head[ROW_HEAD], size_t *n, struct err *err)
+int row_file_head(struct row_head *head, FILE *f, const struct unpack *packed, const char *path,
+                  enum file_want want, struct err *err)
 {
     struct file_look look;
     struct stat      st = { 0 };
 
-    *n = fread(head, 1, ROW_HEAD, f);
+    size_t n = head->n = fread(head->text, 1, sizeof head->text - 1, f);
+    head->text[n] = '\0';
+    head->at = utf8_mark(head->text, n);
+    head->at += strspn(head->text + head->at, " \t\r\n");
     if (ferror(f))
         return packed ? unpack_failed(packed, err)
                       : err_set(err, -EIO, "read %s: %s", path, strerror(EIO));
     rewind(f);
     if (!packed && fstat(fileno(f), &st))
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    file_kind_head(&look, head, *n, packed ? UINT64_MAX : (uint64_t)st.st_size);
+    file_kind_head(&look, head->text, n, packed ? UINT64_MAX : (uint64_t)st.st_size);
     if (look.kind != FILE_FORMAT && (packed || look.kind != FILE_TOKENS))
         return 0;
     return packed ? file_kind_refuse_packed(&look, path, unpack_format(packed), want, err)
@@ -62,14 +62,13 @@ int row_file_head(FILE *f, const struct unpack *packed, const char *path, enum f
 
 int row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err)
 {
-    struct unpack *packed = NULL;
-    FILE          *f = NULL;
-    char           head[ROW_HEAD];
-    size_t         n;
+    struct unpack  *packed = NULL;
+    FILE           *f = NULL;
+    struct row_head head;
 
     *r = (struct row_file){ .path = unpack_shown(path), .kind = kind, .at = 1 };
     int rc = unpack_open(&f, &packed, path, err);
-    rc = rc ? rc : row_file_head(f, packed, r->path, FILE_FOR_ROWS, head, &n, err);
+    rc = rc ? rc : row_file_head(&head, f, packed, r->path, FILE_FOR_ROWS, err);
     if (rc && f)
         fclose(f);
     return rc ? rc : row_file_open_stream(r, f, packed, r->path, kind, err);

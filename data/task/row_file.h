@@ -42,11 +42,14 @@ int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, str
  * checked. */
 int  row_file_open_stream(struct row_file *r, FILE *f, struct unpack *packed, const char *path,
                           enum row_kind kind, struct err *err);
-/* Reads the beginning of a stream of unpack_open into head, and refuses contents of another format
- * than text, for the use `want`. *n: the bytes in head. The stream is rewound. */
-enum { ROW_HEAD = 4096 };
-int  row_file_head(FILE *f, const struct unpack *packed, const char *path, enum file_want want,
-                   char head[ROW_HEAD], size_t *n, struct err *err);
+/* Reads the beginning of a stream of unpack_open, and refuses contents of another format than text,
+ * for the use `want`. The stream is rewound. */
+struct row_head {
+    size_t n, at;        // bytes; the first one behind a byte order mark and blanks
+    char   text[4096 + 1]; // 0 ends it
+};
+int  row_file_head(struct row_head *head, FILE *f, const struct unpack *packed, const char *path,
+                   enum file_want want, struct err *err);
 void row_file_close(struct row_file *r);
 
 /* Reads the next row. Returns 1, 0 at the end, or -errno with a sentence. Memory is that of the

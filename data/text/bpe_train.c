@@ -14,7 +14,6 @@
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
-#include <unistd.h>
 
 struct word_type {
     uint64_t  count;

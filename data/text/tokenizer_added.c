@@ -249,16 +249,13 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 int tokenizer_companion(json_t **out, char **path, const char *dir, const char *name,
                         struct err *err)
 {
-    char       *at = file_path(err, "%s/%s", dir, name);
-    int         rc = at ? 0 : -ENOMEM;
-    struct stat st;
+    char *at = file_path(err, "%s/%s", dir, name);
+    int   rc = at ? 0 : -ENOMEM;
 
     *out = NULL;
     if (!rc && tokenizer_gguf_is(dir)) // it has what this one file of a folder says
         rc = strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
-    else if (!rc && stat(at, &st))
-        rc = file_is_absent(errno) ? 0 : err_set(err, -errno, "open %s: %s", at, strerror(errno));
-    else if (!rc)
+    else if (!rc && (rc = file_look(at, err)) > 0)
         rc = json_read_object(out, at, COMPANION_BYTES, err);
     if (path)
         *path = at;

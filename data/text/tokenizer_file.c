@@ -13,8 +13,6 @@
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 
-#include <unistd.h>
-
 /* The state of loading. */
 struct loading {
     const char         *dir, *path;

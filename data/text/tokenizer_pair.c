@@ -10,8 +10,6 @@
 #include "data/base/machine.h"
 #include "data/base/text_line.h"
 
-#include <unistd.h>
-
 #define END_OF_TEXT "<|endoftext|>"
 
 enum { MOST_NAMES = 16 };

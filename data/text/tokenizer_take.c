@@ -14,8 +14,6 @@
 #include "data/base/text_line.h"
 #include "data/base/utf8.h"
 
-#include <unistd.h>
-
 struct taking {
     struct tokenizer *t;
     struct byte_map   map;

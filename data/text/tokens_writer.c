@@ -6,6 +6,8 @@
 #include "data/text/llmc_file.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIECE_IDS = 4096 };
@@ -70,7 +72,7 @@ int tokens_writer_commit(struct tokens_writer *w, struct err *err)
     if (!fits)
         memcpy((char *)header + LLMC_COUNT_AT, &w->count, sizeof w->count);
     rc = rc ? rc : file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
-    return rc ? rc : file_new_commit(&w->ids.f, err);
+    return rc ? rc : file_new_finish(&w->ids.f, err);
 }
 
 /* ---- an unfinished file ---- */
@@ -189,8 +191,43 @@ int tokens_writer_finish(const char *path, size_t vocab, uint64_t count, uint32_
         return rc;
     rc = append_go(&w.ids, &left, (uint64_t)LLMC_HEADER_BYTES + count * w.format->width, err);
     rc = rc ? rc : tokens_writer_commit(&w, err);
-    append_close(&w.ids);
+    tokens_writer_keep(&w);
     return rc ? rc : 1;
+}
+
+static int copy_ids(struct tokens_writer *w, int fd, uint64_t bytes, const char *path,
+                    struct err *err)
+{
+    char buf[PIECE_IDS];
+    int  rc = 0;
+
+    for (uint64_t at = 0, n; at < bytes && !rc; at += n) {
+        n = size_min(bytes - at, sizeof buf);
+        rc = file_pread(fd, buf, n, LLMC_HEADER_BYTES + at, path, err);
+        rc = rc ? rc : append_add(&w->ids, buf, n, err);
+    }
+    return rc ? rc : append_flush(&w->ids, err);
+}
+
+int tokens_writer_again(struct tokens_writer *w, const char *path, size_t vocab, uint64_t count,
+                        uint32_t sum, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int rc = fd >= 0 ? 1 : file_is_absent(errno) ? 0 : -errno;
+
+    writer_begin(w, vocab);
+    w->count = count;
+    w->sum = sum;
+    rc = rc > 0 ? is_complete(w, fd) : rc;
+    if (rc < 0)
+        err_set(err, rc, "read %s: %s", path, strerror(-rc));
+    if (rc > 0) {
+        rc = append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
+        rc = rc ? rc : copy_ids(w, fd, count * w->format->width, path, err);
+        rc = rc ? rc : 1;
+    }
+    file_close(fd);
+    return rc;
 }
 
 int tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, struct err *err)
@@ -210,7 +247,8 @@ int tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, str
     int are = tokens_ids_are(w->ids.f.fd, size - LLMC_HEADER_BYTES, sum);
 
     if (are < 0)
-        return err_set(err, are, "read %s: %s", w->ids.f.temp, strerror(-are));
+        return err_set(err, are, "read %s: %s; try again, or remove it to begin anew",
+                       w->ids.f.temp, strerror(-are));
     if (!are)
         return -EBADMSG;
     return ftruncate(w->ids.f.fd, (off_t)size)

@@ -20,7 +20,8 @@ int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, 
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
 /* Makes all ids durable. */
 int tokens_writer_flush(struct tokens_writer *w, struct err *err);
-/* Completes the file: fsync, rename, fsync of the folder. */
+/* Completes the file: fsync, rename, fsync of the folder. After a failure the ids are there, but no
+ * state (below). */
 int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 
 /* An unfinished file may be gone on with after a kill. tokens_writer_save makes all ids durable,
@@ -28,6 +29,8 @@ int tokens_writer_commit(struct tokens_writer *w, struct err *err);
  * that a dead process of this user left for `path`, if `fits` accepts its last state; it returns 1,
  * or 0 if there is none. tokens_writer_cut then takes the ids behind the first `count` away; it
  * returns -EBADMSG without a sentence if those that stay have another checksum than `sum`.
+ * tokens_writer_again copies the ids of the complete file at `path` to a new unfinished one, if
+ * they are as many and have this checksum; it returns 1, or 0.
  * tokens_writer_keep closes the unfinished file and leaves it where it is.
  * tokens_writer_finish completes a file of a dead process whose `count` ids, of this checksum, were
  * all flushed, whatever its header says; it returns 1, or 0 if there is none. */
@@ -36,6 +39,8 @@ int  tokens_writer_save(struct tokens_writer *w, const void *state, struct err *
 int  tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,
                         int (*fits)(void *ctx, const void *state), void *ctx, struct err *err);
 int  tokens_writer_cut(struct tokens_writer *w, uint64_t count, uint32_t sum, struct err *err);
+int  tokens_writer_again(struct tokens_writer *w, const char *path, size_t vocab, uint64_t count,
+                         uint32_t sum, struct err *err);
 void tokens_writer_keep(struct tokens_writer *w);
 int  tokens_writer_finish(const char *path, size_t vocab, uint64_t count, uint32_t sum,
                           struct err *err);

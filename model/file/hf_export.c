@@ -28,7 +28,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
 
         if ((rc = hf_path(src, from, name, err)) || (rc = hf_path(dst, to, name, err)))
             return rc;
-        if (!file_may_be(src))
+        if ((rc = file_look(src, err)) <= 0)
             continue;
         rc = file_check_own(src, 0, err);
         rc = rc ? rc : file_copy(src, dst, TOKENIZER_FILE_MAX, err);
@@ -44,14 +44,14 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
     json_t     *file = NULL;
     int         rc = hf_path(path, dir, name, err);
 
-    if (rc)
+    if (rc || (rc = file_look(path, err)) < 0)
         return rc;
-    if (file_may_be(path))
-        rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
-    else if (make)
-        file = json_object();
-    else
+    if (!rc && !make)
         return 0;
+    if (rc)
+        rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
+    else
+        file = json_object();
     const char *said = tokenizer_role_name(file, "pad_token");
     if (!rc && (!said || strcmp(said, token))) {
         rc = json_object_set_new(file, "pad_token", json_string(token)) ? -ENOMEM : 0;
@@ -74,7 +74,7 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
         json_t *file = NULL;
 
         rc = hf_path(path, dir, files[i], err);
-        if (!rc && file_may_be(path))
+        if (!rc && (rc = file_look(path, err)) > 0)
             rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
         const char *said = tokenizer_role_name(file, "eos_token");
         if (said && snprintf(name, size, "%s", said) >= (int)size)
@@ -417,9 +417,11 @@ int hf_export_check(const char *path, struct err *err)
                           unread ? "cannot be read to its end" : "is not empty");
     if (is_dots(dir))
         return err_misuse(err, "%s: export needs the name of the folder, not dots", dir);
-    char *mounted = file_mounted(dir); // no rename replaces a mount point
-    int   rc = mounted ? err_misuse(err, "%s is where a drive is mounted: export needs the name of "
-                                    "a folder in it", dir) : 0;
+    char *mounted;
+    int   rc = file_mounted(&mounted, dir, err);
+    if (mounted) // no rename replaces a mount point
+        rc = err_misuse(err, "%s is where a drive is mounted: export needs the name of a folder in "
+                        "it", dir);
     free(mounted);
     return rc;
 }

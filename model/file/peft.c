@@ -255,6 +255,16 @@ int peft_files_open(struct safetensors **out, const char *dir, struct err *err)
     return peft_is_folder(dir) ? open_file(out, dir, err) : safetensors_open(out, dir, err);
 }
 
+int peft_files_sum(uint32_t *sum, const char *dir, struct err *err)
+{
+    struct safetensors *st = NULL;
+    int                 rc = peft_files_open(&st, dir, err);
+
+    *sum = rc ? 0 : st->sum;
+    safetensors_close(st);
+    return rc;
+}
+
 /* The classes of the head in the file; the base's if there is none. */
 static int take_head(struct model_config *g, const struct safetensors *st, const struct hf_keys *k,
                      const char *dir, struct err *err)

@@ -2,6 +2,8 @@
  * for the head of an encoder. That may be new, and then no file has it; it is small, and copied. */
 #include "model/lora/in_place.h"
 
+#include "data/base/text_made.h"
+
 static void bytes_read(size_t *bytes, const struct run_config *run, const char *text)
 {
     char *end;
@@ -43,8 +45,5 @@ char *in_place_text(const struct run_config *run)
     for (size_t b = 0; f && b < run_blocks(run); b++)
         if (run_in_place(run, b))
             fprintf(f, "%zu ", run->base_bytes[b]);
-    if (f && !fclose(f))
-        return text;
-    free(text);
-    return NULL;
+    return text_made(f, &text, 0);
 }

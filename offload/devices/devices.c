@@ -6,7 +6,6 @@
 #include "data/base/round.h"
 
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,13 +61,19 @@ static struct superblock super_of(const struct devices *d, size_t i)
 /* Checks that the page that was read is device i's superblock. */
 static int super_check(const struct devices *d, size_t i, struct err *err)
 {
-    struct superblock want = super_of(d, i);
+    struct superblock want = super_of(d, i), found;
     int                rc = superblock_check(d->page, &want, d->device[i].path, err);
 
-    if (!rc || !d->cfg.owner_next || !*d->cfg.owner_next)
-        return rc;
-    snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
-    return superblock_check(d->page, &want, d->device[i].path, NULL) ? rc : 0;
+    if (!rc)
+        return 0;
+    if (d->cfg.owner_next && *d->cfg.owner_next) {
+        snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
+        if (!superblock_check(d->page, &want, d->device[i].path, NULL))
+            return 0;
+    }
+    return devices_page_whose(&found, &d->cfg, i, d->page) == DEVICE_TAKEN
+               ? devices_refuse_taken(&d->cfg, i, d->device[i].path, err)
+               : rc;
 }
 
 int devices_fake(const struct run_config *cfg)

@@ -4,10 +4,13 @@
 
 #include "csd/disk/disk_beneath.h"
 #include "csd/disk/disk_file.h"
+#include "data/base/machine.h"
+#include "data/db/runlog.h"
 #include "data/file/file.h"
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +108,15 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
     return old ? 0 : -ENOMEM;
 }
 
+static int page_read(char page[SUPERBLOCK_BYTES], const char *path)
+{
+    int fd = file_open_device(path, O_RDONLY);
+    int rc = fd < 0 ? fd : file_pread(fd, page, SUPERBLOCK_BYTES, 0, path, NULL);
+
+    file_close(fd);
+    return rc;
+}
+
 int devices_gone(const struct run_config *cfg, size_t i)
 {
     const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
@@ -113,14 +125,8 @@ int devices_gone(const struct run_config *cfg, size_t i)
 
     if (gone || devices_path(&path, cfg, i, 0, NULL))
         return gone;
-    gone = !file_may_be(path);
-    if (!gone && file_is_block(path)) {
-        int fd = file_open_device(path, O_RDONLY);
-
-        gone = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
-               !superblock_present(page);
-        file_close(fd);
-    }
+    gone = !file_may_be(path) ||
+           (file_is_block(path) && !page_read(page, path) && !superblock_present(page));
     free(path);
     return gone;
 }
@@ -136,18 +142,51 @@ int devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes)
     return cut;
 }
 
-int devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+enum device_whose devices_page_whose(struct superblock *found, const struct run_config *cfg,
+                                    size_t i, const void *page)
 {
-    struct superblock want = devices_super(cfg, 0, i), found;
+    struct superblock own = devices_super(cfg, 0, i);
     const char       *next = cfg->owner_next;
-    char              page[SUPERBLOCK_BYTES];
-    int               fd = file_open_device(path, O_RDONLY);
-    int               is = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
-             !superblock_read(page, &found) && superblock_is_taken(&found, &want) &&
-             !(next && *next && !strcmp(found.owner, next));
 
-    file_close(fd);
-    return is ? superblock_taken(&want, path, err) : 0;
+    if (superblock_read(page, found))
+        return DEVICE_NONE;
+    if (found->device != i || strcmp(found->id, own.id))
+        return DEVICE_OTHER;
+    return strcmp(found->layout, own.layout) || !strcmp(found->owner, own.owner) ||
+                   (next && *next && !strcmp(found->owner, next))
+               ? DEVICE_OWN
+               : DEVICE_TAKEN;
+}
+
+enum device_whose devices_whose(struct superblock *found, const struct run_config *cfg, size_t i,
+                               const char *path)
+{
+    char page[SUPERBLOCK_BYTES];
+
+    return page_read(page, path) ? DEVICE_NONE : devices_page_whose(found, cfg, i, page);
+}
+
+int devices_refuse_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
+{
+    char run[PATH_MAX], word[PATH_MAX], line[PATH_MAX + 64], step[32];
+    int  n = 0;
+
+    err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot or of "
+            "an older backup", path);
+    if (!err || !cfg->log || !runlog_get(cfg->log, "snapshot", step, sizeof step, NULL))
+        return -EXDEV;
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(cfg->dir, cfg->ranks.rank),
+             cfg->dir);
+    if (cfg->ranks.size > 1)
+        n = snprintf(line, sizeof line, "mpirun -n %zu ", cfg->ranks.size);
+    snprintf(line + n, sizeof line - (size_t)n, "siTrain restore %s",
+             machine_word(word, sizeof word, run));
+    return cfg->device_paths
+               ? err_set(err, -EXDEV, "%s; %s --device %zu=PATH makes device %zu in another place, "
+                         "from a snapshot; one command must name all such devices", err->text,
+                         line, i, i)
+               : err_set(err, -EXDEV, "%s; move it aside, and %s makes it again, from a snapshot",
+                         err->text, line);
 }
 
 int devices_inside(const struct run_config *cfg, const char *path)
@@ -192,11 +231,8 @@ static int beneath_free(const char *path, const char *option, struct err *err)
     int               rc = disk_bytes_of(&at, path, err);
 
     while (!rc && disk_bytes_down(&at)) {
-        int fd = *at.path ? file_open_device(at.path, O_RDONLY) : -ENOENT;
-
-        if (fd >= 0 && !file_pread(fd, page, sizeof page, 0, at.path, NULL))
+        if (*at.path && !page_read(page, at.path))
             rc = page_free(page, path, at.path, option, err);
-        file_close(fd);
     }
     return rc;
 }

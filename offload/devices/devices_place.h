@@ -30,9 +30,17 @@ int  devices_gone(const struct run_config *cfg, size_t i);
 /* True if device i is a file of fewer than `bytes` bytes. */
 int  devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes);
 
-/* -EXDEV with a sentence if the file or drive at `path` is device i of a copy of the run, or of a
- * snapshot: it has another owner's word. 0: it has not, or cannot be read. */
-int  devices_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err);
+/* Whose superblock, *found, the file or drive at `path` has, or the page that was read there: none
+ * that can be read; that of the run's device i; that of device i of a copy of the run, or of a
+ * snapshot, with another owner's word; or another device's. */
+enum device_whose { DEVICE_NONE, DEVICE_OWN, DEVICE_TAKEN, DEVICE_OTHER };
+enum device_whose devices_whose(struct superblock *found, const struct run_config *cfg, size_t i,
+                               const char *path);
+enum device_whose devices_page_whose(struct superblock *found, const struct run_config *cfg,
+                                    size_t i, const void *page);
+/* Returns -EXDEV and says that device i was taken, and what makes the run's again. */
+int  devices_refuse_taken(const struct run_config *cfg, size_t i, const char *path,
+                          struct err *err);
 
 /* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
  * folder then includes it. False if nothing is found. */

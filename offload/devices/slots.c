@@ -149,6 +149,14 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
     return rc ? rc : devices_flush(d, err);
 }
 
+int slots_half_done(const struct store *st, const struct journal *j)
+{
+    for (size_t i = 0; i < st->n_subs; i++)
+        if (st->subs[i].trains && j->subs[i].version != j->state.applied)
+            return 1;
+    return 0;
+}
+
 int slots_record(const struct devices *d, const struct journal *made, struct runlog *log,
                  struct err *err)
 {

@@ -5,6 +5,9 @@
 #include "data/base/round.h"
 #include "kernels/update/reduce.h"
 
+#include <stdio.h>
+#include <string.h>
+
 size_t ranks_first(size_t n, size_t rank, size_t size)
 {
     return size_min(rank * div_up(n, REDUCE_BLOCK) / size * REDUCE_BLOCK, n);
@@ -27,4 +30,13 @@ size_t ranks_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out)
     size_t each = r->groups / r->size;
 
     return sum_nodes(out, rank * each, each, r->groups);
+}
+
+size_t ranks_folder_length(const char *dir, size_t rank)
+{
+    char   tail[32] = "";
+    size_t n = strlen(dir);
+    size_t end = rank ? (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank) : 0;
+
+    return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
 }

@@ -34,3 +34,7 @@ size_t ranks_portions(size_t *portion, const struct run_ranks *r, const size_t *
 /* The nodes of the sum that a rank sends of each gradient (at most SUM_NODES_MOST), and how many: 1
  * of ranks that compute a group each. */
 size_t ranks_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out);
+
+/* The length of the path of rank 0's folder in that of a rank's: without the end, .rankN. All of
+ * the path, if it has no such end. */
+size_t ranks_folder_length(const char *dir, size_t rank);

@@ -104,21 +104,6 @@ static int is_packed(const void *page, const struct superblock *s)
     return *s->owner && !memcmp(page, expected, SUPERBLOCK_BYTES);
 }
 
-int superblock_is_taken(const struct superblock *found, const struct superblock *want)
-{
-    return !strcmp(found->id, want->id) && !strcmp(found->layout, want->layout) &&
-           found->device == want->device && strcmp(found->owner, want->owner);
-}
-
-int superblock_taken(const struct superblock *want, const char *path, struct err *err)
-{
-    return err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot "
-                   "or of an older backup; siTrain restore RUN --device %u=PATH makes device %u in "
-                   "another place, from a snapshot; one command must name all such devices; if "
-                   "they lie in RUN, move them aside and leave --device out", path, want->device,
-                   want->device);
-}
-
 /* The rank in the four digits of an id. */
 static unsigned long rank_of(const char *digits)
 {
@@ -167,8 +152,6 @@ int superblock_check(const void *page, const struct superblock *want, const char
         return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time, before "
                        "siTrain reshard moved its states elsewhere", path, found.device,
                        found.n_devices);
-    if (superblock_is_taken(&found, want))
-        return superblock_taken(want, path, err);
     if (superblock_swapped(what, &found, want))
         return err_set(err, -EXDEV, "%s holds %s", path, what);
     return err_set(err, -EXDEV,

@@ -25,10 +25,6 @@ struct superblock {
 void superblock_pack(void *page, const struct superblock *s);
 int  superblock_check(const void *page, const struct superblock *want, const char *path,
                       struct err *err);
-/* Whether it is the same device of the run, with another owner's word; and the sentence of that:
- * -EXDEV. */
-int  superblock_is_taken(const struct superblock *found, const struct superblock *want);
-int  superblock_taken(const struct superblock *want, const char *path, struct err *err);
 /* Whether it is another device of the run, or another rank's of the same run. `what` then goes on
  * behind "PATH holds". */
 int  superblock_swapped(char what[SUPERBLOCK_WHAT], const struct superblock *found,

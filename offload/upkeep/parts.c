@@ -3,21 +3,32 @@
 
 #include "data/base/round.h"
 
-static int part_open(struct part *p, const struct run_config *cfg, struct err *err)
+int part_open(struct part *p, const struct run_config *cfg, int residuals, struct err *err)
 {
-    struct journal *j = &p->journal;
+    int rc = devices_open(&p->dev, cfg, DEVICES_READ, NULL, err);
 
+    rc = rc ? rc : journal_open(&p->journal, cfg->log, p->dev.store.n_subs, residuals, err);
+    return rc ? rc : slots_reader_open(&p->states, &p->dev, &p->journal, err);
+}
+
+void part_close(struct part *p)
+{
+    slots_reader_close(&p->states);
+    journal_close(&p->journal);
+    devices_close(&p->dev);
+}
+
+static int rank_open(struct part *p, const struct run_config *cfg, struct err *err)
+{
     if (devices_fake(cfg))
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
                           "so there are no parameters to read", cfg->dir);
-    int rc = devices_open(&p->dev, cfg, DEVICES_READ, NULL, err);
-    rc = rc ? rc : journal_open(j, cfg->log, p->dev.store.n_subs, 0, err);
-    for (size_t i = 0; !rc && i < p->dev.store.n_subs; i++)
-        if (p->dev.store.subs[i].trains && j->subs[i].version != j->state.applied)
-            rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
-                         "`siTrain pretrain --resume` finishes it",
-                         cfg->dir, (unsigned long long)j->state.next_step);
-    return rc ? rc : slots_reader_open(&p->states, &p->dev, j, err);
+    int rc = part_open(p, cfg, 0, err);
+    if (!rc && slots_half_done(&p->dev.store, &p->journal))
+        rc = err_set(err, -EBUSY, "%s stopped in the middle of step %" PRIu64 "; "
+                     "`siTrain pretrain --resume` finishes it", cfg->dir,
+                     p->journal.state.next_step);
+    return rc;
 }
 
 /* Refuses ranks that are more than one step apart: no crash leaves that (recovery.h). */
@@ -55,7 +66,7 @@ int parts_open(struct parts *p, const struct run_config *cfg, struct err *err)
             part.disk = cfg->disk; // the reading machine's own setting
         part.watch = cfg->watch;
         part.base = cfg->base;
-        rc = part_open(&p->part[p->n], &part, err);
+        rc = rank_open(&p->part[p->n], &part, err);
     }
     for (size_t i = 1; i < n && !rc; i++)
         rc = same_step(p, i, err);
@@ -64,11 +75,8 @@ int parts_open(struct parts *p, const struct run_config *cfg, struct err *err)
 
 void parts_close(struct parts *p)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        slots_reader_close(&p->part[i].states);
-        journal_close(&p->part[i].journal);
-        devices_close(&p->part[i].dev);
-    }
+    for (size_t i = 0; i < p->n; i++)
+        part_close(&p->part[i]);
     free(p->part);
     *p = (struct parts){ 0 };
 }

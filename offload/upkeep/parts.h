@@ -11,6 +11,11 @@ struct parts {
     struct part      *part;
 };
 
+/* Open the devices and the journal of one run; residuals: those that the journal names, too. The
+ * caller calls part_close, also after a failure. */
+int  part_open(struct part *p, const struct run_config *cfg, int residuals, struct err *err);
+void part_close(struct part *p); // accepts the zero state
+
 /* Open cfg's run (ranks.size 1), or the runs of cfg->ranks.parts, for reading. -EBUSY if a step is
  * half done, or if ranks are not at the same step. The caller calls parts_close, also after a
  * failure. */

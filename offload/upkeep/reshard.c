@@ -236,14 +236,11 @@ struct move {
 static int old_map(struct move *m, struct err *err)
 {
     const struct run_config *from = &m->r->from;
-    size_t                   n = m->old.store.n_subs;
-    int rc = journal_open(&m->journal, from->log, n, from->error_feedback, err);
+    int rc = journal_open(&m->journal, from->log, m->old.store.n_subs, from->error_feedback, err);
 
-    for (size_t i = 0; i < n && !rc; i++)
-        if (m->old.store.subs[i].trains &&
-            m->journal.subs[i].version != m->journal.state.applied)
-            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step: finish the step with "
-                         "--resume, then move the states", from->dir);
+    if (!rc && slots_half_done(&m->old.store, &m->journal))
+        rc = err_set(err, -EBUSY, "%s stopped in the middle of a step: finish the step with "
+                     "--resume, then move the states", from->dir);
     return rc;
 }
 

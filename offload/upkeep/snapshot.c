@@ -10,7 +10,7 @@
 
 #include "data/file/file.h"
 #include "data/db/ledger.h"
-#include "offload/devices/slots.h"
+#include "offload/upkeep/parts.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -142,11 +142,9 @@ static int pair_make(struct pair *p, const char *from, const char *to, int direc
 static int half_done(const struct run_config *cfg, const struct store *st, const struct journal *j,
                      struct err *err)
 {
-    for (size_t i = 0; i < st->n_subs; i++)
-        if (st->subs[i].trains && j->subs[i].version != j->state.applied)
-            return err_set(err, -EBUSY, "%s stopped in the middle of a step: --resume finishes it",
-                           cfg->dir);
-    return 0;
+    return slots_half_done(st, j)
+               ? err_set(err, -EBUSY, "%s stopped in the middle of a step: --resume finishes it",
+                         cfg->dir) : 0;
 }
 
 /* The ranges of a subgroup: its committed slot, then its committed residual. */
@@ -352,47 +350,23 @@ int snapshot_take(struct snapshot_take *t, struct err *err)
 
 /* ---- the way back: devices ---- */
 
-struct reading {
-    struct devices      dev;     // the snapshot's
-    struct journal      journal;
-    struct slots_reader slots;
-};
-
 static int fill(void *ctx, const struct store_sub *u, float *states, float *residual,
                 struct err *err)
 {
-    struct reading *r = ctx;
+    struct part *from = ctx; // the snapshot
 
-    return slots_reader_copy(&r->slots, u->block, u->first, u->n,
+    return slots_reader_copy(&from->states, u->block, u->first, u->n,
                              &(struct slots_copy){ states, residual, u->n_pad, 0 }, err);
-}
-
-static int reading_open(struct reading *r, const struct run_config *from, struct err *err)
-{
-    struct run_config plain = *from;
-
-    plain.links = (struct topology_config){ 0 };
-    int rc = devices_open(&r->dev, &plain, DEVICES_READ, NULL, err);
-    rc = rc ? rc : journal_open(&r->journal, from->log, r->dev.store.n_subs,
-                                r->dev.store.error_feedback, err);
-    rc = rc ? rc : half_done(from, &r->dev.store, &r->journal, err);
-    return rc ? rc : slots_reader_open(&r->slots, &r->dev, &r->journal, err);
-}
-
-static void reading_close(struct reading *r)
-{
-    slots_reader_close(&r->slots);
-    devices_close(&r->dev);
-    journal_close(&r->journal);
 }
 
 static int devices_put(struct snapshot_put *p, struct err *err)
 {
-    struct reading    r = { 0 };
-    struct run_config to = *p->to; // at the drives' full speed
+    struct part       r = { 0 };
+    struct run_config from = *p->from, to = *p->to; // at the drives' full speed
 
-    to.links = (struct topology_config){ 0 };
-    int rc = reading_open(&r, p->from, err);
+    from.links = to.links = (struct topology_config){ 0 };
+    int rc = part_open(&r, &from, from.error_feedback, err);
+    rc = rc ? rc : half_done(&from, &r.dev.store, &r.journal, err);
     rc = rc ? rc : devices_open(&p->dev, &to, DEVICES_MEND, NULL, err);
     if (!rc)
         rc = slots_make(&p->dev, &(struct slots_source){
@@ -404,7 +378,7 @@ static int devices_put(struct snapshot_put *p, struct err *err)
     p->made.state = r.journal.state;
     for (size_t i = 0; i < p->dev.store.n_subs && !rc; i++)
         p->bytes += store_sub_held(&p->dev.store, &p->dev.store.subs[i]);
-    reading_close(&r);
+    part_close(&r);
     return rc;
 }
 

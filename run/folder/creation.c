@@ -65,8 +65,8 @@ int creation_check(const char *dir, struct err *err)
     if (!rc && (rc = output_check_name(NULL, dir, err)))
         return rc;
     if (rc)
-        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
-                          strerror(-rc));
+        return err_name(err, -rc, "%s: %s%s", dir, strerror(-rc),
+                        rc == -ENOTDIR ? ": a folder that does not exist is expected" : "");
     // files next to a maker's folder may come from it: creation_claim checks
     return *f.other && (!*f.part || !strcmp(f.other, RUN_DB)) ? refuse(dir, &f, err) : 0;
 }
@@ -236,7 +236,7 @@ static int is_part(const char *dir, const struct left *l, struct err *err)
 
     if (!l->whole || !l->rank || !strcmp(l->rank, "0"))
         return 0;
-    size_t n = session_first_length(dir, strtoul(l->rank, NULL, 10));
+    size_t n = ranks_folder_length(dir, strtoul(l->rank, NULL, 10));
     if (!dir[n])
         return 0;
     snprintf(first, sizeof first, "%.*s", (int)n, dir);
@@ -432,12 +432,14 @@ static void clear_devices(struct creation *p, struct session *s)
 int creation_leave(struct creation *p, struct session *s)
 {
     clear_devices(p, s);
-    if (p->takes && !p->kept && p->part.path && run_files_but_tokens(p->part.temp, 1, NULL) > 0) {
+    int left = p->takes && !p->kept && p->part.path
+                   ? run_files_but_tokens(p->part.temp, 1, NULL) : 0;
+
+    if (left) // also if what is there cannot be seen
         release(p);
-        return 1;
-    }
-    creation_give_up(p, s);
-    return 0;
+    else
+        creation_give_up(p, s);
+    return left > 0;
 }
 
 void creation_give_up(struct creation *p, struct session *s)
@@ -511,12 +513,13 @@ int creation_finish(const char *dir, const char *id, struct err *err)
     if (rc || !*f.part || session_is_run(dir))
         return 0; // opening it reports what is wrong
     rc = lock_folder(&p, dir, err);
-    if (!rc) {
+    int done = session_is_run(dir); // another process was faster, and may train it by now
+    if (!rc && !done) {
         rc = left_open(&l, p.dir, f.part, err);
         if (!rc && l.whole && l.id && !strcmp(l.id, id))
             rc = move_out(l.path, p.dir, err);
         left_free(&l);
     }
     release(&p);
-    return rc > 0 ? 0 : rc;
+    return rc > 0 || done ? 0 : rc;
 }

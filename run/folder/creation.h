@@ -47,8 +47,8 @@ int  creation_check(const char *dir, struct err *err);
 int  creation_claim(struct creation *p, struct session *s, const char *dir, int takes,
                     struct err *err);
 void creation_give_up(struct creation *p, struct session *s);
-/* creation_give_up after a stop: tokens stay for the next maker that takes them. Returns whether
- * there are any. */
+/* creation_give_up after a stop or a call that failed: tokens stay for the next maker that takes
+ * them. Returns whether there are any. */
 int  creation_leave(struct creation *p, struct session *s);
 
 /* s->log is the database at the path `copy` in the folder that is filled. If rc is 0, it takes the

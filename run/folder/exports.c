@@ -10,19 +10,18 @@
 
 int exports_record(struct runlog *log, const char *to, uint64_t step, struct err *err)
 {
-    char               *full = realpath(to, NULL);
-    struct safetensors *st = NULL;
-    int rc = full ? peft_files_open(&st, full, err)
-                  : err_set(err, -errno, "%s: %s", to, strerror(errno));
+    char    *full = realpath(to, NULL);
+    uint32_t sum;
+    int      rc = full ? peft_files_sum(&sum, full, err)
+                       : err_set(err, -errno, "%s: %s", to, strerror(errno));
 
     if (!rc && !(rc = runlog_begin(log, err))) {
         rc = settings_set(log, err, "export.path=%s", full);
         rc = rc ? rc
                 : settings_set(log, err, "export.step=%" PRIu64 "\nexport.sum=%08" PRIx32, step,
-                               st->sum);
+                               sum);
         rc = runlog_end(log, rc, err);
     }
-    safetensors_close(st);
     free(full);
     return rc;
 }

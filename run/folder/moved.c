@@ -165,6 +165,15 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
     return 0;
 }
 
+/* --device PATH for each device. Of several ranks: how each gets its own. */
+static void put_form(FILE *f, const struct run_config *run)
+{
+    fprintf(f, "--device PATH for each of the run's %zu devices%s", run->n_devices,
+            run->ranks.size > 1 ? " (each rank is given its own: mpirun -n 1 siTrain ... : -n 1 "
+                                  "siTrain ...)"
+                                : "");
+}
+
 /* The command that names the devices where the paths lead now. Of several ranks, or of many
  * devices, its form. */
 static void put_command(FILE *f, const struct run_config *run)
@@ -174,7 +183,8 @@ static void put_command(FILE *f, const struct run_config *run)
     size_t n = run->n_devices;
 
     if (run->ranks.size > 1 || n > MANY) {
-        fprintf(f, "--resume and --device PATH for each of its %zu devices", n);
+        fprintf(f, "--resume and ");
+        put_form(f, run);
         return;
     }
     fprintf(f, "siTrain %s --resume %s", settings_has(run->log, "task") ? "finetune" : "pretrain",
@@ -195,11 +205,12 @@ static void put_command(FILE *f, const struct run_config *run)
 static int ask(const struct run_config *run, const struct other *other, enum moved moved,
                const char *place, struct err *err)
 {
-    const char *was = moved_path(place), *dir = run->dir;
-    struct err  taken;
-    char       *text = NULL;
-    size_t      size;
-    FILE       *f = open_memstream(&text, &size);
+    const char       *was = moved_path(place), *dir = run->dir;
+    struct superblock super;
+    struct err        taken;
+    char             *text = NULL;
+    size_t            size;
+    FILE             *f = open_memstream(&text, &size);
 
     if (!f)
         return err_set(err, -ENOMEM, "out of memory for a sentence");
@@ -207,14 +218,14 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
             moved == MOVED_WHOLE ? dir : other->path);
     if (moved == MOVED_WHOLE && was && !file_is(dir, place) && file_is(was, place)) {
         fprintf(f, "it is a copy of %s, which is still there and has %s; copy its devices, too, "
-                "and name the copies with --device PATH for each of its %zu devices",
-                was, other->path, run->n_devices);
+                "and name the copies with ", was, other->path);
+        put_form(f, run);
         goto out;
     }
     if (!file_may_be(other->path)) {
         fprintf(f, "run.db has device %zu in %s, which is not there: mount its drive or, if it was "
-                "moved, too, go on with --resume and --device PATH for each of the run's %zu "
-                "devices", other->i, other->path, run->n_devices);
+                "moved, too, go on with --resume and ", other->i, other->path);
+        put_form(f, run);
         goto out;
     }
     if (moved == MOVED_WHOLE && !file_is(dir, place))
@@ -229,7 +240,8 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
     else
         fprintf(f, "as device %zu of %s run.db names a file with another inode or time of birth; "
                 "so this one may be another run's; ", other->i, dir);
-    if (devices_taken(run, other->i, other->path, &taken)) { // no name makes it this run's
+    if (devices_whose(&super, run, other->i, other->path) == DEVICE_TAKEN) { // whatever its name
+        devices_refuse_taken(run, other->i, other->path, &taken);
         fprintf(f, "%s", taken.text);
         goto out;
     }
@@ -266,9 +278,9 @@ int moved_original_rests(const struct run_config *run, struct err *err)
     if (!rc && *was && !path)
         rc = -ENOMEM;
     if (path && runlog_writer(path, who, sizeof who))
-        rc = err_set(err, -EBUSY, "%s is a copy of %s, which is being trained (%s). A drive may "
-                     "have several names, so the named devices may be those of %s: wait until that "
-                     "has ended", run->dir, was, who, was);
+        rc = err_set(err, -EBUSY, "%s is a copy of %s, which is in use by %s. A drive may have "
+                     "several names, so the named devices may be those of %s: wait until that has "
+                     "ended", run->dir, was, *who ? who : "another process", was);
     free(path);
     return rc;
 }
@@ -294,6 +306,23 @@ int moved_check(enum moved *out, const struct run_config *run, int named, struct
     free(place);
     free(noted);
     free(other.path);
+    return rc;
+}
+
+int moved_found(const struct run_config *run, struct err *err)
+{
+    char  *command = NULL;
+    size_t size;
+    FILE  *f = open_memstream(&command, &size);
+    int    rc;
+
+    if (f)
+        put_command(f, run);
+    rc = !f || fclose(f) || !command
+             ? err_set(err, -ENOMEM, "out of memory for a sentence")
+             : err_misuse(err, "no device of %s is gone: the states were read where --device says; "
+                          "go on with: %s", run->dir, command);
+    free(command);
     return rc;
 }
 

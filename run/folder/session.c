@@ -12,10 +12,17 @@
 #include "run/folder/tune_opts.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <unistd.h>
 
-int session_notice(struct session *s, const char *text, struct err *err)
+int session_notice(struct session *s, struct err *err, const char *fmt, ...)
 {
+    char    text[2 * SESSION_PATH + 512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     events_notice(s->events, "%s", text);
     return s->log ? runlog_notice(s->log, text, err) : 0;
 }
@@ -32,15 +39,6 @@ static const char *started_by(char by[32], const struct session *s)
     return by;
 }
 
-size_t session_first_length(const char *dir, size_t rank)
-{
-    char   tail[32] = "";
-    size_t n = strlen(dir);
-    size_t end = rank ? (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank) : 0;
-
-    return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
-}
-
 /* The folder of rank 0, quoted for a shell. Of a snapshot: of its run, or RUN if that is gone. */
 static void run_word(char *out, size_t size, const struct session *s)
 {
@@ -51,7 +49,7 @@ static void run_word(char *out, size_t size, const struct session *s)
     size_t      rank = 0;
 
     settings_scan(s->log, "%zu", &rank, "rank");
-    snprintf(run, sizeof run, "%.*s", (int)session_first_length(dir, rank), dir);
+    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, rank), dir);
     machine_word(out, size, run);
 }
 
@@ -232,7 +230,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     // leftovers of killed processes
     run_files_clean(s->dir, settings_has(s->log, "data.path")); // a run without data may go on
     rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
-    return rc || !*notice ? rc : session_notice(s, notice, err);
+    return rc || !*notice ? rc : session_notice(s, err, "%s", notice);
 }
 
 /* check --repair writes to no snapshot. */
@@ -344,6 +342,6 @@ int session_recover(struct session *s, struct err *err)
     rc = rc ? rc : stream_drain(stream, err);
     stream_close(stream);
     if (!rc && *notice)
-        rc = session_notice(s, notice, err);
+        rc = session_notice(s, err, "%s", notice);
     return rc;
 }

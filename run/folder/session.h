@@ -81,10 +81,6 @@ const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
 const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
                                const char *command);
 
-/* The length of the path of rank 0's folder in that of a rank's: without the end, .rankN. All of
- * the path, if it has no such end. */
-size_t session_first_length(const char *dir, size_t rank);
-
 /* True if rc means that the run cannot be written: read-only, no permission, disk full, or its
  * devices may be another run's (moved_check). */
 int  session_cannot_write(int rc);
@@ -116,17 +112,17 @@ struct tokenizer;
 int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err);
 int session_keep_files(struct session *s, struct err *err);
 int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err);
-/* What session_keep_tokenizer and session_same_tokenizer do, for the chat template in
- * RUN/tokenizer. There may be none, or one that siTrain does not know. */
+/* What session_keep_tokenizer does, for the chat template in RUN/tokenizer. There may be none, or
+ * one that siTrain does not know. */
 int session_keep_template(struct session *s, struct err *err);
-int session_same_template(const struct session *s, struct err *err);
 /* Check all of RUN/tokenizer, its files alone if it is of a class that siTrain does not know. Or
  * check the files alone, which takes less. */
 int session_check_tokenizer(const struct session *s, struct err *err);
 int session_same_files(const struct session *s, struct err *err);
 
-/* Send a notice and store it in the database. */
-int session_notice(struct session *s, const char *text, struct err *err);
+/* Send a notice, formatted as by printf, and store it in the database. */
+int session_notice(struct session *s, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Apply the options given on the line to the stored ones. An option that may change (enum opt_kept)
  * changes s->o. Another one is misuse if its value differs. `first`: the run has not

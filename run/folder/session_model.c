@@ -207,7 +207,7 @@ int session_keep_template(struct session *s, struct err *err)
     return rc;
 }
 
-int session_same_template(const struct session *s, struct err *err)
+static int same_template(const struct session *s, struct err *err)
 {
     char                  dir[SESSION_PATH + 16];
     struct chat_template *t = NULL;
@@ -242,7 +242,7 @@ int session_check_tokenizer(const struct session *s, struct err *err)
                      "put that one back", path);
     }
     free(path);
-    return rc ? rc : session_same_template(s, err);
+    return rc ? rc : same_template(s, err);
 }
 
 /* ---- its classes and its generation ---- */

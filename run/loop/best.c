@@ -8,7 +8,6 @@
 
 #include "data/file/file.h"
 #include "data/file/file_walk.h"
-#include "data/tensors/safetensors.h"
 #include "model/file/peft.h"
 #include "run/folder/settings.h"
 #include "run/loop/best_carry.h"
@@ -35,14 +34,12 @@ int best_is_next(struct session *s, uint32_t sum)
  * cannot be read; a folder that holds no model, or a damaged one, does not fit. */
 static int sum_fits(int *fits, struct session *s, const char *path, struct err *err)
 {
-    struct safetensors *st = NULL;
-    struct err          why = { 0 };
-    uint32_t            sum;
-    int                 rc = peft_files_open(&st, path, &why);
+    struct err why = { 0 };
+    uint32_t   sum, is;
+    int        rc = peft_files_sum(&is, path, &why);
 
-    *fits = !rc && ((settings_scan(s->log, "%" SCNx32, &sum, "best.sum") && st->sum == sum) ||
-                    best_is_next(s, st->sum));
-    safetensors_close(st);
+    *fits = !rc && ((settings_scan(s->log, "%" SCNx32, &sum, "best.sum") && is == sum) ||
+                    best_is_next(s, is));
     if (!file_is_unread(rc))
         return 0;
     *err = why;
@@ -112,16 +109,6 @@ int best_load(struct best *out, struct session *s, struct err *err)
     return 0;
 }
 
-static int sum_of(uint32_t *out, const char *path, struct err *err)
-{
-    struct safetensors *st = NULL;
-    int                 rc = peft_files_open(&st, path, err);
-
-    *out = rc ? 0 : st->sum;
-    safetensors_close(st);
-    return rc;
-}
-
 int best_store(struct best *b, struct session *s, const struct source_values *v, struct err *err)
 {
     double   value = v->told.value[0].value;
@@ -129,7 +116,7 @@ int best_store(struct best *b, struct session *s, const struct source_values *v,
     uint32_t sum;
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    int rc = sum_of(&sum, path, err);
+    int rc = peft_files_sum(&sum, path, err);
     if (rc)
         return rc;
     *b = (struct best){ 1, v->told.step, value, { v->seconds[0], v->seconds[1] }, sum };
@@ -347,7 +334,7 @@ static int note(struct session *s, const char *folder, struct err *err)
 {
     char     here[FILE_IDENTITY];
     uint32_t sum;
-    int      rc = sum_of(&sum, folder, err);
+    int      rc = peft_files_sum(&sum, folder, err);
 
     file_identity(folder, here);
     return rc ? rc
@@ -433,7 +420,8 @@ static int is_there(struct session *s, const struct best *b)
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
     int is = s->config.lora.rank
-                 ? !peft_config(&g, path, &unsaid) && !sum_of(&sum, path, NULL) && sum == b->sum
+                 ? !peft_config(&g, path, &unsaid) && !peft_files_sum(&sum, path, NULL) &&
+                       sum == b->sum
                  : !best_folder(&whole, &part, &none, b, s, 1, &unsaid);
     hf_close(whole);
     return is;

@@ -41,17 +41,17 @@ int best_carry_check(const char *best, struct err *err)
 {
     const char    *why = is_apart(best) ? "is a subvolume: make it an ordinary folder"
                                         : file_fixed(best);
-    char          *mounted = why ? NULL : file_mounted(best);
+    char            *mounted = NULL;
     struct file_walk w = { 0 };
-    struct stat    st;
-    int            rc = 0;
+    struct stat      st;
+    int              rc = why ? 0 : file_mounted(&mounted, best, err);
 
     if (why)
         rc = err_misuse(err, "%s, the folder of the best model, which training replaces, %s", best,
                         why);
     else if (mounted)
         rc = refuse(mounted, "is mounted: unmount it first", err);
-    else
+    else if (!rc)
         rc = file_walk_begin(&w, best, err);
     while (!rc && file_walk_next(&w))
         if ((why = file_fixed(w.path)))

@@ -57,12 +57,9 @@ static int add_file(uint32_t *sum, const struct file_walk *w, struct err *err)
 /* The checksum of a folder: of its tensors, and of all other files in it. */
 static int folder_sum(uint32_t *sum, const char *path, struct err *err)
 {
-    struct safetensors *st = NULL;
-    struct file_walk    w;
-    int                 rc = peft_files_open(&st, path, err);
+    struct file_walk w;
+    int              rc = peft_files_sum(sum, path, err);
 
-    *sum = rc ? 0 : st->sum;
-    safetensors_close(st);
     if (rc || (rc = file_walk_begin(&w, path, err)))
         return rc;
     while (!rc && file_walk_next(&w))
@@ -333,7 +330,7 @@ static int remove_ours(const struct session *s, uint64_t step, struct err *err)
  * on from an earlier step. */
 static int rotate(struct session *s, uint64_t done, struct err *err)
 {
-    char      text[CHECKPOINTS_PATH + 128], path[CHECKPOINTS_PATH], key[48];
+    char      path[CHECKPOINTS_PATH], key[48];
     uint64_t *step = NULL;
     size_t    n = 0, later = 0, limit = s->o.export_limit;
     int       rc = limit ? checkpoints_list(&step, &n, s->log, err) : 0;
@@ -346,11 +343,9 @@ static int rotate(struct session *s, uint64_t done, struct err *err)
         path_of(path, s, oldest);
         const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
         rc = fixed ? 0 : remove_ours(s, oldest, err);
-        if (rc > 0 || fixed) {
-            snprintf(text, sizeof text, "%s %s, so it stays", path,
-                     fixed ? fixed : "holds something that this run did not write");
-            rc = session_notice(s, text, err);
-        }
+        if (rc > 0 || fixed)
+            rc = session_notice(s, err, "%s %s, so it stays", path,
+                                fixed ? fixed : "holds something that this run did not write");
         snprintf(key, sizeof key, KEY "%" PRIu64, oldest);
         rc = rc ? rc : runlog_unset(s->log, key, err);
     }

@@ -103,15 +103,14 @@ static int none_whole(const struct back *b, size_t passed, size_t unknown, struc
 static int find_whole(struct back *b, struct err *err)
 {
     struct snapshots *list = &b->others;
-    struct err        why, said;
+    struct err        why;
     uint64_t          mended = 0;
     size_t            passed = 0, unknown = 0;
     int               rc = snapshots_list(list, b->s, err);
 
     if (!rc && list->unread) {
-        err_set(&said, 0, "a snapshot is passed over, since it cannot be read: %s",
-                list->unread_why.text);
-        rc = session_notice(b->s, said.text, err);
+        rc = session_notice(b->s, err, "a snapshot is passed over, since it cannot be read: %s",
+                            list->unread_why.text);
         unknown = file_is_unknown(list->unread) != 0;
     }
     while (!rc && !b->verified) {
@@ -133,11 +132,9 @@ static int find_whole(struct back *b, struct err *err)
         best->tried = 1;
         passed += !whole;
         unknown += !whole && best->denied;
-        if (!whole) {
-            err_set(&said, 0, "the snapshot after step %" PRIu64 " is passed over: %s", best->step,
-                    why.text);
-            rc = session_notice(b->s, said.text, err);
-        }
+        if (!whole)
+            rc = session_notice(b->s, err, "the snapshot after step %" PRIu64 " is passed over: %s",
+                                best->step, why.text);
     }
     return rc;
 }

@@ -111,17 +111,15 @@ static int write_answer(const char *asked, struct session *s, const struct param
 static int tell(const char *asked, struct session *s, uint64_t step, int wrote,
                 const struct err *why, struct err *err)
 {
-    char      *path = wrote ? file_path(NULL, "%s/%s", asked, failed_name) : NULL;
-    struct err said;
+    char *path = wrote ? file_path(NULL, "%s/%s", asked, failed_name) : NULL;
 
     if (path)
         file_write_whole(path, why->text, strlen(why->text), NULL);
     free(path);
     if (wrote)
-        err_set(&said, 0, "another process asked for the model and did not get it: %s", why->text);
-    else
-        err_set(&said, 0, "another process got the model after step %" PRIu64, step);
-    return session_notice(s, said.text, err);
+        return session_notice(s, err, "another process asked for the model and did not get it: %s",
+                              why->text);
+    return session_notice(s, err, "another process got the model after step %" PRIu64, step);
 }
 
 uint64_t live_asked(struct live *l, const struct session *s)

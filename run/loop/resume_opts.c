@@ -36,7 +36,6 @@ void schedule_end_tell(const struct session *s)
 int schedule_end_record(struct session *s, uint64_t next, struct err *err)
 {
     uint64_t was;
-    char     text[224];
 
     if (!settings_scan(s->log, "%" SCNu64, &was, "option.schedule-steps") ||
         was == s->o.schedule_steps || s->o.schedule == SCHEDULE_CONSTANT)
@@ -46,14 +45,15 @@ int schedule_end_record(struct session *s, uint64_t next, struct err *err)
     before.schedule_steps = was;
     int rises = s->o.schedule == SCHEDULE_WSD && s->o.schedule_steps > was &&
                 next + train_opts_schedule(&before).decay > was + 1;
-
-    snprintf(text, sizeof text, "from step %" PRIu64 " on the schedule ends at step %" PRIu64 ", "
-             "not %" PRIu64 "%s", next + 1, s->o.schedule_steps, was,
-             rises ? "; its decay had begun, and the learning rate rises to --lr again: lengthen a "
-                     "copy from before the decay to avoid that" : "");
     int rc = settings_set(s->log, err, "schedule.step=%" PRIu64 "\nschedule.was=%" PRIu64, next,
                           was);
-    return rc ? rc : session_notice(s, text, err);
+    if (rc)
+        return rc;
+    return session_notice(s, err, "from step %" PRIu64 " on the schedule ends at step %" PRIu64
+                          ", not %" PRIu64 "%s", next + 1, s->o.schedule_steps, was,
+                          rises ? "; its decay had begun, and the learning rate rises to --lr "
+                                  "again: lengthen a copy from before the decay to avoid that"
+                                : "");
 }
 
 /* The cards that a run knows are those of earlier devices if its devices have none now. */

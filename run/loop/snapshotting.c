@@ -120,27 +120,23 @@ static int settle(struct snapshotting *w, int rc, const struct snapshot *made, i
         snapshot_remove(s, made->path, &unsaid);
     *again = rc && w->tried < s->o.snapshot_dir.n;
     if (*again)
-        snprintf(why->text + strlen(why->text), sizeof why->text - strlen(why->text),
-                 ": the next --snapshot-dir is tried");
-    else
-        err_set(why, 0, "no snapshot after step %" PRIu64 "%s: %s", w->step,
-                unkept ? ", since not all parts are on the next hosts" : "", why->text);
-    return session_notice(s, why->text, err);
+        return session_notice(s, err, "%s: the next --snapshot-dir is tried", why->text);
+    return session_notice(s, err, "no snapshot after step %" PRIu64 "%s: %s", w->step,
+                          unkept ? ", since not all parts are on the next hosts" : "", why->text);
 }
 
 /* Says, once, that a snapshot was due before the one before it was copied. */
 static int notice_late(struct snapshotting *w, uint64_t begun_ns, struct err *err)
 {
     double waited = (double)(clock_ns() - begun_ns) * 1e-9;
-    char   text[512];
 
     if (waited < LATE_SECONDS || w->said)
         return 0;
     w->said = 1;
-    snprintf(text, sizeof text, "training waited %.0f s for the snapshot after step %" PRIu64
-             ", which was still being copied when the next one was due: a larger --snapshot-every "
-             "or --snapshot-bw, or another --snapshot-dir, avoids that", waited, w->step);
-    return session_notice(w->s, text, err);
+    return session_notice(w->s, err, "training waited %.0f s for the snapshot after step %" PRIu64
+                          ", which was still being copied when the next one was due: a larger "
+                          "--snapshot-every or --snapshot-bw, or another --snapshot-dir, avoids "
+                          "that", waited, w->step);
 }
 
 /* Ends the snapshot under way if all ranks have copied theirs; must: waits for that. */
@@ -173,15 +169,16 @@ static int go_on(struct snapshotting *w, int must, int *again, struct err *err)
 /* Begins one. With nothing left to train (ends), it is taken at once. */
 static int begin(struct snapshotting *w, uint64_t step, int ends, int *again, struct err *err)
 {
-    struct err why = { 0 };
-    uint64_t   begun_ns = clock_ns();
-    int        rc;
+    struct snapshot_ask ask = { step, w->tried, .beside = ends ? NULL : w->stream };
+    struct err          why = { 0 };
+    uint64_t            begun_ns = clock_ns();
+    int                 rc;
 
     events_kill_costs(w->s->events, "--resume goes on from the last commit");
     if (w->stream && (rc = stream_drain(w->stream, err)))
         return rc;
     w->step = step;
-    rc = snapshot_begin(&w->making, w->s, step, w->tried, 0, ends ? NULL : w->stream, &why);
+    rc = snapshot_begin(&w->making, w->s, &ask, &why);
     w->tried = rc ? SIZE_MAX : snapshot_tried(w->making);
     measure_wait(w, begun_ns);
     rc = settle(w, rc, NULL, again, &why, err);
@@ -232,14 +229,11 @@ int snapshotting_step(struct snapshotting *w, uint64_t step, enum snapshotting_w
 
 int snapshotting_stop(struct snapshotting *w, struct err *err)
 {
-    char text[256];
-
     if (!w->making)
         return 0;
-    snprintf(text, sizeof text, "the snapshot after step %" PRIu64 " was not copied yet when the "
-             "training was stopped, so it is dropped", w->step);
     snapshotting_close(w);
-    return session_notice(w->s, text, err);
+    return session_notice(w->s, err, "the snapshot after step %" PRIu64 " was not copied yet when "
+                          "the training was stopped, so it is dropped", w->step);
 }
 
 void snapshotting_close(struct snapshotting *w)

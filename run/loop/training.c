@@ -77,16 +77,15 @@ static int record_engine(struct training *t, struct err *err)
 {
     const char *attention = attention_describe((enum dtype)t->s->o.dtype);
     int         in_fp32 = !strcmp(attention, "fp32"), rc = 0;
-    char       *before = settings_get(t->s->log, "engine"), now[192], text[512];
+    char       *before = settings_get(t->s->log, "engine"), now[192];
 
     snprintf(now, sizeof now, "%s%s%s", trainer_engine(t->trainer), in_fp32 ? "" : ", attention ",
              in_fp32 ? "" : attention);
     if (!before) {
         rc = settings_set(t->s->log, err, "engine=%s", now);
     } else if (strcmp(before, now)) {
-        snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ",
-                 before, now);
-        rc = session_notice(t->s, text, err);
+        rc = session_notice(t->s, err, "products ran on %s, now on %s: the last bits may differ",
+                            before, now);
     }
     free(before);
     return rc ? rc : job_run_engines(t->s, now, err);
@@ -189,14 +188,12 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
 static int notice_fake(struct session *s, struct err *err)
 {
     const struct run_config *cfg = &s->run;
-    char                     text[256];
 
     if (cfg->mode == RUN_MEM || !devices_fake(cfg))
         return 0;
-    snprintf(text, sizeof text, "--%s null stores nothing and trains nothing: the losses mean "
-             "nothing, and no model is left at the end; it shows how long steps take",
-             cfg->csd->flags & CSD_FAKE ? "csd" : "disk");
-    return session_notice(s, text, err);
+    return session_notice(s, err, "--%s null stores nothing and trains nothing: the losses mean "
+                          "nothing, and no model is left at the end; it shows how long steps take",
+                          cfg->csd->flags & CSD_FAKE ? "csd" : "disk");
 }
 
 static int training_open(struct training *t, struct err *err)
@@ -229,13 +226,13 @@ static int training_open(struct training *t, struct err *err)
     rc = open_stream(t, notice, sizeof notice, err);
     rc = rc ? rc : best_clean(s, err); // now that the devices are this process's
     if (!rc && *notice)
-        rc = session_notice(s, notice, err);
+        rc = session_notice(s, err, "%s", notice);
     rc = rc ? rc : notice_fake(s, err);
     if (!rc && s->o.speculate && s->spares != RUN_SPARES_ALL)
-        rc = session_notice(s,
+        rc = session_notice(s, err,
                             "--speculate is limited by the devices' spare slots, which are few: "
                             "the run was made without --speculate, on a small disk, or with "
-                            "--spare-slots half or few", err);
+                            "--spare-slots half or few");
     if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
         (rc = tensorboard_open(&t->board, s->ranks.rank ? NULL : s->o.tensorboard, s->dir, t->first,
                                s->events, err)) || // only rank 0 writes it
@@ -338,7 +335,7 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     uint64_t most = t->s->o.max_skipped;
     static const char *const kinds[] = { "the embeddings", "a layer", "the final norm",
                                          "the head" };
-    char     where[96] = "the loss is not finite", text[256];
+    char     where[96] = "the loss is not finite";
     size_t   b = r->skip_block;
 
     t->skipped = r->skipped ? t->skipped + 1 : 0;
@@ -347,11 +344,11 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     if (b != SIZE_MAX)
         snprintf(where, sizeof where, "a gradient is not finite, first that of block %zu (%s)", b,
                  kinds[arch_block_kind(&t->s->config, b)]);
-    snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
     int rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most)
                  ? stream_drain(t->stream, err)
                  : 0;
-    rc = rc ? rc : session_notice(t->s, text, err);
+    if (!rc)
+        rc = session_notice(t->s, err, "step %" PRIu64 " is skipped: %s", step + 1, where);
     if (!rc && most && t->skipped >= most)
         rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: "
                      "%s; these steps changed no parameter; go on with --resume %s and a larger "

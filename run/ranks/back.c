@@ -164,7 +164,7 @@ static int parts_pass_over(const struct choice *c, struct part_seen of, int *dam
             }
         *damaged |= *says != 0;
         if (*says && c->s)
-            rc = session_notice(c->s, says, err);
+            rc = session_notice(c->s, err, "%s", says);
         else if (*says)
             events_notice(c->events, "%s", says);
     }

@@ -179,9 +179,8 @@ int keeping_send_again(struct session *s, const struct snapshot *has,
 
     if (rc || !failed)
         return rc;
-    err_set(&why, failed, "of the snapshot after step %" PRIu64 ", not all parts are on the next "
-            "hosts: %s", has->step, why.text);
-    return session_notice(s, why.text, err);
+    return session_notice(s, err, "of the snapshot after step %" PRIu64 ", not all parts are on "
+                          "the next hosts: %s", has->step, why.text);
 }
 
 int keeping_is_there(int *any, const struct session *s, uint64_t step, struct err *err)

@@ -13,7 +13,6 @@
 #include "run/snapshots/damaged.h"
 #include "run/snapshots/snapshots.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 /* ---- what is gone ---- */
@@ -30,48 +29,28 @@ static int image_is_lost(const struct run_config *cfg, unsigned area)
                                                          : image_bytes(cfg)));
 }
 
-/* Whose superblock is in the place of the run's device i: its own, another device's, or none that
- * can be read. */
-enum { SUPER_NONE, SUPER_OWN, SUPER_OTHER };
-
-static int super_of(struct superblock *super, const struct run_config *cfg, size_t i,
-                    const char *path)
-{
-    char page[SUPERBLOCK_BYTES];
-    int  fd = file_open_device(path, O_RDONLY);
-    int  is = fd >= 0 && !file_pread(fd, page, sizeof page, 0, path, NULL) &&
-             !superblock_read(page, super);
-
-    file_close(fd);
-    if (!is)
-        return SUPER_NONE;
-    return super->device == i && !strcmp(super->id, cfg->id) && !devices_taken(cfg, i, path, NULL)
-               ? SUPER_OWN
-               : SUPER_OTHER;
-}
-
 static int is_own(const struct run_config *cfg, size_t i, const char *path)
 {
     struct superblock super;
 
-    return super_of(&super, cfg, i, path) == SUPER_OWN;
+    return devices_whose(&super, cfg, i, path) == DEVICE_OWN;
 }
 
 /* Refuses a place of device i that holds another device's states, or a copy's. */
 static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
 {
-    struct superblock super, want = { .device = (uint32_t)i };
+    struct superblock super, want = devices_super(cfg, 0, i);
     char             *path, what[SUPERBLOCK_WHAT];
+    enum device_whose whose = devices_path(&path, cfg, i, 0, NULL)
+                                  ? DEVICE_NONE
+                                  : devices_whose(&super, cfg, i, path);
     int               rc = 0;
 
-    snprintf(want.id, sizeof want.id, "%s", cfg->id);
-    if (devices_path(&path, cfg, i, 0, NULL) || super_of(&super, cfg, i, path) != SUPER_OTHER)
-        rc = 0; // not there, or nobody's
-    else if ((rc = devices_taken(cfg, i, path, err)))
-        ;
-    else if (superblock_swapped(what, &super, &want))
+    if (whose == DEVICE_TAKEN)
+        rc = devices_refuse_taken(cfg, i, path, err);
+    else if (whose == DEVICE_OTHER && superblock_swapped(what, &super, &want))
         rc = err_misuse(err, "%s holds %s", path, what);
-    else
+    else if (whose == DEVICE_OTHER)
         rc = err_misuse(err, "%s holds the states of another run (%s, device %" PRIu32 "): name "
                         "another place with --device %zu=PATH", path, super.id, super.device, i);
     free(path);
@@ -298,8 +277,9 @@ int lost_place(struct session *s, const char *text, struct err *err)
     if (apart) // a new word for new devices: the original's have another, or none
         rc = machine_hex(s->owner, sizeof s->owner - 1, err);
     rc = rc ? rc : session_config(s, err);
-    return rc || !apart || devices_gone(&s->run, (size_t)i)
-               ? rc
+    return rc ? rc
+           : !apart || devices_gone(&s->run, (size_t)i)
+               ? 1
                : err_misuse(err, "--device %s: a device is there, which may be another run's: name "
                             "a place that has none", text);
 }
@@ -317,6 +297,9 @@ static int place_check(const struct session *s, size_t i, struct err *err)
 
     if (rc || !access(given, F_OK) || strncmp(was, given, n) || was[n] != '/')
         return rc;
+    if (!file_is_absent(errno))
+        return err_set(err, -errno, "device %zu cannot be made in %s: %s", i, given,
+                       strerror(errno));
     return err_misuse(err, "the folder %s of device %zu is not there: mount its drive, or make the "
                       "folder, or name another place with --device %zu=PATH", given, i, i);
 }

@@ -150,12 +150,9 @@ static int read_all(struct mending *m, struct parity_files *f, struct err *err)
 /* whole 0: other parts are damaged still, and why says which. */
 static int say_mended(const struct mending *m, uint64_t mended, int whole, struct err *err)
 {
-    char text[SESSION_PATH + 128];
-
-    snprintf(text, sizeof text, "the snapshot %s is %s (parts that were made again: %" PRIu64 ")",
-             m->at->path, whole ? "whole again, by its parity" : "not whole, but its parity has "
-             "mended some of it", mended);
-    return session_notice(m->s, text, err);
+    return session_notice(m->s, err, "the snapshot %s is %s (parts that were made again: %" PRIu64
+                          ")", m->at->path, whole ? "whole again, by its parity" : "not whole, but "
+                          "its parity has mended some of it", mended);
 }
 
 /* One with parity. */
@@ -211,7 +208,7 @@ static int make_one(struct session *s, struct snapshot *at, struct made_whole_su
         return *err = why, whole;
     if (!whole)
         ++*(at->denied ? &sum->unknown : &sum->left);
-    return whole ? 0 : session_notice(s, why.text, err); // another one may be mended
+    return whole ? 0 : session_notice(s, err, "%s", why.text); // another one may be mended
 }
 
 int made_whole_all(struct session *s, struct snapshots *list, struct made_whole_sum *sum,

@@ -32,7 +32,6 @@ static int drive_of(const struct session *s, size_t i, dev_t *drive, struct err 
 
 int portions_notice(struct session *s, struct err *err)
 {
-    char   text[SESSION_PATH];
     dev_t  run = 0, at, other;
     size_t n = s->o.device.n;
     int    rc = 0, known = !file_drive(s->dir, &run);
@@ -41,19 +40,16 @@ int portions_notice(struct session *s, struct err *err)
         if (!drive_of(s, i, &at, err))
             continue;
         if (known && at == run) {
-            snprintf(text, sizeof text, "device %zu and %.1000s lie on one file system: if its "
-                     "drive is lost, run.db is lost too, and with it the run and its snapshots", i,
-                     s->dir);
-            rc = session_notice(s, text, err);
+            rc = session_notice(s, err, "device %zu and %s lie on one file system: if its drive is "
+                                "lost, run.db is lost too, and with it the run and its snapshots",
+                                i, s->dir);
             known = 0;
         }
         for (size_t k = i + 1; k < n && !rc; k++)
-            if (drive_of(s, k, &other, err) && other == at) {
-                snprintf(text, sizeof text, "devices %zu and %zu lie on one file system: if its "
-                         "drive is lost, both are, and parity bears the loss of %" PRIu64
-                         " (--parity)", i, k, s->o.parity);
-                return session_notice(s, text, err);
-            }
+            if (drive_of(s, k, &other, err) && other == at)
+                return session_notice(s, err, "devices %zu and %zu lie on one file system: if its "
+                                      "drive is lost, both are, and parity bears the loss of %"
+                                      PRIu64 " (--parity)", i, k, s->o.parity);
     }
     return rc;
 }

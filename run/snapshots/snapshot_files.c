@@ -87,20 +87,21 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
     struct file_walk w;
     struct stat      st;
     char             from[FILES_PATH], to[FILES_PATH], name[2 * NAME_MAX + 2];
-    int              rc, fd;
+    int              fd;
 
     snprintf(from, sizeof from, "%s/%s", folder, sub);
     snprintf(to, sizeof to, "%s/%s", f->dir, sub);
-    if (lstat(from, &st) || !S_ISDIR(st.st_mode))
-        return 0;
+    int rc = file_stat(from, &st, err);
+    if (rc <= 0 || !S_ISDIR(st.st_mode))
+        return rc < 0 ? rc : 0;
     if (file_make_folder(to))
         return err_set(err, -errno, "mkdir %s: %s", to, strerror(errno));
     if ((fd = open(to, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) >= 0)
         file_like_writable(fd, from);
     file_close(fd);
     rc = file_walk_begin(&w, from, err);
-    while (!rc && file_walk_next(&w)) {
-        if (!takes(w.name) || lstat(w.path, &st) || !S_ISREG(st.st_mode))
+    while (rc >= 0 && file_walk_next(&w)) {
+        if (!takes(w.name) || (rc = file_stat(w.path, &st, err)) <= 0 || !S_ISREG(st.st_mode))
             continue;
         snprintf(name, sizeof name, "%s/%s", sub, w.name);
         rc = snapshot_files_note(f, name, err);
@@ -110,7 +111,7 @@ int snapshot_files_copy(struct snapshot_files *f, const char *folder, const char
             file_forget(path);
         free(path);
     }
-    rc = file_walk_end(&w, rc, err);
+    rc = file_walk_end(&w, rc < 0 ? rc : 0, err);
     return rc ? rc : file_sync_dir(to, err);
 }
 

@@ -424,19 +424,18 @@ static int number(struct snapshot_making *m, struct err *err)
     return rc;
 }
 
-int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step, size_t tried,
-                   int in_run, struct stream *beside, struct err *err)
+int snapshot_begin(struct snapshot_making **out, struct session *s, const struct snapshot_ask *ask,
+                   struct err *err)
 {
     const struct opt_strings *dirs = &s->o.snapshot_dir;
     struct snapshot_making   *m = calloc(1, sizeof *m);
-    struct err                said;
     int                       rc = snapshot_can(s, err);
 
     *out = NULL;
     if (rc || !m)
         return free(m), rc ? rc : err_set(err, -ENOMEM, "out of memory for a snapshot");
-    *m = (struct snapshot_making){ .s = s, .events = s->events, .step = step, .tried = tried,
-                                   .begun_ns = clock_ns() };
+    *m = (struct snapshot_making){ .s = s, .events = s->events, .step = ask->step,
+                                   .tried = ask->tried, .begun_ns = clock_ns() };
     m->beside.rate = s->o.snapshot_bw;
     rc = number(m, err);
     while (!rc) {
@@ -444,18 +443,17 @@ int snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t ste
 
         m->tried++;
         rc = begin_in(m, dir, err);
-        rc = rc ? rc : beside ? copier_start(m, beside, err) : copy_rest(m, err);
+        rc = rc ? rc : ask->beside ? copier_start(m, ask->beside, err) : copy_rest(m, err);
         if (!rc) {
             snapshots_free(&m->known);
             return *out = m, 0;
         }
         clear(m);
         snapshots_clean(s);
-        if (rc == -EINTR || m->tried >= dirs->n + (in_run || !dirs->n))
+        if (rc == -EINTR || m->tried >= dirs->n + (ask->in_run || !dirs->n))
             break;
-        err_set(&said, 0, "%s: %s is tried", err->text,
-                m->tried < dirs->n ? "the next --snapshot-dir" : "RUN/snapshots");
-        rc = session_notice(s, said.text, err);
+        rc = session_notice(s, err, "%s: %s is tried", err->text,
+                            m->tried < dirs->n ? "the next --snapshot-dir" : "RUN/snapshots");
     }
     snapshot_drop(m);
     return rc;
@@ -520,8 +518,9 @@ int snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err 
 
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err)
 {
+    struct snapshot_ask     ask = { .step = step, .in_run = 1 };
     struct snapshot_making *m;
-    int                     rc = snapshot_begin(&m, s, step, 0, 1, NULL, err);
+    int                     rc = snapshot_begin(&m, s, &ask, err);
 
     return rc ? rc : snapshot_finish(out, m, err);
 }

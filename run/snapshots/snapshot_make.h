@@ -20,18 +20,23 @@ int snapshot_can(const struct session *s, struct err *err);
  * 0 or -errno; then there is no new snapshot in any of them, and `err` has the last sentence. */
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);
 
+struct snapshot_ask {
+    uint64_t       step;   // so many are done
+    size_t         tried;  // directories that have failed for this snapshot; the next are tried
+    int            in_run; // at last, RUN/snapshots is
+    struct stream *beside; // drained, and outlives what was begun; NULL: nothing trains
+};
+
 /* Take a snapshot while a training goes on. snapshot_begin copies what the next step changes, and a
- * thread copies the rest, flushes it and reads it back, at the pace of --snapshot-bw. beside: the
- * run's drained stream, which outlives what was begun; NULL: nothing trains, and snapshot_begin
- * does all. tried: so many directories have failed for this snapshot; the next ones are tried.
- * in_run: at last, RUN/snapshots is.
+ * thread copies the rest, flushes it and reads it back, at the pace of --snapshot-bw. If nothing
+ * trains, snapshot_begin does all.
  *
  * The thread that begins makes all these calls. Only snapshot_finish, like snapshot_begin, uses
  * run.db: the stream is drained. snapshot_finish and snapshot_drop end what was begun; if it was
  * not whole, nothing of it is left. */
 struct snapshot_making;
-int    snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step, size_t tried,
-                      int in_run, struct stream *beside, struct err *err);
+int    snapshot_begin(struct snapshot_making **out, struct session *s,
+                      const struct snapshot_ask *ask, struct err *err);
 /* True if the copier has ended. Its result is snapshot_finish's. */
 int    snapshot_over(struct snapshot_making *m);
 /* Copy at full speed, and wait until the copier has ended. Its result, or -EINTR: the end was asked

@@ -230,15 +230,12 @@ int snapshot_replaced(const struct session *s, const char *path, const char *nam
 
 int snapshot_put_aside(struct session *s, const char *path, struct err *err)
 {
-    char text[2 * SESSION_PATH + 128], *to;
+    char *to;
 
     if (!snapshots_is_damaged(s, path))
         return 0;
     int rc = file_put_aside(&to, path, "damaged", err);
-    if (!rc) {
-        snprintf(text, sizeof text, "%s has a damaged run.db, and stays as %s", path, to);
-        rc = session_notice(s, text, err);
-    }
+    rc = rc ? rc : session_notice(s, err, "%s has a damaged run.db, and stays as %s", path, to);
     free(to);
     return rc;
 }
@@ -434,7 +431,7 @@ static int remove_some(struct session *s, const struct snapshots *list, int othe
             int stays = are_twins(list, i, k) ? snapshot_remove(s, list->at[k].path, &why) : 0;
 
             if (stays && (k == i || (stays != -ENOENT && file_may_be(list->at[k].path))))
-                rc = session_notice(s, why.text, err);
+                rc = session_notice(s, err, "%s", why.text);
         }
     }
     return rc;

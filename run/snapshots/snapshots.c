@@ -200,14 +200,15 @@ static int is_readable(const char *path, struct err *why)
     return rc;
 }
 
-/* Notes such a folder, which may be the run's, if it cannot be read. */
-static void look_unread(struct snapshots *list, const char *path)
+/* Notes such a folder, which may be the run's, if it cannot be read: 0 if it can. */
+static int look_unread(struct snapshots *list, const char *path)
 {
     struct err why;
     int        rc = is_readable(path, &why);
 
     if (rc && rc != -ENOENT && rc != -ENOTDIR)
         note_unread(list, step_of(path), rc, &why);
+    return rc;
 }
 
 /* True if the folder's run.db is there and does not begin as a database does. A run.db of another
@@ -238,10 +239,9 @@ static int add(struct snapshots *list, const struct session *s, const char *path
 {
     struct snapshot at, *grown;
 
-    if (!snapshots_look(&at, s, path)) {
-        look_unread(list, path);
+    if (!snapshots_look(&at, s, path) && // one call may have failed: it is looked at once more
+        (look_unread(list, path) || !snapshots_look(&at, s, path)))
         return 0;
-    }
     if (is_known(list, at.path))
         return 0;
     if (!(grown = realloc(list->at, (list->n + 1) * sizeof *grown)))

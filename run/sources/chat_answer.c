@@ -86,7 +86,7 @@ int chat_ends_keep(struct session *s, const struct tokenizer *tok, int32_t id, s
 {
     struct chat_ends said = { .closing = -1 };
     json_t          *generation;
-    char            *text = NULL, name[80], notice[320];
+    char            *text = NULL, name[80];
     int              rc = session_generation(&generation, s, err);
 
     rc = rc ? rc : hf_stops(said.stops, &said.n, generation, s->dir, err);
@@ -106,10 +106,10 @@ int chat_ends_keep(struct session *s, const struct tokenizer *tok, int32_t id, s
         text = bad ? NULL : json_dumps(generation, JSON_COMPACT);
         rc = text ? settings_set(s->log, err, "config.generation=%s", text)
                   : err_set(err, -ENOMEM, "out of memory for generation_config.json");
-        snprintf(notice, sizeof notice, "answers end with %s, which the model's "
-                 "generation_config.json did not name: exports of the run stop there, too",
-                 name_of(tok, id, name, sizeof name));
-        rc = rc ? rc : session_notice(s, notice, err);
+        if (!rc)
+            rc = session_notice(s, err, "answers end with %s, which the model's "
+                                "generation_config.json did not name: exports of the run stop "
+                                "there, too", name_of(tok, id, name, sizeof name));
     }
     free(text);
     json_decref(generation);
@@ -119,19 +119,18 @@ int chat_ends_keep(struct session *s, const struct tokenizer *tok, int32_t id, s
 int chat_ends_missing(const struct chat_ends *e, struct session *s, const struct tokenizer *tok,
                       int cut, struct err *err)
 {
-    char names[320] = "", name[80], text[700];
+    char names[320] = "", name[80];
 
     for (size_t i = 0; i < e->n && strlen(names) + 100 < sizeof names; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
                  name_of(tok, e->stops[i], name, sizeof name));
-    snprintf(text, sizeof text, "no row teaches the model to stop: generation stops at %s, and %s",
-             e->n ? names : "no token",
-             cut     ? "all rows are cut off before one: give a larger --max-seq"
-             : e->n  ? "none of these counts in the loss (siTrain prepare --show): the chat "
-                       "template must write one behind an answer, and within {% generation %} if "
-                       "it has that"
-                     : "the tokenizer names none that ends a text");
-    return session_notice(s, text, err);
+    return session_notice(
+        s, err, "no row teaches the model to stop: generation stops at %s, and %s",
+        e->n ? names : "no token",
+        cut    ? "all rows are cut off before one: give a larger --max-seq"
+        : e->n ? "none of these counts in the loss (siTrain prepare --show): the chat template "
+                 "must write one behind an answer, and within {% generation %} if it has that"
+               : "the tokenizer names none that ends a text");
 }
 
 /* The ids as they are stored. The first one is no target. Returns how many of them count; *ended:

@@ -58,7 +58,7 @@ tell(const struct teller *to, uint64_t rows, struct err *err, const char *fmt, .
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
     va_end(ap);
-    return session_notice(to->s, text, err);
+    return session_notice(to->s, err, "%s", text);
 }
 
 static int tell_spelled(const struct teller *to, const struct tokenizer *tok, struct err *err)

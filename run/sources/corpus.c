@@ -337,7 +337,7 @@ int corpus_add(struct session *s, const struct corpus_opts *o, struct err *err)
 
     rc = rc ? rc : add_set(s, o, "eval", &o->eval_data, err);
     rc = rc ? rc : store_choices(s, o, err);
-    if (rc && !err_goes_on(rc, err)) {
+    if (rc && !tokenise_stays(rc, err)) {
         remove_set(s, o, "data", o->data.n);
         remove_set(s, o, "eval", o->eval_data.n);
     }

@@ -1,6 +1,7 @@
 /* tokenise.h: tokenises text files into a token file, and trains a tokenizer on text files. */
 #pragma once
 
+#include "data/file/file.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 #include "run/folder/events.h"
@@ -44,6 +45,13 @@ struct tokenise_files {
 };
 int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
                    struct err *err);
+
+/* Returns whether the tokens that were made stay after `rc`, because the same command goes on
+ * behind them: a call that failed says nothing of them. */
+static inline int tokenise_stays(int rc, const struct err *err)
+{
+    return err_goes_on(rc, err) || file_is_unread(rc);
+}
 
 /* The CRC32C of a text, or of all texts in a folder, as tokenise_files gives it. */
 int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, struct err *err);

@@ -4,8 +4,8 @@
  * ids do not depend on the number of threads.
  *
  * Every so often all that is written is made durable, together with the place behind it. After a
- * kill the same command goes on from there. So it does after Ctrl-C, and when the time of the
- * process is up. */
+ * kill the same command goes on from there. So it does after Ctrl-C, after a call that failed, and
+ * when the time of the process is up. */
 #include "data/base/clock.h"
 #include "data/file/file.h"
 #include "data/base/grow.h"
@@ -71,8 +71,7 @@ struct tokenise {
     struct state           state; // of the last block whose end is a place to go on from
     int                    further; // this process has come further than the place it began at
     int                    late;    // and ends, so that another process goes on
-    uint64_t               saved_ns, save_ns, block_ns; // the last save; how long that one, and the
-                                                        // last block, took
+    uint64_t               saved_ns, save_ns, block_ns; // of the last; how long it and a block took
     int                    other; // an unfinished file is there, of something else
 };
 
@@ -247,8 +246,7 @@ static int write_block(struct tokenise *t, struct block *b, struct err *err)
     return rc;
 }
 
-/* Encodes a block; meanwhile reads the next one, unless this is the last, and writes the one
- * before. */
+/* Encodes a block; meanwhile reads the next one, if there is one, and writes the one before. */
 static int work_block(struct tokenise *t, struct block *before, struct block *b,
                       struct block *next, struct err *err)
 {
@@ -286,7 +284,7 @@ static int save(struct tokenise *t, struct err *err)
 
     memcpy(bytes, &t->state, sizeof t->state);
     for (int s = t->sides; s-- > 0 && !rc;) // the first one's state says what is in both
-        rc = tokens_writer_save(&t->out[s], bytes, err);
+        rc = t->out[s].ids.f.fd < 0 ? 0 : tokens_writer_save(&t->out[s], bytes, err);
     t->saved_ns = clock_ns();
     t->save_ns = t->saved_ns - begun;
     return rc;
@@ -394,8 +392,7 @@ static int look_at_time(struct tokenise *t, struct err *err)
     return 0;
 }
 
-/* Opens what a killed process left, at the place that it saved last. Returns 1, or 0 if there is
- * nothing. */
+/* Opens what an earlier process left, at the place that it saved last. 1; 0: there is nothing. */
 static int out_find(struct tokenise *t, const char *const *paths, struct err *err)
 {
     size_t   vocab = tokenizer_vocab(t->of->tok);
@@ -404,6 +401,9 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
 
     if (rc > 0 && t->sides > 1)
         rc = tokens_writer_find(&t->out[1], paths[1], vocab, fits_second, t, err);
+    if (!rc && t->out[0].saves && t->sides > 1) // it got its name, and the first one did not
+        rc = tokens_writer_again(&t->out[1], paths[1], vocab, t->state.count[1],
+                                 t->state.ids[1], err);
     for (int s = 0; s < t->sides && rc > 0; s++) {
         int cut = tokens_writer_cut(&t->out[s], t->state.count[s], t->state.ids[s], err);
 
@@ -414,9 +414,7 @@ static int out_find(struct tokenise *t, const char *const *paths, struct err *er
     if (rc > 0) {
         int went = text_files_go(t->files, &t->state.place, t->events, err);
 
-        if (err_goes_on(went, err))
-            return leave(t, went, err);
-        return went ? went : 1;
+        return err_goes_on(went, err) ? leave(t, went, err) : went ? went : 1;
     }
     for (int s = 0; s < SIDES && !rc; s++) {
         append_close(&t->out[s].ids);
@@ -552,6 +550,8 @@ static int commit(struct tokenise *t, struct err *err)
                                t->out[0].ids.f.path, err);
     for (int s = t->sides; s-- > 0 && !rc;)
         rc = tokens_writer_commit(&t->out[s], err);
+    if (rc && t->out[0].saves)
+        save(t, NULL); // the header of a file without its name has no state any more
     return rc;
 }
 

@@ -39,9 +39,11 @@ made whole 8 --mode su+o --devices 2 --compress 10% --error-feedback
 want=$(exported "$tmp/whole")
 # a pair of files whose class nothing names, as in runs of older versions: nothing is damaged
 cp -a "$tmp/whole" "$tmp/pair"
-sqlite3 "$tmp/pair/run.db" "DELETE FROM runs WHERE key = 'tokenizer.files'"
 rm "$tmp/pair/tokenizer/tokenizer.json" "$tmp/pair/tokenizer/tokenizer_config.json" "$tmp/pair/tokenizer/special_tokens_map.json"
 sed -i "s/<|endoftext|>/<|end|>/" "$tmp/pair/tokenizer/vocab.json"
+run check "$tmp/pair"
+result "$([ "$got" = 1 ] && grep -q "pair/tokenizer/.* was .* since the run was made" "$tmp/err"; echo $?)" "a tokenizer of no class whose files have changed is damaged"
+sqlite3 "$tmp/pair/run.db" "DELETE FROM runs WHERE key = 'tokenizer.files'"
 run check "$tmp/pair"
 result "$([ "$got" = 0 ] && grep -q "is whole" "$tmp/out" && grep -q 'put {"tokenizer_class": "GPT2Tokenizer"} into' "$tmp/err"; echo $?)" "a tokenizer of no class is not damaged, and what to do is said"
 rm -rf "$tmp/pair"

@@ -82,6 +82,24 @@ EOF
     works "  and opens again" eval "$tmp/padded" --eval-file "$tmp/rows.csv" --max-seq 16
 }
 pads "a source that does not pad" '{"tokenizer_class": "GPT2TokenizerFast", "unk_token": "<|endoftext|>", "model_max_length": 1000000000000000019884624838656}'
+# a look at a tokenizer's file that fails once: all of the files are exported, or none
+find_shim
+if [ -n "$shim" ]; then
+    bad=
+    for at in /tokenizer/ /unseen; do
+        n=1
+        while [ $n -le 60 ]; do
+            rm -rf "$tmp/unseen"
+            LD_PRELOAD="$shim" SHIM_AT="look:$at:$n:fail" "$bin" export "$tmp/tuned" "$tmp/unseen" >"$tmp/out" 2>"$tmp/err" </dev/null ||
+                grep -q "Input/output error" "$tmp/err" || bad="$bad $at:$n"
+            [ ! -e "$tmp/unseen" ] || diff -r "$tmp/padded" "$tmp/unseen" >"$tmp/out" || bad="$bad $at:$n"
+            n=$((n + 1))
+        done
+    done
+    result "$([ -z "$bad" ]; echo $?)" "a look at a tokenizer's file fails: a sentence, and all of the files or none (not after$bad)"
+else
+    skip "a look at a tokenizer's file fails" "no library that fails it"
+fi
 pads "a source that pads with something else" '{"pad_token": "!", "more": ["\"12345678901234567890", -7, 1.5]}'
 pads "a source without these files" "" special_tokens_map.json
 python3 - "$tmp/hf/config.json" <<'EOF'

@@ -2,6 +2,7 @@
 # Copied and moved runs: a copy never reaches the devices that its original has outside its folder, whatever is done with it, and who moved a
 # run goes on with it. And names within another run, where a device or a run is to be made. Prints TAP.
 . tests/tap.sh
+find_shim
 make_text 60 >"$tmp/text.txt"
 run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
 shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
@@ -63,12 +64,22 @@ until [ "$(sqlite3 "$tmp/a/run.db" 'SELECT count(*) FROM steps' 2>/dev/null || e
     sleep 0.05
 done
 run pretrain --resume "$tmp/copy" --steps 5 --device "$tmp/drive" --quiet
-refused "while the original trains" "$tmp/copy is a copy of $tmp/a, which is being trained (process $pid on "
+refused "while the original trains" "$tmp/copy is a copy of $tmp/a, which is in use by process $pid on "
 kill -INT $pid
 wait $pid
 result "$([ $? = 130 ]; echo $?)" "the original is stopped"
 run pretrain --resume "$tmp/copy" --steps 5 --device "$tmp/drive" --quiet
 refused "and later" "the devices hold other states than run.db of $tmp/copy names"
+if [ -n "$shim" ]; then
+    held pwrite:/a/run.lock:1 pretrain --resume "$tmp/a" --steps 300000 --quiet
+    "$bin" pretrain --resume "$tmp/copy" --steps 5 --device "$tmp/drive" --quiet >"$tmp/out" 2>"$tmp/err.copy" </dev/null
+    got=$?
+    kill -INT $pid
+    rm -f "$tmp/held"
+    wait $pid
+    mv "$tmp/err.copy" "$tmp/err"
+    refused "while a process that has not said its name has the original" "which is in use by another process. A drive may"
+fi
 works "the original is whole" check "$tmp/a"
 rm -rf "$tmp/a" "$tmp/copy"
 
@@ -455,7 +466,6 @@ works "and the copy goes on" pretrain --resume "$tmp/lacks" --steps 3
 
 # ---- RUN is moved, and a link left in its place, while a copy is opened for its first training
 
-find_shim
 if [ -n "$shim" ]; then
     cp -a "$tmp/K" "$tmp/linked"
     held pwrite:/linked/run.db-wal:1 pretrain --resume "$tmp/linked" --steps 4 --quiet --snapshot-every 1

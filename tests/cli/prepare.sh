@@ -245,6 +245,69 @@ if [ -n "$shim" ]; then
     truncate -s 2K "$tmp/left"/long.bin.*.tmp
     works "  tokens that were cut are made anew" prepare "$tmp/long.txt" $tok --out "$tmp/left/long.bin"
 
+    # one that fails as complete tokens get their names
+    halves="--eval-split 5% --eval-out $tmp/left/ev.bin"
+    sed 's/\\n/\n/g' "$tmp/long.txt" >"$tmp/lines.txt"
+    rm -rf "$tmp/left" "$tmp/kept"
+    mkdir "$tmp/left"
+    # shellcheck disable=SC2086
+    held pread:lines.txt:100 prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves --threads 1
+    kill -INT $pid
+    rm -f "$tmp/held"
+    wait $pid
+    cp -a "$tmp/left" "$tmp/kept"
+    wrong='' seen=0
+    for at in look:/long.bin look:/ev.bin; do
+        for n in 1 2 3 4 5 6 7 8 9 10; do
+            rm -rf "$tmp/left"
+            cp -a "$tmp/kept" "$tmp/left"
+            # shellcheck disable=SC2086
+            LD_PRELOAD="$shim" SHIM_AT="$at:$n:fail=ESTALE" "$bin" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves --threads 2 >"$tmp/out" 2>"$tmp/err"
+            [ $? = 0 ] && continue
+            seen=$((seen + 1))
+            # shellcheck disable=SC2086
+            run prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves
+            [ "$got" = 0 ] && grep -q "goes on behind [1-9]" "$tmp/err" || wrong="$wrong $at:$n"
+        done
+    done
+    result "$([ -z "$wrong" ] && [ $seen -ge 6 ]; echo $?)" "nor does a look that fails as they get their names ($seen did):$wrong"
+    rm -rf "$tmp/left"
+    cp -a "$tmp/kept" "$tmp/left"
+    # shellcheck disable=SC2086
+    LD_PRELOAD="$shim" SHIM_FAIL=flock=EIO@/left/ev.bin. "$bin" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 1 ] && grep -q "which an earlier process left, cannot be read now: Input/output error; try again, or remove it to begin anew" "$tmp/err"; echo $?)" "nor does a lock that fails"
+    # shellcheck disable=SC2086
+    works "  and the same command goes on" prepare "$tmp/lines.txt" $tok --out "$tmp/left/long.bin" $halves
+    result "$(grep -q "goes on behind [1-9]" "$tmp/err"; echo $?)" "  behind them"
+    rm -rf "$tmp/left" "$tmp/kept" "$tmp/lines.txt"
+    wrong=''
+    for n in 1 5 20 26 34; do
+        rm -rf "$tmp/run"
+        # shellcheck disable=SC2086
+        held pread:long.txt:100 pretrain --run "$tmp/run" --data "$tmp/long.txt" $lm
+        kill -INT $pid
+        rm -f "$tmp/held"
+        wait $pid
+        # shellcheck disable=SC2086
+        LD_PRELOAD="$shim" SHIM_AT="pread:/data.bin:$n:fail" "$bin" pretrain --run "$tmp/run" --data "$tmp/long.txt" $lm >"$tmp/out" 2>"$tmp/err"
+        [ $? = 1 ] && grep -q "Input/output error" "$tmp/err" || wrong="$wrong $n"
+        # shellcheck disable=SC2086
+        run pretrain --run "$tmp/run" --data "$tmp/long.txt" $lm
+        [ "$got" = 0 ] && grep -qE "goes on behind [1-9]|tokens of $tmp/long.txt are in" "$tmp/err" || wrong="$wrong $n-again"
+    done
+    result "$([ -z "$wrong" ]; echo $?)" "nor does a read that fails in a run that is being made:$wrong"
+    same "$(sum "$tmp/whole/data.1.bin")" "$(sum "$tmp/run/data.bin")" "  whose tokens are those of a whole run"
+    rm -rf "$tmp/run"
+
+    # nor are an empty folder, or its lock, said to be another than they are
+    mkdir "$tmp/run"
+    for at in FAIL=readdir=EIO@/run AT=look:/run/run.lock:1:fail; do
+        # shellcheck disable=SC2086
+        env LD_PRELOAD="$shim" "SHIM_$at" "$bin" pretrain --run "$tmp/run" --data "$tmp/long.txt" $lm >"$tmp/out" 2>"$tmp/err"
+        result "$([ $? = 1 ] && grep -q ": Input/output error$" "$tmp/err"; echo $?)" "$at is said as it is"
+    done
+    rm -rf "$tmp/run"
+
     # what was left is of other texts, and of more of them
     held name:/data.1.bin:1 pretrain --run "$tmp/run" --data "$tmp/text.txt" --data "$tmp/all.jsonl" --data "$tmp/long.txt" $lm --time-limit 1s
     sleep 1

@@ -112,6 +112,21 @@ if [ -n "$shim" ]; then
         fi
     done
     same "4 4" "$(steps_of "$tmp/run" | wc -l) $(steps_of "$tmp/run.rank1" | wc -l)" "after both, both ranks are at the last step"
+    part=$tmp/run.rank1/run.new-12345678b2131df3 # as a kill before the last move leaves it
+    mkdir "$part"
+    mv "$tmp/run.rank1/run.db" "$part/"
+    sqlite3 "$part/run.db" "DELETE FROM runs WHERE key = 'place'" # it says another folder
+    rm -f "$tmp/held" "$tmp/held.over"
+    timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run.rank1/run.lock:1:$tmp/held" "$bin" pretrain --resume "$tmp/run" --steps 6 --quiet >"$tmp/first" 2>&1 </dev/null &
+    first=$!
+    for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
+    result "$([ -e "$tmp/held" ]; echo $?)" "a job whose rank 1 is about to finish a folder that a killed maker has left"
+    job 2 "$bin" pretrain --resume "$tmp/run" --steps 5 --quiet
+    result "$got" "another one that came later finishes it, and goes on"
+    rm -f "$tmp/held"
+    wait $first
+    result $? "and the first one finds it finished, and goes on"
+    same "6 6" "$(steps_of "$tmp/run" | wc -l) $(steps_of "$tmp/run.rank1" | wc -l)" "after both, both ranks are at the last step"
 else
     skip "kills, two jobs" "no shim here"
 fi

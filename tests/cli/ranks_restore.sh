@@ -69,10 +69,33 @@ for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/copy$r"; done
 job 2 "$bin" restore "$tmp/copy"
 result "$([ "$got" != 0 ] && grep -q "mpirun -n 2 siTrain restore $tmp/copy with --device I=PATH for each device makes new ones" "$tmp/err"; echo $?)" "a copy of all folders: the sentence says how it gets devices"
 mkdir "$tmp/other"
+refused_by 2 "one file for two ranks" "$tmp/other/one would be a device of rank 0 and of rank 1" restore "$tmp/copy" --device 0="$tmp/other/one"
+same " 0 0" "$(find "$tmp/other" -type f) $(ask "$tmp/copy" "SELECT count(*) FROM runs WHERE key = 'going_back'") $(ask "$tmp/copy.rank1" "SELECT count(*) FROM runs WHERE key = 'going_back'")" "  is refused before anything changes"
+refused_by 2 "  nor is a run made so" "$tmp/other/one would be a device of rank 0 and of rank 1" pretrain --run "$tmp/made" $shape --steps 1 --device "$tmp/other/one"
+result "$([ ! -e "$tmp/made" ] && [ ! -e "$tmp/made.rank1" ]; echo $?)" "  which leaves nothing"
 works_by 2 "and that works" restore "$tmp/copy" --device 0="$tmp/other"
 works_by 2 "it goes on" pretrain --resume "$tmp/copy" --steps 7 --quiet
 same "2 $states" "$(find "$tmp/other" -type f | wc -l) $(cat "$tmp"/drive/* | sha256sum)" "each rank has a device of its own, and the original's are as they were"
+rm "$tmp"/other/sitrain-????0001*
+job 1 "$bin" restore "$tmp/copy" : -n 1 "$bin" restore "$tmp/copy" --device 0="$tmp/other/one"
+result "$got" "one rank alone names another place"
+works_by 2 "  and it goes on" pretrain --resume "$tmp/copy" --steps 8 --quiet
+result "$([ -s "$tmp/other/one" ]; echo $?)" "  there"
 rm -r "$tmp/drive" "$tmp/other" "$tmp/copy" "$tmp/copy.rank1"
+
+# ---- a run that was moved, of which one rank has its device behind a link
+clear_all
+mkdir "$tmp/other" "$tmp/moved"
+works_by 2 "another run" pretrain --run "$tmp/run" $shape --steps 2
+mv "$tmp/run.rank1/dev0" "$tmp/other/"
+ln -s "$tmp/other/dev0" "$tmp/run.rank1/dev0"
+for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/moved/" && rm -r "$tmp/run$r"; done
+job 2 "$bin" pretrain --resume "$tmp/moved/run" --steps 3
+result "$([ "$got" != 0 ] && grep -q "rank 1: .*go on with: --resume and --device PATH for each of the run's 1 devices (each rank is given its own: mpirun -n 1 siTrain ... : -n 1 siTrain ...)" "$tmp/err"; echo $?)" "one rank's device is asked for"
+job 1 "$bin" pretrain --resume "$tmp/moved/run" --steps 3 : -n 1 "$bin" pretrain --resume "$tmp/moved/run" --steps 3 --device "$tmp/other/dev0/states"
+result "$got" "  and that rank alone is given it"
+works_by 2 "  and the run goes on" pretrain --resume "$tmp/moved/run" --steps 4
+rm -r "$tmp/moved" "$tmp/other"
 
 # ---- what the next host keeps
 clear_all

@@ -392,7 +392,7 @@ mkdir "$tmp/drive"
 begin shared --device "$tmp/drive"
 cp -a "$tmp/shared" "$tmp/shared-copy"
 busy shared
-refuses 1 "which is being trained (process" pretrain --resume "$tmp/shared-copy" --device "$tmp/drive" --steps 6 --schedule-steps 6 --quiet
+refuses 1 "which is in use by process" pretrain --resume "$tmp/shared-copy" --device "$tmp/drive" --steps 6 --schedule-steps 6 --quiet
 kill -9 $pid
 wait $pid 2>/dev/null
 

@@ -32,6 +32,31 @@ works "a lost file" restore "$tmp/run"
 goes_on "a lost file"
 refuses 2 "no device of $tmp/run is gone" restore "$tmp/run"
 
+if [ -n "$shim" ]; then
+    wrong=''
+    for n in $(seq 63 70); do # among them are the looks at the folder before a device is made in it
+        rm -rf "$tmp/inside"
+        # shellcheck disable=SC2086
+        run pretrain --run "$tmp/inside" $small --steps 1 --snapshot-every 1 --devices 2
+        rm -r "$tmp/inside/dev1"
+        LD_PRELOAD="$shim" SHIM_AT="look:/inside:$n:fail" "$bin" restore "$tmp/inside" >"$tmp/out" 2>"$tmp/err"
+        ! grep -q "is not there" "$tmp/err" || wrong="$wrong $n"
+    done
+    result "$([ -z "$wrong" ]; echo $?)" "a folder that one look cannot see is not said to be away:$wrong"
+    rm -r "$tmp/inside"
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/whole-snapshots" $small --steps 3 --snapshot-every 1
+    rm "$tmp/whole-snapshots/dev0/states"
+    wrong=''
+    for n in $(seq 12); do
+        cp -a "$tmp/whole-snapshots" "$tmp/inside"
+        LD_PRELOAD="$shim" SHIM_AT="pread:step-00000003/run.db:$n:fail=EIO" "$bin" restore "$tmp/inside" >"$tmp/out" 2>"$tmp/err"
+        grep -qE "went back to step 3$|step 3 .*cannot be read" "$tmp/out" "$tmp/err" || wrong="$wrong $n"
+        rm -r "$tmp/inside"
+    done
+    result "$([ -z "$wrong" ]; echo $?)" "a read of the newest snapshot's run.db that fails once does not silently take an older one:$wrong"
+    rm -r "$tmp/whole-snapshots"
+fi
 lose "$tmp/a" "$tmp/b"
 refuses 2 "is the place of device 0, too: a file or a drive holds one device" restore "$tmp/run" --device "0=$tmp/c/new" --device "1=$tmp/c/new"
 result "$([ -z "$(ls "$tmp/c")" ]; echo $?)" "and nothing is made"
@@ -258,7 +283,7 @@ taken() { # HOW: the run cannot go on there, and goes on in another place; what 
     states=$(cat "$tmp"/a/sitrain-*-dev0 | sha256sum)
     for command in "pretrain --resume $tmp/run --quiet" "restore $tmp/run" "reshard $tmp/run --devices 2"; do
         run $command
-        result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "was taken by a copy of this run, or is the file of a snapshot or of an older backup; siTrain restore RUN --device 0=PATH makes device 0 in another place"; echo $?)" "$1: ${command%% *}"
+        result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "was taken by a copy of this run, or is the file of a snapshot or of an older backup; siTrain restore $tmp/run --device 0=PATH makes device 0 in another place"; echo $?)" "$1: ${command%% *}"
     done
     works "$1: the sentence's way" restore "$tmp/run" --device "0=$tmp/c"
     goes_on "$1: in another place"
@@ -285,6 +310,26 @@ train="$train --device $tmp/a --snapshot-on devices"
 lose "$tmp/b"
 cp "$tmp"/a/run-*/step-00000004.*.dev0 "$(ls "$tmp"/a/sitrain-*-dev0)"
 taken "a snapshot's file"
+train="$small --mode su+o"
+lose "$tmp/b"
+states=$tmp/run/dev0/states
+cp "$(ls "$tmp"/run/snapshots/run-*/step-00000004/dev0/states)" "$states"
+for command in "pretrain --resume $tmp/run --quiet" "pretrain --resume $tmp/run --from 4 --quiet" "restore $tmp/run" "check $tmp/run"; do
+    run $command
+    result "$([ "$got" = 1 ] && grep -q "$states was taken by a copy of this run, or is the file of a snapshot or of an older backup; move it aside, and siTrain restore $tmp/run makes it again, from a snapshot" "$tmp/err"; echo $?)" "a snapshot's file in RUN: ${command%% *}"
+done
+mv "$states" "$tmp/b"
+works "  the sentence's way" restore "$tmp/run"
+goes_on "  in its old place"
+
+# A device that its user has moved is not gone: the sentence says how the run takes it.
+train="$small --mode su+o --device $tmp/a"
+lose "$tmp/b"
+mkdir "$tmp/b"
+mv "$tmp"/a/sitrain-* "$tmp/b/"
+refuses 2 "no device of $tmp/run is gone: the states were read where --device says; go on with: siTrain pretrain --resume $tmp/run --device $tmp/b" restore "$tmp/run" --device "0=$tmp/b"
+works "  and that works" pretrain --resume "$tmp/run" --device "$tmp/b" --quiet
+refuses 2 "no device of $tmp/run is gone, and all of its states were read and are whole" restore "$tmp/run" --device "0=$tmp/b"
 
 # without a snapshot there is nothing to restore from
 train="$small --mode su+o"

@@ -95,6 +95,26 @@ same "tokenizer/vocab.json" "$(cd "$tmp"/edited/snapshots/*/step-00000002.gone.n
 result "$(ls "$tmp"/edited/snapshots/*/ | grep -c "0[046].gone")" "a snapshot with other times goes"
 rm -rf "$tmp/edited"
 
+# ---- a look at a file of the tokenizer fails: a snapshot has all of them, or is not made
+if [ -n "$shim" ]; then
+    lacking=
+    run pretrain --run "$tmp/whole" $shape --steps 1
+    n=18
+    while [ $n -le 36 ]; do
+        rm -rf "$tmp/looked"
+        cp -a "$tmp/whole" "$tmp/looked"
+        LD_PRELOAD="$shim" SHIM_AT="look:looked/tokenizer:$n:fail" "$bin" pretrain --resume "$tmp/looked" --steps 2 --snapshot-every 1 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+        for at in "$tmp"/looked/snapshots/*/step-*; do
+            [ ! -d "$at" ] || diff -r "$tmp/whole/tokenizer" "$at/tokenizer" >"$tmp/out" 2>&1 || lacking="$lacking $n"
+        done
+        n=$((n + 1))
+    done
+    result "$([ -z "$lacking" ]; echo $?)" "a look at a file of the tokenizer fails: no snapshot lacks it (but after$lacking)"
+    rm -rf "$tmp/whole" "$tmp/looked"
+else
+    skip "a look at a file of the tokenizer fails" "no library that fails it"
+fi
+
 # ---- frozen blocks are copied once, and anew if the copy is damaged
 rm -rf "$tmp/run" "$tmp/of-older"
 run pretrain --run "$tmp/alone" $shape --steps 1

@@ -558,6 +558,7 @@ if [ -f "$shim" ]; then
     fails_once look:/fresh:30:EIO "No such file" pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
     # shellcheck disable=SC2086
     fails_once look:encoder.json:8:EIO "No such file" pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
+    fails_once look:/once/best:20:EIO "is mounted" pretrain --resume "$tmp/once" --steps 3 --quiet
     fails_once open:/once/best:8:EINTR "not this run's best model" pretrain --resume "$tmp/once" --steps 3 --quiet
     # shellcheck disable=SC2086
     fails_once look:/q:12:EIO "not a folder" pretrain --run "$tmp/fresh" $data $shape --steps 1 --device "$tmp/q/x" --mode su+o

@@ -31,8 +31,8 @@ static void left(int was_cut, enum doing here)
         doing = here;
 }
 
-int __real_snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step,
-                          size_t tried, int in_run, struct stream *beside, struct err *err);
+int __real_snapshot_begin(struct snapshot_making **out, struct session *s,
+                          const struct snapshot_ask *ask, struct err *err);
 int __real_snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err *err);
 void __real_snapshot_drop(struct snapshot_making *m);
 int __real_portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
@@ -44,8 +44,8 @@ int __real_going_back_restore(struct session *s, uint64_t *step, struct err *err
 int __real_checkpoints_export(struct session *s, struct stream *stream, uint64_t done,
                               struct err *err);
 int __real_best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
-int __wrap_snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step,
-                          size_t tried, int in_run, struct stream *beside, struct err *err);
+int __wrap_snapshot_begin(struct snapshot_making **out, struct session *s,
+                          const struct snapshot_ask *ask, struct err *err);
 int __wrap_snapshot_finish(struct snapshot *out, struct snapshot_making *m, struct err *err);
 void __wrap_snapshot_drop(struct snapshot_making *m);
 int __wrap_portions_encode(struct portions *p, const struct run_config *to, uint64_t step,
@@ -58,10 +58,10 @@ int __wrap_checkpoints_export(struct session *s, struct stream *stream, uint64_t
                               struct err *err);
 int __wrap_best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
-int __wrap_snapshot_begin(struct snapshot_making **out, struct session *s, uint64_t step,
-                          size_t tried, int in_run, struct stream *beside, struct err *err)
+int __wrap_snapshot_begin(struct snapshot_making **out, struct session *s,
+                          const struct snapshot_ask *ask, struct err *err)
 {
-    int was = power_was_cut(), rc = __real_snapshot_begin(out, s, step, tried, in_run, beside, err);
+    int was = power_was_cut(), rc = __real_snapshot_begin(out, s, ask, err);
 
     left(was, DOING_SNAPSHOT);
     taking += !rc;
