@@ -152,10 +152,21 @@ enum device_whose devices_page_whose(struct superblock *found, const struct run_
         return DEVICE_NONE;
     if (found->device != i || strcmp(found->id, own.id))
         return DEVICE_OTHER;
-    return strcmp(found->layout, own.layout) || !strcmp(found->owner, own.owner) ||
-                   (next && *next && !strcmp(found->owner, next))
+    return !strcmp(found->owner, own.owner) || (next && *next && !strcmp(found->owner, next))
                ? DEVICE_OWN
                : DEVICE_TAKEN;
+}
+
+int devices_named_once(const struct run_config *cfg, size_t i, struct err *err)
+{
+    struct stat st;
+    char       *path = NULL;
+    char       *real = devices_path(&path, cfg, i, 0, NULL) ? NULL : realpath(path, NULL);
+    int rc = real && !stat(real, &st) && S_ISREG(st.st_mode) ? file_check_own(real, 1, err) : 0;
+
+    free(path);
+    free(real);
+    return rc;
 }
 
 enum device_whose devices_whose(struct superblock *found, const struct run_config *cfg, size_t i,

@@ -30,6 +30,10 @@ int  devices_gone(const struct run_config *cfg, size_t i);
 /* True if device i is a file of fewer than `bytes` bytes. */
 int  devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes);
 
+/* Refuses a file of device i that has other names (hard links): what is written to it would be seen
+ * under these. */
+int  devices_named_once(const struct run_config *cfg, size_t i, struct err *err);
+
 /* Whose superblock, *found, the file or drive at `path` has, or the page that was read there: none
  * that can be read; that of the run's device i; that of device i of a copy of the run, or of a
  * snapshot, with another owner's word; or another device's. */

@@ -36,6 +36,27 @@ static int is_own(const struct run_config *cfg, size_t i, const char *path)
     return devices_whose(&super, cfg, i, path) == DEVICE_OWN;
 }
 
+/* True if a file without a superblock is in the place of device i, and is not the file that run.db
+ * names: a link, a mounted folder or a copy may have put a user's there. */
+static int is_strange(const struct run_config *cfg, size_t i)
+{
+    struct superblock super;
+    struct stat       st;
+    char             *path, *real = NULL, *was = NULL;
+    int               strange = 0;
+
+    if (!devices_path(&path, cfg, i, 0, NULL) && !stat(path, &st) && S_ISREG(st.st_mode) &&
+        devices_whose(&super, cfg, i, path) == DEVICE_NONE) {
+        was = settings_get(cfg->log, "device.%zu", i);
+        real = realpath(path, NULL);
+        strange = !was || !real || !file_is(real, was);
+    }
+    free(path);
+    free(real);
+    free(was);
+    return strange;
+}
+
 /* Refuses a place of device i that holds another device's states, or a copy's. */
 static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
 {
@@ -83,7 +104,7 @@ static int is_other(const struct run_config *cfg, size_t i)
 
 static int is_lost(const struct run_config *cfg, const struct store *st, size_t i)
 {
-    return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]);
+    return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]) || is_strange(cfg, i);
 }
 
 /* RUN/frozen is made again if it is gone, or proved damaged. */
@@ -376,6 +397,20 @@ static int folder_of(char **out, const struct session *s, size_t i, struct err *
     return rc;
 }
 
+/* Refuses a link at RUN/devI, where a folder is made. */
+static int refuse_link(const struct session *s, size_t i, struct err *err)
+{
+    char       *own = file_path(err, "%s/dev%zu", s->dir, i);
+    struct stat st;
+    int         rc = own ? 0 : -ENOMEM;
+
+    if (own && !lstat(own, &st) && S_ISLNK(st.st_mode))
+        rc = err_misuse(err, "%s is a link: remove it; then the same command makes device %zu in "
+                        "%s", own, i, s->dir);
+    free(own);
+    return rc;
+}
+
 /* Looks at device i, which is lost. *bytes: that it needs. */
 static int check_one(const struct session *s, size_t i, int named, uint64_t *bytes, struct err *err)
 {
@@ -386,10 +421,14 @@ static int check_one(const struct session *s, size_t i, int named, uint64_t *byt
 
     if (rc || (rc = folder_of(&folder, s, i, err)))
         return rc;
-    if (cut && !(rc = devices_path(&path, &s->run, i, 0, err)) && !stat(path, &st))
+    rc = cut ? devices_path(&path, &s->run, i, 0, err) : 0;
+    int own = path && is_own(&s->run, i, path);
+    if (own && !stat(path, &st))
         *bytes -= (uint64_t)st.st_size < *bytes ? (uint64_t)st.st_size : *bytes;
-    if (path && !rc && !is_own(&s->run, i, path) && (fixed = file_fixed(path))) // put_aside
+    if (path && !rc && !own && (fixed = file_fixed(path))) // put_aside
         rc = err_misuse(err, "%s %s", path, fixed);
+    if (!rc && !own && !s->run.device_paths)
+        rc = refuse_link(s, i, err);
     if (!cut && !named && folder)
         rc = mount_check(s, i, folder, err);
     rc = rc || cut ? rc : place_fits(s, i, folder, err);
@@ -405,7 +444,9 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if (is_lost(cfg, &st, i))
+        if (!is_strange(cfg, i) && (rc = devices_named_once(cfg, i, err)))
+            break;
+        else if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
         else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
             st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
@@ -417,32 +458,34 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
 /* ---- making ---- */
 
 /* A file without the run's superblock is not certainly its own: it stays, under another name. */
-static int put_aside(const struct run_config *cfg, size_t i, struct err *err)
+static int put_aside(struct session *s, size_t i, struct err *err)
 {
     char *path = NULL, *to = NULL;
-    int   rc = devices_path(&path, cfg, i, 0, err);
+    int   rc = devices_path(&path, &s->run, i, 0, err);
 
-    rc = rc ? rc : refuse_other(cfg, i, err);
-    if (!rc && !is_own(cfg, i, path))
-        rc = file_put_aside(&to, path, "cut", err);
+    rc = rc ? rc : refuse_other(&s->run, i, err);
+    if (!rc && !is_own(&s->run, i, path) && !(rc = file_put_aside(&to, path, "cut", err)))
+        rc = session_notice(s, err, "%s is not certainly device %zu of this run: it is %s now",
+                            path, i, to);
     free(path);
     free(to);
     return rc;
 }
 
 /* *made: only new files are to be made, which a failure removes again. */
-static int put_aside_all(const struct run_config *cfg, int *made, struct err *err)
+static int put_aside_all(struct session *s, int *made, struct err *err)
 {
-    struct store st;
-    int          rc = store_init(&st, cfg, err);
+    const struct run_config *cfg = &s->run;
+    struct store             st;
+    int                      rc = store_init(&st, cfg, err);
 
     *made = 1;
     for (size_t i = 0; i < cfg->n_devices && !rc; i++)
         if (devices_gone(cfg, i)) {
             *made &= !cfg->device_paths || !file_is_block(cfg->device_paths[i]);
-        } else if (devices_cut(cfg, i, st.device_bytes[i])) {
+        } else if (is_lost(cfg, &st, i)) {
             *made = 0;
-            rc = put_aside(cfg, i, err);
+            rc = put_aside(s, i, err);
         }
     store_release(&st);
     return rc;
@@ -495,7 +538,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
         return rc;
     }
     cfg.links = (struct topology_config){ 0 };
-    if ((rc = put_aside_all(&cfg, &only_new, err)) ||
+    if ((rc = put_aside_all(s, &only_new, err)) ||
         (rc = is_apart(s) ? settle_apart(s, err) : 0))
         return rc;
     rc = damaged_open_up(s, &wrote, err);
