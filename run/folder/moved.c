@@ -135,9 +135,23 @@ static int is_strange(const struct run_config *run, size_t i, const char *file, 
     char *was = settings_get(run->log, "device.%zu", i);
     int   same = was && file_is(file, was), inside = devices_inside(run, file);
 
-    same |= !was && moved == MOVED_NOT;
+    same |= was ? !strcmp(was, MOVED_NEW) : moved == MOVED_NOT;
     free(was);
     return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
+}
+
+int moved_is_strange(const struct run_config *run, size_t i)
+{
+    char *place = settings_get(run->log, "place"), *noted = settings_get(run->log, "device.place");
+    char *file = NULL;
+    int   strange = place && !device_file(&file, run, i, NULL) && file &&
+                  is_strange(run, i, file, moved_folder(run->dir, place),
+                             !file_is(run->dir, noted ? noted : place));
+
+    free(place);
+    free(noted);
+    free(file);
+    return strange;
 }
 
 /* The first device that may be another run's: its number and path, malloced; NULL: none. */

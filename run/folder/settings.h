@@ -111,7 +111,8 @@
  *
  *     place             the folder in which the run was last written: its file_identity, a space,
  *                       its path (moved.h)
- *     device.N          the file_identity of device N's file; empty: it is a drive */
+ *     device.N          the file_identity of device N's file; empty: it is a drive; "new": restore
+ *                       makes it */
 #pragma once
 
 #include "data/db/runlog.h"

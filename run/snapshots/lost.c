@@ -196,17 +196,36 @@ static int is_apart(const struct session *s)
     return apart;
 }
 
+/* Whether device i is there, with a superblock, and may be another run's: a backup's that was put
+ * in the old place, or a copy's. */
+static int is_anothers(const struct run_config *cfg, size_t i)
+{
+    struct superblock super;
+    char             *path;
+    int               is = cfg->mode != RUN_MEM && moved_is_strange(cfg, i) &&
+             !devices_path(&path, cfg, i, 0, NULL);
+
+    if (!is)
+        return 0;
+    is = devices_whose(&super, cfg, i, path) != DEVICE_NONE;
+    free(path);
+    return is;
+}
+
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err)
 {
     char       line[SESSION_LINE];
     enum moved is;
     size_t     n = 0;
+    int        apart = is_apart(s);
 
-    while (n < s->run.n_devices && is_named(s, named, n))
+    while (n < s->run.n_devices &&
+           (is_named(s, named, n) || (!apart && !is_anothers(&s->run, n))))
         n++;
-    if (!is_apart(s) || n == s->run.n_devices)
+    if (n == s->run.n_devices)
         return 0;
-    int rc = moved_check(&is, &s->run, 0, err);
+    int rc = apart ? 0 : refuse_inside(s, n, err);
+    rc = rc ? rc : moved_check(&is, &s->run, 0, err);
     return rc != -EXDEV || !s->o.device.n
                ? rc
                : err_set(err, rc, "%s; %s with --device I=PATH for each device makes new ones",
@@ -256,7 +275,8 @@ int lost_is(const struct session *s, const char *text)
 
     if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
         return 0;
-    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i) || is_apart(s);
+    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i) ||
+               is_anothers(&s->run, (size_t)i) || is_apart(s);
     store_release(&st);
     return lost;
 }
@@ -285,7 +305,8 @@ int lost_place(struct session *s, const char *text, struct err *err)
     struct store st = { 0 };
     rc = refuse_file(s, (size_t)i, path, err);
     rc = rc ? rc : store_init(&st, &s->run, err);
-    if (!rc && !apart && !is_lost(&s->run, &st, (size_t)i) && !is_other(&s->run, (size_t)i))
+    if (!rc && !apart && !is_lost(&s->run, &st, (size_t)i) && !is_other(&s->run, (size_t)i) &&
+        !is_anothers(&s->run, (size_t)i))
         rc = err_misuse(err, "--device %s: device %ld of %s is there, in %s: leave it out (siTrain "
                         "reshard moves devices)", text, i, s->dir, s->o.device.item[i]);
     store_release(&st);
@@ -491,6 +512,17 @@ static int put_aside_all(struct session *s, int *made, struct err *err)
     return rc;
 }
 
+/* After a kill a file with its superblock in such a place is this run's. */
+static int note_new(struct session *s, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < s->run.n_devices && !rc; i++)
+        if (devices_gone(&s->run, i))
+            rc = settings_set(s->log, err, "device.%zu=" MOVED_NEW, i);
+    return rc;
+}
+
 /* A run that gets new devices, since its own may be another run's: from now on it is a run of its
  * own, whose devices are gone. After a kill the same command makes them as any others. */
 static int settle_apart(struct session *s, struct err *err)
@@ -539,7 +571,7 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
     }
     cfg.links = (struct topology_config){ 0 };
     if ((rc = put_aside_all(s, &only_new, err)) ||
-        (rc = is_apart(s) ? settle_apart(s, err) : 0))
+        (rc = is_apart(s) ? settle_apart(s, err) : 0) || (rc = note_new(s, err)))
         return rc;
     rc = damaged_open_up(s, &wrote, err);
     rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);
