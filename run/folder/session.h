@@ -76,7 +76,7 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
 /* The command line that resumes the run, such as "siTrain pretrain --resume RUN", and that of
  * another command, such as "restore", quoted for a shell. Of several ranks with mpirun, and with
  * rank 0's folder. Of a snapshot, RUN is the run that it was taken of. Returns out. */
-enum { SESSION_LINE = SESSION_PATH + 64 };
+enum { SESSION_LINE = RANKS_COMMAND };
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s);
 const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
                                const char *command);

@@ -185,10 +185,10 @@ static int neighbour_check(const char *dir, size_t rank, const char *id, struct 
     char        real[SESSION_PATH], given[SESSION_PATH], theirs[SESSION_PATH], other[33];
     struct stat a, b;
 
-    if (!rank || !realpath(dir, real) || !real[ranks_folder_length(real, rank)])
+    if (!rank || !realpath(dir, real) || !real[ranks_first_length(real, rank)])
         return 0;
-    snprintf(given, sizeof given, "%.*s", (int)ranks_folder_length(dir, rank), dir);
-    snprintf(theirs, sizeof theirs, "%.*s", (int)ranks_folder_length(real, rank), real);
+    snprintf(given, sizeof given, "%.*s", (int)ranks_first_length(dir, rank), dir);
+    snprintf(theirs, sizeof theirs, "%.*s", (int)ranks_first_length(real, rank), real);
     if ((!stat(theirs, &a) && !stat(given, &b) && file_same(&a, &b)) ||
         !session_may_be_run(theirs))
         return 0;
@@ -369,7 +369,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
 
 int job_run_is_placed(const struct session *s)
 {
-    return !s->ranks.rank || s->dir[ranks_folder_length(s->dir, s->ranks.rank)];
+    return !s->ranks.rank || s->dir[ranks_first_length(s->dir, s->ranks.rank)];
 }
 
 int job_run_part(const struct session *s, const char *path, struct err *err)
@@ -377,7 +377,7 @@ int job_run_part(const struct session *s, const char *path, struct err *err)
     if (job_run_is_placed(s))
         return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
                           "of rank 0, which stands next to it: %.*s", path, s->ranks.rank,
-                          s->ranks.size, (int)ranks_folder_length(s->dir, s->ranks.rank), s->dir);
+                          s->ranks.size, (int)ranks_first_length(s->dir, s->ranks.rank), s->dir);
     return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, but has the name of "
                       "rank 0's folder, which is missing: rename it to %s.rank%zu, and put the "
                       "folder of rank 0 in its place", path, s->ranks.rank, s->ranks.size, s->dir,
