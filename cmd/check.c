@@ -23,6 +23,7 @@
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_owner.h"
 #include "run/sources/corpus_open.h"
 
 #define AT(field) offsetof(struct check_opts, field)
@@ -480,7 +481,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
 
     int rc = job_run_find_dir(dir, first->o->what, rank, err);
     if (!rc && o.repair && first->s.log)
-        rc = job_run_owner_check(&first->s, dir, rank, err);
+        rc = rank_owner_check(&first->s, dir, rank, err);
     if (rc)
         return rc;
     o.what = dir;

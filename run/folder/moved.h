@@ -44,9 +44,10 @@ int moved_original(char out[PATH_MAX], struct runlog *log, const char *dir, stru
  * on it), which no lock shows. */
 int moved_original_rests(const struct run_config *run, struct err *err);
 
-/* Always misuse: the devices of the run are where its user says, and so nothing is lost. The
- * sentence names the command by which the run takes them. */
-int moved_found(const struct run_config *run, struct err *err);
+/* Refuses a restore of a run whose devices were all found at the places in --device; `mended` parts
+ * of its snapshots were written again. The sentence names the command by which the run takes these
+ * places. Returns misuse. */
+int moved_refuse_restore(const struct run_config *run, uint64_t mended, struct err *err);
 
 /* True if an absolute path was in the folder that `place` in run.db names. */
 int moved_was_in(struct runlog *log, const char *path);

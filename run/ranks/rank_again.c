@@ -12,6 +12,7 @@
 #include "run/ranks/back.h"
 #include "run/ranks/carry.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_owner.h"
 #include "run/ranks/rank_parts.h"
 #include "run/snapshots/lost.h"
 
@@ -151,7 +152,7 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
     static const char *const none[] = { "snapshot", "snapshot.n", "snapshot.of", "snapshot.taken",
                                         "snapshot.files", "snapshot.portions", "snapshot.parity",
                                         "snapshot.times", "device.place", "best.step",
-                                        "best.folder", "owner", "layout", JOB_RUN_FIRST };
+                                        "best.folder", "owner", "layout", RANK_OWNER_FIRST };
     char     to[64], *of;
     uint64_t n = 0;
     int      rc = settings_find(&of, log, err, "snapshot.of");
@@ -274,11 +275,11 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
         if (!rc && s && !a.all[0].has)
-            rc = job_run_first_gone(s, dir, err);
+            rc = rank_owner_gone(s, dir, err);
         rc = rc ? rc : rank_parts_look(&a.seen, s, comm, 1, err); // going back makes it whole
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         if (!rc && s && !a.all[0].has) // this rank belongs to the folder that is made
-            rc = runlog_unset(s->log, JOB_RUN_FIRST, err);
+            rc = runlog_unset(s->log, RANK_OWNER_FIRST, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)
             rc = creation_name(&a.place, err);

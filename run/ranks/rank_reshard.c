@@ -14,6 +14,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_owner.h"
 #include "run/texts/tokenise.h"
 
 #include <sys/stat.h>
@@ -131,7 +132,7 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
     rc = rc ? rc : moved_store(to->log, m->places[rank].dir, err);
-    rc = rc || !rank ? rc : runlog_set(to->log, JOB_RUN_FIRST, first, err);
+    rc = rc || !rank ? rc : runlog_set(to->log, RANK_OWNER_FIRST, first, err);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     return creation_take_log(to, copy, rc, err);
 }

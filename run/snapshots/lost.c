@@ -331,6 +331,15 @@ static int mount_check(const struct session *s, size_t i, const char *folder, st
                       mounted ? "" : ", where another file system is now", i);
 }
 
+/* Whether this place is that of device i in RUN, which --device may have named. */
+static int is_in_run(const struct session *s, size_t i, const char *given)
+{
+    char own[SESSION_PATH + 32];
+    int  n = snprintf(own, sizeof own, "%s/dev%zu/", s->dir, i);
+
+    return !strncmp(given, own, (size_t)n);
+}
+
 /* Refuses a place where device i cannot be made. folder: the one that it would be in; NULL: it is a
  * drive, or there is none. */
 static int place_fits(const struct session *s, size_t i, const char *folder, struct err *err)
@@ -341,7 +350,8 @@ static int place_fits(const struct session *s, size_t i, const char *folder, str
     int rc = devices_place_check(given ? given : s->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
 
-    rc = rc || !given ? rc : output_check_name("--device", given, err); // it may be a link by now
+    if (given && !is_in_run(s, i, given)) // it may be a link by now
+        rc = rc ? rc : output_check_name("--device", given, err);
     rc = rc || !given ? rc : devices_path(&path, cfg, i, 1, err);
     free(path);
     rc = rc || !given ? rc : devices_free_check(given, "--device", cfg->force_device, err);

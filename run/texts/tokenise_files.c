@@ -542,6 +542,7 @@ static int commit(struct tokenise *t, struct err *err)
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
     for (int s = 0; s < t->sides && !rc; s++)
         rc = tokens_writer_flush(&t->out[s], err);
+    int flushed = !rc;
     if (!rc && f->remembers)
         rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
                                                         .vocab = tokenizer_vocab(f->tok),
@@ -550,7 +551,7 @@ static int commit(struct tokenise *t, struct err *err)
                                t->out[0].ids.f.path, err);
     for (int s = t->sides; s-- > 0 && !rc;)
         rc = tokens_writer_commit(&t->out[s], err);
-    if (rc && t->out[0].saves)
+    if (rc && flushed && t->out[0].saves)
         save(t, NULL); // the header of a file without its name has no state any more
     return rc;
 }

@@ -487,8 +487,12 @@ train "$tmp/within" --mode su+o --steps 2
 run reshard "$tmp/within" --device "$tmp/within"
 cp -a "$tmp/within" "$tmp/within2"
 mv "$tmp/within" "$tmp/within9"
-refuses 1 "run.db has device 0 in $tmp/within, which is not there: mount its drive or, if it was moved, too, go on with --resume and --device PATH for each of the run's 1 devices" \
+refuses 1 "run.db has device 0 in $tmp/within, which is not there: mount its drive or, if it was moved, too, go on with: siTrain pretrain --resume $tmp/within2 with --device PATH for its device" \
     pretrain --resume "$tmp/within2" --steps 3 --quiet
 works "as it says, it goes on" pretrain --resume "$tmp/within2" --device "$tmp/within2" --steps 3 --quiet
+train "$tmp/inner" --mode su+o --steps 2 --snapshot-every 2
+run pretrain --resume "$tmp/inner" --device "$tmp/inner/dev0/states" --steps 3 --quiet
+rm "$tmp/inner/dev0/states"
+works "a device in RUN that was named by its own path is made again" restore "$tmp/inner"
 
 done_testing
