@@ -219,7 +219,6 @@ static int devices_take_all(struct snapshot_take *t, struct copying *c, struct e
     int               rc = store_init(&st, &run, err);
 
     run.log = t->log; // the run's own is the training's
-
     rc = rc ? rc : pairs ? 0 : err_set(err, -ENOMEM, "out of memory for copying a snapshot");
     rc = rc ? rc : journal_open(&j, t->log, st.n_subs, st.error_feedback, err);
     rc = rc ? rc : slots_half_done(&run, &st, &j, err);
