@@ -81,15 +81,14 @@ static int folder_check(const char *dir, struct comm *comm, struct err *err)
 {
     uint64_t has = (uint64_t)session_may_be_run(dir), all = has;
     int      rc = together_add(comm, &all, NULL, err);
-    char     run[SESSION_PATH], word[SESSION_PATH];
+    char     line[RANKS_COMMAND];
 
     if (rc || has || !all || !comm)
         return rc;
-    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, comm->rank), dir);
+    struct run_ranks r = { .rank = comm->rank, .size = comm->size };
     return err_misuse(err, "%s is not there, or not a run, though other ranks have their folders: "
-                      "mount its drive if it is away; if it is lost, mpirun -n %zu siTrain restore "
-                      "%s makes it again from a snapshot", dir, comm->size,
-                      machine_word(word, sizeof word, run));
+                      "mount its drive if it is away; if it is lost, %s makes it again from a "
+                      "snapshot", dir, ranks_command(line, dir, &r, "restore"));
 }
 
 int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,

@@ -68,7 +68,7 @@ size_t file_trimmed(const char *path)
 
 int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
 
-int file_look(const char *path, struct err *err)
+int file_exists(const char *path, struct err *err)
 {
     if (!access(path, F_OK))
         return 1;

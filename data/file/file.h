@@ -165,7 +165,7 @@ static inline int file_is_absent(int e)
 int  file_may_be(const char *path);
 /* Returns 1 if something is at the path, links followed; 0 if nothing is; or -errno with a
  * sentence: nobody could look. */
-int  file_look(const char *path, struct err *err);
+int  file_exists(const char *path, struct err *err);
 /* Returns 1 if something is at the path, and *st describes it (links are not followed); 0 if
  * nothing is; or -errno with a sentence. */
 int  file_stat(const char *path, struct stat *st, struct err *err);

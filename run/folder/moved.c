@@ -186,7 +186,7 @@ static void put_resume(FILE *f, const struct run_config *run)
     char run_dir[PATH_MAX], word[PATH_MAX];
 
     snprintf(run_dir, sizeof run_dir, "%.*s",
-             (int)ranks_folder_length(run->dir, run->ranks.rank), run->dir);
+             (int)ranks_first_length(run->dir, run->ranks.rank), run->dir);
     fprintf(f, "siTrain %s --resume %s", settings_has(run->log, "task") ? "finetune" : "pretrain",
             machine_word(word, sizeof word, run_dir));
 }

@@ -245,7 +245,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
 
 int job_run_is_placed(const struct session *s)
 {
-    return !s->ranks.rank || s->dir[ranks_folder_length(s->dir, s->ranks.rank)];
+    return !s->ranks.rank || s->dir[ranks_first_length(s->dir, s->ranks.rank)];
 }
 
 int job_run_part(const struct session *s, const char *path, struct err *err)
@@ -253,7 +253,7 @@ int job_run_part(const struct session *s, const char *path, struct err *err)
     if (job_run_is_placed(s))
         return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
                           "of rank 0, which stands next to it: %.*s", path, s->ranks.rank,
-                          s->ranks.size, (int)ranks_folder_length(s->dir, s->ranks.rank), s->dir);
+                          s->ranks.size, (int)ranks_first_length(s->dir, s->ranks.rank), s->dir);
     return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, but has the name of "
                       "rank 0's folder, which is missing: rename it to %s.rank%zu, and put the "
                       "folder of rank 0 in its place", path, s->ranks.rank, s->ranks.size, s->dir,

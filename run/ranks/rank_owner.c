@@ -53,10 +53,10 @@ int rank_owner_neighbour(const char *dir, size_t rank, const char *id, struct er
         return 0;
     if (!realpath(dir, real))
         return unseen(dir, err);
-    if (!real[ranks_folder_length(real, rank)])
+    if (!real[ranks_first_length(real, rank)])
         return 0;
-    snprintf(given, sizeof given, "%.*s", (int)ranks_folder_length(dir, rank), dir);
-    snprintf(theirs, sizeof theirs, "%.*s", (int)ranks_folder_length(real, rank), real);
+    snprintf(given, sizeof given, "%.*s", (int)ranks_first_length(dir, rank), dir);
+    snprintf(theirs, sizeof theirs, "%.*s", (int)ranks_first_length(real, rank), real);
     int rc = is_one(theirs, given, err);
     if (rc || !session_may_be_run(theirs))
         return rc < 0 ? rc : 0;

@@ -2,6 +2,7 @@
  * removes those that are certainly the run's own. */
 #include "run/snapshots/portions.h"
 
+#include "data/base/text_made.h"
 #include "data/file/file.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/snapshot_files.h"
@@ -151,11 +152,9 @@ static char *begun_text(const struct portions *p, const struct session *s, const
     }
     for (size_t i = 0; f && i < p->n; i++)
         fprintf(f, "\n%s\n%s", p->path[i], p->path[p->n + i]);
-    if (f && !fclose(f))
-        return text;
-    free(text);
-    err_set(err, -ENOMEM, "out of memory for the paths of a snapshot's files");
-    return NULL;
+    if (!text_made(f, &text, 0))
+        err_set(err, -ENOMEM, "out of memory for the paths of a snapshot's files");
+    return text;
 }
 
 int portions_begin(struct portions *p, struct session *s, uint64_t step, const char *word,

@@ -238,11 +238,11 @@ int snapshots_is_damaged(const struct session *s, const char *path)
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
 {
     struct snapshot at, *grown;
+    int             found = snapshots_look(&at, s, path);
 
-    if (!snapshots_look(&at, s, path) && // one call may have failed: it is looked at once more
-        (look_unread(list, path) || !snapshots_look(&at, s, path)))
-        return 0;
-    if (is_known(list, at.path))
+    if (!found && !look_unread(list, path)) // one call may have failed: it is looked at once more
+        found = snapshots_look(&at, s, path);
+    if (!found || is_known(list, at.path))
         return 0;
     if (!(grown = realloc(list->at, (list->n + 1) * sizeof *grown)))
         return err_set(err, -ENOMEM, "out of memory for %zu snapshots", list->n + 1);
