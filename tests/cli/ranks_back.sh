@@ -96,7 +96,7 @@ if [ -n "$shim" ]; then
         timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run/run.lock:$nth:$tmp/held" "$bin" pretrain $how "$tmp/run" \
             $([ $how = --run ] && echo $shape || echo --quiet) --steps 4 >"$tmp/first" 2>&1 </dev/null &
         first=$!
-        for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
+        while [ ! -e "$tmp/held" ] && kill -0 $first 2>/dev/null; do sleep 0.02; done
         sleep 0.3 # so long its rank 1 would have had to take its lock
         result "$([ -e "$tmp/held" ]; echo $?)" "a job ($how) whose rank 0 is about to take its lock"
         # shellcheck disable=SC2086
@@ -119,7 +119,7 @@ if [ -n "$shim" ]; then
     rm -f "$tmp/held" "$tmp/held.over"
     timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run.rank1/run.lock:1:$tmp/held" "$bin" pretrain --resume "$tmp/run" --steps 6 --quiet >"$tmp/first" 2>&1 </dev/null &
     first=$!
-    for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
+    while [ ! -e "$tmp/held" ] && kill -0 $first 2>/dev/null; do sleep 0.02; done
     result "$([ -e "$tmp/held" ]; echo $?)" "a job whose rank 1 is about to finish a folder that a killed maker has left"
     job 2 "$bin" pretrain --resume "$tmp/run" --steps 5 --quiet
     result "$got" "another one that came later finishes it, and goes on"
