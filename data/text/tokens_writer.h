@@ -20,8 +20,8 @@ int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, 
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
 /* Makes all ids durable. */
 int tokens_writer_flush(struct tokens_writer *w, struct err *err);
-/* Completes the file: fsync, rename, fsync of the folder. After a failure the file stays unfinished,
- * and its header may have lost its state (below): save it again, or close it. */
+/* Completes the file: fsync, rename, fsync of the folder. After a failure the file stays
+ * unfinished, and its header may have lost its state (below): save it again, or close it. */
 int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 
 /* An unfinished file may be gone on with after a kill. tokens_writer_save makes all ids durable,

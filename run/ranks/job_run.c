@@ -1,5 +1,4 @@
-/* job_run.c: finds the folders of a run's ranks, and makes the ranks agree before and between
- * steps. */
+/* job_run.c: makes the ranks of a run agree before and between steps. */
 #include "run/ranks/job_run.h"
 
 #include "data/base/machine.h"
@@ -9,67 +8,10 @@
 #include "run/folder/creation.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
+#include "run/ranks/rank_dir.h"
 #include "run/ranks/rank_owner.h"
 
 #include <sys/stat.h>
-
-/* The length of `run` without trailing slashes and "/.". */
-static size_t plain_length(const char *run)
-{
-    size_t n = strlen(run);
-
-    while (n > 1 && (run[n - 1] == '/' || (run[n - 1] == '.' && run[n - 2] == '/')))
-        n--;
-    return n;
-}
-
-/* Resolve links in `run`. If it does not exist yet, only its parent is resolved. 0 if there is no
- * parent either. */
-static int real_folder(char out[SESSION_PATH], const char *run)
-{
-    char   around[SESSION_PATH];
-    size_t n = plain_length(run), name = n;
-
-    if (realpath(run, out))
-        return 1;
-    while (name > 0 && run[name - 1] != '/')
-        name--;
-    snprintf(around, sizeof around, "%.*s", name ? (int)name : 1, name ? run : ".");
-    if (!realpath(around, out))
-        return 0;
-    size_t len = strlen(out);
-    return snprintf(out + len, SESSION_PATH - len, "%s%.*s", len > 1 ? "/" : "", (int)(n - name),
-                    run + name) < (int)(SESSION_PATH - len);
-}
-
-void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
-{
-    int  n = (int)plain_length(run);
-    char real[SESSION_PATH], beside[SESSION_PATH];
-
-    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", n, run, rank);
-    if (!rank || !real_folder(real, run))
-        return;
-    // an older version put the folder next to a link
-    if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
-        (file_may_be(beside) || !file_may_be(out)))
-        memcpy(out, beside, sizeof beside);
-}
-
-int job_run_find_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err)
-{
-    char        other[SESSION_PATH];
-    struct stat own, st;
-
-    job_run_dir(out, run, rank);
-    for (size_t i = 0; i < rank && !stat(out, &own); i++) {
-        job_run_dir(other, run, i);
-        if (!stat(other, &st) && file_same(&own, &st))
-            return err_misuse(err, "%s leads to %s, the folder of rank %zu: put the folder of rank "
-                              "%zu in its place", out, other, i, rank);
-    }
-    return 0;
-}
 
 /* Sets out[0..size) to what rank 0 gave as `own`. All ranks call it. */
 static int first_has(void *out, const void *own, size_t size, struct comm *comm, struct err *err)
@@ -86,11 +28,11 @@ static int first_has(void *out, const void *own, size_t size, struct comm *comm,
 int job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, struct err *err)
 {
     char own[SESSION_PATH] = "", first[SESSION_PATH] = "";
-    int  rc = job_run_find_dir(out, run, comm ? comm->rank : 0, err);
+    int  rc = rank_dir_find(out, run, comm ? comm->rank : 0, err);
 
     if (rc || !comm)
         return rc;
-    if (!real_folder(own, run))
+    if (!rank_dir_real(own, run))
         *own = '\0'; // another check says that it is not there
     rc = first_has(first, own, sizeof own, comm, err);
     if (!rc && *own && *first && strcmp(own, first) &&
@@ -98,19 +40,6 @@ int job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, 
         rc = err_misuse(err, "%s is the run here and %s on rank 0: give all ranks the same run",
                         own, first);
     return rc;
-}
-
-void job_run_id_of(char id[33], const char *job, size_t rank)
-{
-    char text[33];
-
-    snprintf(text, sizeof text, "%.4s%04zx%s", job, rank & 0xffff, job + 8);
-    memcpy(id, text, sizeof text);
-}
-
-int job_run_same(const char *a, const char *b)
-{
-    return !memcmp(a, b, 4) && !strcmp(a + 8, b + 8);
 }
 
 enum { ID_BYTES = sizeof ((struct session *)0)->id };
@@ -125,18 +54,8 @@ int job_run_id(struct session *s, struct err *err)
         return rc;
     rc = first_has(id, s->id, ID_BYTES, comm, err);
     if (!rc)
-        job_run_id_of(s->id, id, comm->rank);
+        rank_id_of(s->id, id, comm->rank);
     return rc;
-}
-
-void job_run_id_read(char id[33], const char *dir)
-{
-    struct runlog *log = NULL;
-    struct err     why;
-
-    if (runlog_open_in(&log, dir, 1, &why) || runlog_get(log, "id", id, 33, &why))
-        *id = '\0';
-    runlog_close(log);
 }
 
 int job_run_finish(const char *dir, struct comm *comm, struct err *err)
@@ -147,10 +66,10 @@ int job_run_finish(const char *dir, struct comm *comm, struct err *err)
     if (!comm)
         return 0;
     if (comm->rank == 0)
-        job_run_id_read(id, dir);
+        rank_id_read(id, dir);
     char (*all)[sizeof id] = comm_collect(comm, id, sizeof id, &rc, err);
     if (all && comm->rank > 0 && *all[0]) {
-        job_run_id_of(id, all[0], comm->rank);
+        rank_id_of(id, all[0], comm->rank);
         rc = creation_finish(dir, id, err);
     }
     free(all);
@@ -200,7 +119,7 @@ int job_run_join(struct session *s, struct comm *comm, struct err *err)
     if (rc || !comm)
         return rc;
     rc = first_has(id, s->id, ID_BYTES, comm, err);
-    if (!rc && !job_run_same(id, s->id))
+    if (!rc && !rank_id_same(id, s->id))
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
     rc = rc ? rc : moved_original(own, s->log, s->dir, err);
     rc = rc ? rc : first_has(original, own, SESSION_PATH, comm, err);
@@ -214,14 +133,14 @@ int job_run_join(struct session *s, struct comm *comm, struct err *err)
 
 int job_run_together(const struct session *a, const struct session *b)
 {
-    return job_run_same(a->id, b->id) && a->ranks.size == b->ranks.size;
+    return rank_id_same(a->id, b->id) && a->ranks.size == b->ranks.size;
 }
 
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
                    enum session_how how, struct err *err)
 {
     char dir[SESSION_PATH], id[33];
-    int  rc = job_run_find_dir(dir, path, rank, err);
+    int  rc = rank_dir_find(dir, path, rank, err);
 
     if (!rc && how != SESSION_READ) {
         int theirs = rank_owner_check(first, dir, rank, err);
@@ -229,7 +148,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
         how = theirs && how == SESSION_EITHER ? SESSION_READ : how; // then it is only read
         rc = how == SESSION_READ ? 0 : theirs;
     }
-    job_run_id_of(id, first->id, rank);
+    rank_id_of(id, first->id, rank);
     if (!rc && how != SESSION_READ)
         rc = creation_finish(dir, id, err);
     if (rc)
@@ -277,7 +196,7 @@ static int see_times(struct session *s, const char *path, struct err *err)
     for (size_t i = 0; i < n && rc >= 0; i++) {
         char dir[SESSION_PATH];
 
-        job_run_dir(dir, path, i);
+        rank_dir(dir, path, i);
         rc = recovery_check(all, n, i, dir, err);
     }
     free(all);

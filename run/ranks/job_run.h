@@ -6,14 +6,7 @@
 #include "comm/comm.h"
 #include "run/folder/session.h"
 
-/* The folder of a rank of RUN: RUN itself is rank 0's folder, RUN.rank1 is rank 1's. Symbolic links
- * in RUN are resolved first. Exception: an older version put the folders next to the link; if one
- * exists there, and none next to the real folder, it is used. */
-void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank);
-/* job_run_dir of a folder that is to be opened. Misuse if a link makes it the folder of a lower
- * rank. */
-int  job_run_find_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err);
-/* job_run_find_dir for this process; comm NULL: for a single one. All ranks call it. Misuse if
+/* rank_dir_find for this process; comm NULL: for a single one. All ranks call it. Misuse if
  * another rank 0's folder is named here than on rank 0, where both run on one host. */
 int  job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, struct err *err);
 
@@ -21,14 +14,7 @@ int  job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm,
  * to 7, the rank. Files of different ranks in one folder therefore have different names. */
 int  job_run_id(struct session *s, struct err *err);
 
-/* Derive a rank's id from `job`, the id of any rank; its digits 4 to 7 are replaced. */
-void job_run_id_of(char id[33], const char *job, size_t rank);
-
-/* Reads the id of the run in the folder dir; "" if it cannot be read: opening the run says why. */
-void job_run_id_read(char id[33], const char *dir);
-
-/* True if a and b are ids, or sessions, of ranks of one run. */
-int  job_run_same(const char *a, const char *b);
+/* True if a and b are ranks of one run. */
 int  job_run_together(const struct session *a, const struct session *b);
 
 /* Complete a run whose creation was interrupted by a kill (creation.h). All ranks call this before
@@ -44,7 +30,7 @@ int  job_run_see(struct session *s, const char *path, enum session_how how, stru
 /* Always returns misuse. The sentence names the rank that s belongs to and what to open instead. s
  * is not rank 0's folder and was opened as `path`. */
 int  job_run_part(const struct session *s, const char *path, struct err *err);
-/* True if the folder's name is the one that job_run_dir gives for its rank. */
+/* True if the folder's name is the one that rank_dir gives for its rank. */
 int  job_run_is_placed(const struct session *s);
 
 /* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,

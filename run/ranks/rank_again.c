@@ -12,6 +12,7 @@
 #include "run/ranks/back.h"
 #include "run/ranks/carry.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 #include "run/ranks/rank_owner.h"
 #include "run/ranks/rank_parts.h"
 #include "run/snapshots/lost.h"
@@ -249,7 +250,7 @@ static int fill(struct again *a, struct err *err)
     int rc = 0;
 
     if (!a->s) {
-        job_run_id_of(a->to.id, a->all[a->donor].id, a->comm->rank);
+        rank_id_of(a->to.id, a->all[a->donor].id, a->comm->rank);
         rc = creation_claim(&a->place, &a->to, a->dir, 0, err);
     }
     rc = rc ? rc : send_all(a, 0, err);

@@ -6,7 +6,7 @@
 #include "offload/layout/ranks.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
-#include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 
 #include <sys/stat.h>
 
@@ -40,7 +40,7 @@ int rank_owner_original(const char *dir, size_t rank, const char *original, stru
 
     if (!*original || !rank)
         return 0;
-    job_run_dir(theirs, original, rank);
+    rank_dir(theirs, original, rank);
     int rc = is_one(theirs, dir, err);
     return rc > 0 ? refuse_theirs(dir, original, err) : rc;
 }
@@ -60,12 +60,12 @@ int rank_owner_neighbour(const char *dir, size_t rank, const char *id, struct er
     int rc = is_one(theirs, given, err);
     if (rc || !session_may_be_run(theirs))
         return rc < 0 ? rc : 0;
-    job_run_id_read(other, theirs);
+    rank_id_read(other, theirs);
     if (!*other)
         return err_misuse(err, "%s leads to %s, next to which %s is a run that cannot be read, and "
                           "may belong to it: make %s readable, or copy the folders of all ranks",
                           dir, real, theirs, theirs);
-    return job_run_same(other, id) ? refuse_theirs(real, theirs, err) : 0;
+    return rank_id_same(other, id) ? refuse_theirs(real, theirs, err) : 0;
 }
 
 /* What a rank's folder says of itself, all paths without links. */
@@ -98,7 +98,7 @@ static int first_check(const struct told *t, const char *first, size_t rank, str
     const char *dir = t->dir, *theirs = moved_path(t->first);
     char        beside[SESSION_PATH];
 
-    job_run_dir(beside, first, rank);
+    rank_dir(beside, first, rank);
     if ((t->apart && !strcmp(dir, beside)) || !moved_is_other(first, t->first))
         return 0;
     if (file_is(theirs, t->first))

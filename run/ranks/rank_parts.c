@@ -7,6 +7,7 @@
 #include "data/base/round.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 
 struct session rank_parts_session(const struct session *s, size_t rank)
 {
@@ -14,7 +15,7 @@ struct session rank_parts_session(const struct session *s, size_t rank)
 
     if (rank == s->ranks.rank)
         return out;
-    job_run_id_of(out.id, s->id, rank);
+    rank_id_of(out.id, s->id, rank);
     out.kept_by = 1 + s->ranks.rank;
     out.ranks.rank = rank;
     out.holds = 0;

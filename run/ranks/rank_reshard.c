@@ -14,6 +14,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 #include "run/ranks/rank_owner.h"
 #include "run/texts/tokenise.h"
 
@@ -54,7 +55,7 @@ static int check(const struct session *from, const struct rank_reshard *n, struc
     to.ranks.size = n->ranks;
     rc = job_run_groups(&to, err);
     for (size_t i = 0; i < n->ranks && !rc; i++) {
-        job_run_dir(dir, n->dir, i);
+        rank_dir(dir, n->dir, i);
         rc = creation_check(dir, err);
     }
     return rc;
@@ -144,8 +145,8 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     struct watch w;
 
     *to = (struct session){ .events = m->from->events, .spares = m->from->spares };
-    job_run_id_of(to->id, m->id, rank);
-    job_run_dir(dir, m->n->dir, rank);
+    rank_id_of(to->id, m->id, rank);
+    rank_dir(dir, m->n->dir, rank);
     int rc = creation_claim(&m->places[rank], to, dir, 0, err);
     rc = rc ? rc : copy_log(m, to, rank, err);
     rc = rc ? rc : copy_files(m->from, to->dir, err);
