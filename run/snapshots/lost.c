@@ -36,25 +36,33 @@ static int is_own(const struct run_config *cfg, size_t i, const char *path)
     return devices_whose(&super, cfg, i, path) == DEVICE_OWN;
 }
 
-/* True if a file without a superblock is in the place of device i, and is not the file that run.db
- * names: a link, a mounted folder or a copy may have put a user's there. */
-static int is_strange(const struct run_config *cfg, size_t i)
+/* Whether a file is in the place of device i, has a superblock of `whose`, and is not the file that
+ * run.db names. */
+static int is_unknown(const struct run_config *cfg, size_t i, enum device_whose whose)
 {
     struct superblock super;
     struct stat       st;
     char             *path, *real = NULL, *was = NULL;
-    int               strange = 0;
+    int               unknown = 0;
 
     if (!devices_path(&path, cfg, i, 0, NULL) && !stat(path, &st) && S_ISREG(st.st_mode) &&
-        devices_whose(&super, cfg, i, path) == DEVICE_NONE) {
+        devices_whose(&super, cfg, i, path) == whose) {
         was = settings_get(cfg->log, "device.%zu", i);
         real = realpath(path, NULL);
-        strange = !was || !real || !file_is(real, was);
+        unknown = !was || !real || !file_is(real, was);
+        if (whose == DEVICE_OWN && was && !strcmp(was, MOVED_NEW))
+            unknown = 0;
     }
     free(path);
     free(real);
     free(was);
-    return strange;
+    return unknown;
+}
+
+/* A link, a mounted folder or a copy may have put a user's file in the place of device i. */
+static int is_strange(const struct run_config *cfg, size_t i)
+{
+    return is_unknown(cfg, i, DEVICE_NONE);
 }
 
 /* Refuses a place of device i that holds another device's states, or a copy's. */
@@ -465,7 +473,10 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if (!is_strange(cfg, i) && (rc = devices_named_once(cfg, i, err)))
+        if (is_named(s, named, i) && is_unknown(cfg, i, DEVICE_OWN))
+            rc = err_misuse(err, "--device %zu=PATH: device %zu is there, which may be another "
+                            "run's: name a place that has none", i, i);
+        else if (!is_strange(cfg, i) && (rc = devices_named_once(cfg, i, err)))
             break;
         else if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);

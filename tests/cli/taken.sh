@@ -407,9 +407,9 @@ head -c 3M /dev/zero | tr '\0' x >>"$tmp/mine"
 mine=$(sha256sum <"$tmp/mine")
 is_mine() { same "$mine" "$(sha256sum <"$1")" "  the user's file is as it was"; }
 mkdir "$tmp/place" "$tmp/user"
-snapped="--snapshot-every 2 --steps 4 --schedule constant --mode base --spare-slots few --quiet"
+snapped="--snapshot-every 2 --steps 4 --mode base --spare-slots few"
 # shellcheck disable=SC2086
-run pretrain --run "$tmp/linked" $data $shape $snapped --device "$tmp/place"
+works "a run with a device elsewhere" pretrain --run "$tmp/linked" $data $shape $snapped --device "$tmp/place"
 file=$(echo "$tmp/place"/sitrain-*-dev0)
 cp "$tmp/mine" "$tmp/user/states"
 rm "$file"
@@ -446,7 +446,8 @@ run pretrain --run "$tmp/parity" $data $shape $snapped --snapshot-on devices --d
 file=$(echo "$tmp/p1"/parity-*/step-00000002.*.parity0)
 rm "$file"
 ln -s "$tmp/user/states" "$file"
-refuses 1 "of its snapshots, 1 cannot be made whole" restore "$tmp/parity"
+run restore "$tmp/parity"
+result "$([ "$got" = 1 ] && grep -q "of its snapshots, 1 cannot be made whole" "$tmp/err"; echo $?)" "a link in the place of a snapshot's file on a drive"
 is_mine "$tmp/user/states"
 rm "$file"
 works "without the link its parity is made again" restore "$tmp/parity"
@@ -466,6 +467,18 @@ works "another place" restore "$tmp/moved/r" --device "0=$tmp/new"
 same "$theirs" "$(sha256sum "$tmp/old/d"/*)" "  the backup's device is as it was"
 works "  both are whole" check "$tmp/moved/r"
 works "  both are whole" check "$tmp/old/r"
+
+# --device names a place where a copy's device lies
+mkdir "$tmp/d1" "$tmp/d2" "$tmp/d3"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/origin" $data $shape $snapped --device "$tmp/d1"
+cp -a "$tmp/d1"/* "$tmp/d2"
+theirs=$(sha256sum "$tmp/d2"/*)
+run pretrain --resume "$tmp/origin" --steps 6 --quiet
+rm "$tmp/d1"/*
+refuses 2 "device 0 is there, which may be another run's: name a place that has none" restore "$tmp/origin" --device "0=$tmp/d2"
+same "$theirs" "$(sha256sum "$tmp/d2"/*)" "  it is as it was"
+works "another place" restore "$tmp/origin" --device "0=$tmp/d3"
 
 # a copy that took the device and was resharded has another layout
 # shellcheck disable=SC2086
