@@ -75,8 +75,9 @@ static enum whose whose_is(const struct session *s, const char *path, const char
         return file_is(s->dir, of) || !is_made_here(path, log, 0) ? CERTAINLY_OURS
                : is_another_run(s, was)                           ? NOT_OURS : LOOKS_LIKE_OURS;
     if (!s->kept_by && portions_certain(s, of)) // a copy stands where RUN was before it was renamed
-        return is_another_run(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
-                   ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
+        return !is_another_run(s, was)      ? CERTAINLY_OURS
+               : is_in(was, path)           ? NOT_OURS
+               : !is_made_here(path, log, 1) ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
     int image = !s->kept_by && file_is(s->dir, of) && file_has_births(s->dir, of);
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;
 }
