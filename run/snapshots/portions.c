@@ -61,7 +61,8 @@ static int room(struct portions *p, size_t n, struct err *err)
     *p = (struct portions){ .n = n, .path = calloc(2 * n, sizeof *p->path),
                             .bytes = calloc(2 * n, sizeof *p->bytes),
                             .folder = calloc(2 * n, sizeof *p->folder) };
-    return p->path && p->bytes && p->folder ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", n);
+    return p->path && p->bytes && p->folder
+               ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", n);
 }
 
 void portions_release(struct portions *p)
@@ -280,7 +281,7 @@ static size_t lines_of(const char *text)
 static int load_lines(struct portions *p, const char *id, char *text, char *folders,
                       struct err *err)
 {
-    char *rest = text, *line, *path, *is;
+    char *rest = text, *line, *path, *is = "";
     int   rc = 0, known = folders != NULL;
 
     for (size_t k = 0; (line = strsep(&rest, "\n")) && !rc; k++) {
@@ -293,7 +294,7 @@ static int load_lines(struct portions *p, const char *id, char *text, char *fold
             rc = err_set(err, -EBADMSG, "the setting snapshot.folders is damaged");
         else if (!(p->path[i] = file_path(err, "%s", path)))
             rc = -ENOMEM;
-        if (!rc && known)
+        if (!rc)
             snprintf(p->folder[i], FILE_IDENTITY, "%s", is);
     }
     return rc;

@@ -218,24 +218,29 @@ result "$(says "p/d/r-.*/step-00000000..*.dev0 and other files of the removed sn
 same "0" "$(ls "$tmp"/q/r/snapshots/r-*/ | grep -c 00000000)" "  and removes what it has of that snapshot itself"
 works "  all of the backup's snapshots are whole" snapshots "$tmp/p/r" --check
 run snapshots "$tmp/q/r"
-same "3 0" "$(grep -c " whole " "$tmp/out") $(grep -c "/p/r/" "$tmp/out")" "  and none of them is listed as the run's"
+same "3 0" "$(grep -c " complete " "$tmp/out") $(grep -c "/p/r/" "$tmp/out")" "  and none of them is listed as the run's"
 for f in "$tmp"/p/d/r-*/step-00000004.*.dev0; do turn_all "$f"; done
 sum=$(cat "$tmp"/p/[de]/r-*/* "$tmp"/p/r/snapshots/r-*/*/run.db | sha256sum)
 run restore "$tmp/q/r"
 result "$(says "/q/r/.*step-00000004 is damaged, and it is not mended, because $tmp/p/./r-.* may be that of a backup"; echo $?)" "restore says why it mends none of the backup's"
 same "$sum" "$(cat "$tmp"/p/[de]/r-*/* "$tmp"/p/r/snapshots/r-*/*/run.db | sha256sum)" "  and writes to none"
-works "the backup's own restore does" restore "$tmp/p/r"
-rm -r "$tmp/p/d"
-works "  and a drive of it that is lost" restore "$tmp/p/r"
+works "the backup goes on with its drives" pretrain --resume "$tmp/p/r" --device "$tmp/p/d" --device "$tmp/p/e" --steps 4 --quiet
+works "  and its restore mends them" restore "$tmp/p/r"
+works "  to whole ones" snapshots "$tmp/p/r" --check
 rm -r "$tmp/p"
 
 # renamed alone, a run still mends and removes its own, also on a drive that was lost
-begin
-mv "$tmp/run" "$tmp/renamed"
-rm -r "$tmp/d1"
-works "a renamed run has its lost drive made again" restore "$tmp/renamed"
+rm -r "$tmp"/d?
+mkdir "$tmp/p" "$tmp/d0" "$tmp/d1" "$tmp/d2"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/p/run" $train $devices --steps 4 --snapshot-every 2 --snapshot-on devices
+rm -r "$tmp/q" && mkdir "$tmp/q"
+mv "$tmp/p/run" "$tmp/q/run"
+rm -r "$tmp/d1" && mkdir "$tmp/d1"
+works "a renamed run has its lost drive made again" restore "$tmp/q/run"
 ruin 4 1
-works "  and mends what is damaged there" restore "$tmp/renamed"
-works "  and goes on" pretrain --resume "$tmp/renamed" --steps 6
+run restore "$tmp/q/run"
+result "$(says "step-00000004 is whole again, by its parity"; echo $?)" "  and mends what is damaged there"
+works "  and goes on" pretrain --resume "$tmp/q/run" --steps 6
 same "0 0" "$(ls "$tmp"/d?/run-*/ | grep -c 00000000) $(grep -c "stay: RUN was renamed" "$tmp/err")" "  and removes the files of an old snapshot"
 done_testing
