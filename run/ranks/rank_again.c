@@ -151,9 +151,10 @@ static int unset_numbered(struct runlog *log, const char *name, struct err *err)
 static int settle(struct again *a, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "snapshot", "snapshot.n", "snapshot.of", "snapshot.taken",
-                                        "snapshot.files", "snapshot.portions", "snapshot.parity",
-                                        "snapshot.times", "device.place", "best.step",
-                                        "best.folder", "owner", "layout", RANK_OWNER_FIRST };
+                                        "snapshot.files", "snapshot.portions", "snapshot.folders",
+                                        "snapshot.parity", "snapshot.times", "device.place",
+                                        "best.step", "best.folder", "owner", "layout",
+                                        RANK_OWNER_FIRST };
     char     to[64], *of;
     uint64_t n = 0;
     int      rc = settings_find(&of, log, err, "snapshot.of");
