@@ -58,7 +58,8 @@ int recovery_read(struct recovery_position *out, const struct run_config *cfg, s
     struct store   st;
     int            rc = journal_of(&j, &st, cfg, err);
 
-    *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0, { 0 }, 0 };
+    *out = (struct recovery_position){ .next_step = j.state.next_step, .applied = j.state.applied,
+                                       .oldest = UINT64_MAX };
     for (size_t i = 0; i < st.n_subs && !rc; i++) {
         if (!st.subs[i].trains)
             continue;

@@ -163,13 +163,6 @@ same "$(steps_of "$tmp/run")" "$(steps_of "$tmp/old.rank1")" "gives a step the s
 mixed "one rank of before"
 works_by 2 "the next option is of another branch" pretrain --resume "$tmp/run" --from 5 --weight-decay 0.01 --steps 5 --quiet
 mixed "where the options are those of before again"
-rank_kept
-works_by 2 "it goes on" pretrain --resume "$tmp/run" --from 5 --beta1 0.5 --steps 5 --quiet
-exchange # as a kill between two ranks' commits leaves it
-job 2 "$bin" pretrain --resume "$tmp/run" --steps 6
-result "$([ "$got" != 0 ] && grep -q "if a --from was killed, type it again" "$tmp/err"; echo $?)" "a --from that was killed between two ranks"
-works_by 2 "it is typed again" pretrain --resume "$tmp/run" --from 5 --beta1 0.5 --steps 6 --quiet
-works "and all is whole" check "$tmp/run"
 works_by 2 "back to what there was" pretrain --resume "$tmp/run" --from 4 --steps 5 --quiet
 rank_kept
 rm -r "$tmp/run.rank1/dev0"
@@ -182,5 +175,12 @@ rm -r "$tmp/run.rank1"
 works_by 2 "so is a folder that is made again" restore "$tmp/run"
 works_by 2 "which goes on" pretrain --resume "$tmp/run" --from 4 --lr 1e-3 --steps 6 --quiet
 works "and all is whole again" check "$tmp/run"
+rank_kept
+works_by 2 "another branch" pretrain --resume "$tmp/run" --from 6 --beta1 0.5 --quiet
+exchange # as a kill between two ranks' commits leaves it
+job 2 "$bin" pretrain --resume "$tmp/run" --steps 7
+result "$([ "$got" != 0 ] && grep -q "if a --from was killed, type it again" "$tmp/err"; echo $?)" "a --from that was killed between two ranks"
+works_by 2 "it is typed again" pretrain --resume "$tmp/run" --from 6 --beta1 0.5 --steps 7 --quiet
+works "and all is whole" check "$tmp/run"
 
 done_testing
