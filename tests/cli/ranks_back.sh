@@ -182,5 +182,12 @@ job 2 "$bin" pretrain --resume "$tmp/run" --steps 7
 result "$([ "$got" != 0 ] && grep -q "if a --from was killed, type it again" "$tmp/err"; echo $?)" "a --from that was killed between two ranks"
 works_by 2 "it is typed again" pretrain --resume "$tmp/run" --from 6 --beta1 0.5 --steps 7 --quiet
 works "and all is whole" check "$tmp/run"
+# ---- kept on several hosts, and then of one process
+clear_all
+job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2 --snapshot-on hosts
+works "ranks that keep snapshots on hosts become one" reshard "$tmp/run" --ranks 1 --new-run "$tmp/lost"
+result "$(grep -q "snapshots of $tmp/lost are taken as by --snapshot-on dir" "$tmp/err"; echo $?)" "  which says how it keeps them"
+works "  and does" pretrain --resume "$tmp/lost" --steps 4 --quiet
+same 1 "$(find "$tmp/lost/snapshots" -name step-00000004 | wc -l)" "  in its own folder"
 
 done_testing
