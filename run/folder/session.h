@@ -43,6 +43,7 @@ struct session {
     char              data_dir[SESSION_PATH]; // of a snapshot: RUN, which has the data; else ""
     size_t            kept_by;      // 1 + the rank in whose folder parts of this rank's snapshots
                                     // are looked for (run/ranks/rank_parts.h); 0: its own
+    int               linked;       // of a rank's folder that is trained: its name is a link
     int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
                                     // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)

@@ -99,6 +99,7 @@ int job_run_open_own(struct session *s, const char *dir, enum session_how how,
     int rc = session_open(s, dir, how, events, err);
 
     rc = rc ? rc : rank_owner_neighbour(dir, s->ranks.rank, s->id, err);
+    s->linked = rank_owner_is_link(dir);
     return rc ? rc : job_fits(s, comm, err); // said before anybody waits for one that failed
 }
 

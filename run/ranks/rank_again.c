@@ -277,7 +277,7 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
         if (!rc && s && !a.all[0].has)
-            rc = rank_owner_gone(s, dir, err);
+            rc = rank_owner_gone(s, err);
         rc = rc ? rc : rank_parts_look(&a.seen, s, comm, 1, err); // going back makes it whole
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         if (!rc && s && !a.all[0].has) // this rank belongs to the folder that is made

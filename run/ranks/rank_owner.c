@@ -73,9 +73,18 @@ struct told {
     char dir[SESSION_PATH];
     char first[MOVED_PLACE]; // rank 0's folder with which it was last opened; "": not known
     int  apart;              // it is a copy, or was moved to another drive
+    int  linked;             // a link leads to it
 };
 
-static int tell(struct told *t, struct runlog *log, const char *dir, struct err *err)
+int rank_owner_is_link(const char *dir)
+{
+    struct stat st;
+
+    return lstat(dir, &st) || S_ISLNK(st.st_mode);
+}
+
+/* Reads what the folder says, whose path without links is `dir`. */
+static int tell(struct told *t, struct runlog *log, const char *dir, int linked, struct err *err)
 {
     char *place, *first = NULL;
     int   rc = settings_find(&place, log, err, "place");
@@ -85,22 +94,22 @@ static int tell(struct told *t, struct runlog *log, const char *dir, struct err 
     snprintf(t->first, sizeof t->first, "%s", first ? first : "");
     // asked twice: a look that fails once makes no copy
     t->apart = !rc && !(place && (file_is(dir, place) || file_is(dir, place)));
+    t->linked = linked;
     free(place);
     free(first);
     return rc;
 }
 
 /* Refuses a rank's folder that was last opened with another folder of rank 0 than `first`. Nobody
- * else uses a copy that lies next to `first`; but one to which a link leads may have been moved
- * only. */
+ * else uses a copy that lies there; but one to which a link leads may have been moved only. */
 static int first_check(const struct told *t, const char *first, size_t rank, struct err *err)
 {
     const char *dir = t->dir, *theirs = moved_path(t->first);
     char        beside[SESSION_PATH];
 
-    rank_dir(beside, first, rank);
-    if ((t->apart && !strcmp(dir, beside)) || !moved_is_other(first, t->first))
+    if ((t->apart && !t->linked) || !moved_is_other(first, t->first))
         return 0;
+    rank_dir(beside, first, rank);
     if (file_is(theirs, t->first))
         return refuse_theirs(dir, theirs, err);
     return err_misuse(err, "%s belongs to another folder of rank 0, which was %s and is not there "
@@ -124,7 +133,7 @@ int rank_owner_check(const struct session *first, const char *dir, size_t rank, 
     int shut = rc || !real ? -ENOENT : runlog_open_in(&log, real, 1, &why);
 
     if (!shut)
-        rc = tell(&told, log, real, err);
+        rc = tell(&told, log, real, rank_owner_is_link(dir), err);
     else if (!rc && file_is_unread(shut)) { // otherwise opening the run says why
         *err = why;
         rc = shut;
@@ -135,15 +144,14 @@ int rank_owner_check(const struct session *first, const char *dir, size_t rank, 
     return rc;
 }
 
-int rank_owner_gone(const struct session *s, const char *dir, struct err *err)
+int rank_owner_gone(const struct session *s, struct err *err)
 {
     struct told told;
-    struct stat st;
-    int         rc = tell(&told, s->log, s->dir, err);
+    int         rc = tell(&told, s->log, s->dir, s->linked, err);
 
     const char *first = moved_path(told.first);
     if (!rc && first && file_is(first, told.first) && session_may_be_run(first) &&
-        (!told.apart || (!lstat(dir, &st) && S_ISLNK(st.st_mode))))
+        (!told.apart || told.linked))
         rc = refuse_theirs(told.dir, first, err);
     return rc;
 }
@@ -152,7 +160,7 @@ int rank_owner_join(struct session *s, struct comm *comm, struct err *err)
 {
     struct told own, *all;
     char        here[MOVED_PLACE];
-    int         rc = tell(&own, s->log, s->dir, err);
+    int         rc = tell(&own, s->log, s->dir, s->linked, err);
 
     if (rc)
         return rc;

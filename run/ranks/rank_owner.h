@@ -23,10 +23,12 @@ int rank_owner_neighbour(const char *dir, size_t rank, const char *id, struct er
  * it before a single process opens a rank's folder for writing. */
 int rank_owner_check(const struct session *first, const char *dir, size_t rank, struct err *err);
 
-/* Refuses the rank's folder s, opened as `dir`, if the folder of its RANK_OWNER_FIRST is still a
- * run, unless s is a copy that no link leads to. Call it before rank 0's folder, which is lost, is
- * made again. */
-int rank_owner_gone(const struct session *s, const char *dir, struct err *err);
+/* Refuses the rank's folder s if the folder of its RANK_OWNER_FIRST is still a run, unless s is a
+ * copy to which no link leads. Call it before rank 0's folder, which is lost, is made again. */
+int rank_owner_gone(const struct session *s, struct err *err);
+
+/* True if the name `dir` of a rank's folder is a link, or nobody could look. */
+int rank_owner_is_link(const char *dir);
 
 /* Rank 0 looks whether the other ranks' folders belong to its own, which they then record. All
  * ranks call this, unless they fail. */

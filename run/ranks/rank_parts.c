@@ -5,6 +5,7 @@
 #include "data/file/file.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
+#include "offload/upkeep/recovery.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/rank_dir.h"
@@ -61,6 +62,10 @@ static uint64_t sum_of(const struct snapshot *at)
             add_row(&sum, 2, (const char *[]){ row->name, text }, NULL);
         free(text);
     }
+    char *branch = settings_get(log, RECOVERY_BRANCH);
+    if (branch)
+        add_row(&sum, 1, (const char *[]){ branch }, NULL);
+    free(branch);
     runlog_close(log);
     return (uint64_t)1 << 32 | sum;
 }

@@ -109,6 +109,11 @@ static int settle(struct session *to, const struct session *from, const struct r
                           "until --resume names a folder with --tensorboard DIR",
                           from->o.tensorboard, from->dir, n->dir);
     }
+    if (!rc && n->ranks == 1 && from->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS) {
+        rc = runlog_set(to->log, "option.snapshot-on", "dir", err);
+        events_notice(from->events, "--snapshot-on hosts is for several ranks: snapshots of %s are "
+                      "taken as by --snapshot-on dir", n->dir);
+    }
     rc = rc ? rc : runlog_unset(to->log, "layout", err);
     rc = rc ? rc : runlog_unset(to->log, "owner", err);
     rc = rc ? rc : runlog_unset(to->log, "owner.next", err);

@@ -391,6 +391,19 @@ run check --repair "$tmp/copy"
 result "$([ "$got" = 2 ] && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "check says so"
 ranks 2 pretrain --resume "$tmp/copy" --steps 5
 result "$(refused_by_ranks && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "and a resume says so, too"
+# All folders were copied, and rank 0's lies behind a link, on another drive; the others stand next to the link.
+cp -a "$tmp/r" "$tmp/nas/v"
+ln -s "$tmp/nas/v" "$tmp/v"
+cp -a "$tmp/r.rank1" "$tmp/v.rank1"
+turn "$tmp/v.rank1/dev0/states" 5000
+ranks 2 restore "$tmp/v" && ranks 2 pretrain --resume "$tmp/v" --steps 9
+result "$got" "a copy whose rank 0 lies behind a link is restored, and goes on"
+works "  and is whole" check "$tmp/v"
+cp -a "$tmp/nas/v" "$tmp/nas/vc"
+ln -s "$tmp/nas/vc" "$tmp/vc"
+ln -s "$tmp/v.rank1" "$tmp/vc.rank1"
+ranks 2 pretrain --resume "$tmp/vc" --steps 9
+result "$(refused_by_ranks && grep -q "$tmp/v.rank1 belongs to $tmp/" "$tmp/err"; echo $?)" "  but not with a copy of rank 0 alone"
 # mpirun gives each rank a command line of its own.
 apart() { # COMMAND; what rank 0 is given; what rank 1 is given
     # shellcheck disable=SC2086
