@@ -132,7 +132,7 @@ install: $(TARGET) ## install the program, its manual page and completions (bash
 	install -D -m 644 share/siTrain.zsh "$(ZSH_AT)/_siTrain"
 	install -D -m 644 share/siTrain.fish "$(SHARE)/fish/vendor_completions.d/siTrain.fish"
 
-share: $(TARGET) ## write the manual page and the completions of share/ again, after an option or opt_completion.c has changed
+share: $(TARGET) ## write share/ again (manual page, completions)
 	"$(abspath $(TARGET))" --man >share/siTrain.1
 	for s in bash zsh fish; do "$(abspath $(TARGET))" --completion $$s >share/siTrain.$$s || exit 1; done
 

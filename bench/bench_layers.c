@@ -12,12 +12,12 @@
 
 enum { TURNS = 5, TURNS_NS = 150 * 1000 * 1000, WARM_NS = 100 * 1000 * 1000 };
 
-double part_median(struct part_times *t, enum machine_pass pass)
+double pass_median(struct pass_times *t, enum machine_pass pass)
 {
     return bench_median(t->seconds[pass], t->n);
 }
 
-double part_since(uint64_t *start_ns)
+double pass_since(uint64_t *start_ns)
 {
     uint64_t now = clock_ns();
     double   seconds = (double)(now - *start_ns) * 1e-9;
@@ -26,7 +26,7 @@ double part_since(uint64_t *start_ns)
     return seconds > 1e-9 ? seconds : 1e-9;
 }
 
-void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx)
+void pass_measure(struct pass_times *t, void (*turn)(void *ctx, struct pass_times *t), void *ctx)
 {
     uint64_t warm_ns = clock_ns() + WARM_NS, end_ns = warm_ns + TURNS_NS;
 
@@ -127,25 +127,25 @@ static int attention_place_open(struct attention_place *p, const struct model_op
     return 0;
 }
 
-static void attention_turn(void *ctx, struct part_times *t)
+static void attention_turn(void *ctx, struct pass_times *t)
 {
     struct attention_place *p = ctx;
     uint64_t                start_ns = clock_ns();
 
     attention_forward(&p->a);
-    t->seconds[MACHINE_FORWARD][t->n] = t->seconds[MACHINE_AGAIN][t->n] = part_since(&start_ns);
+    t->seconds[MACHINE_FORWARD][t->n] = t->seconds[MACHINE_AGAIN][t->n] = pass_since(&start_ns);
     attention_backward(p->dqkv, p->dout, &p->a);
-    t->seconds[MACHINE_BACKWARD][t->n] = part_since(&start_ns);
+    t->seconds[MACHINE_BACKWARD][t->n] = pass_since(&start_ns);
 }
 
-int attention_times(struct part_times *t, const struct model_options *o, struct err *err)
+int attention_times(struct pass_times *t, const struct model_options *o, struct err *err)
 {
     struct attention_place p;
     int                    rc = attention_place_open(&p, o, err);
 
     omp_set_num_threads(o->threads);
     if (!rc)
-        parts_measure(t, attention_turn, &p);
+        pass_measure(t, attention_turn, &p);
     arena_free(&p.memory);
     return rc;
 }
@@ -226,7 +226,7 @@ static double backward_seconds(struct layers *l, size_t layer, double *again)
     block_backward(&l->m, layer, 0, &(struct block_wires){ l->wire, l->adapter_wire }, &to,
                    &err); // cannot fail: no offloading
     *again = (double)(again_ns(&l->m) - before_ns) * 1e-9;
-    return part_since(&start_ns) - *again;
+    return pass_since(&start_ns) - *again;
 }
 
 double layers_forward(struct layers *l, size_t calls)
@@ -240,10 +240,10 @@ double layers_forward(struct layers *l, size_t calls)
             block_forward(&l->m, layer, 0, &(struct block_wires){ l->wire, l->adapter_wire },
                           &err);
         }
-    return part_since(&start_ns);
+    return pass_since(&start_ns);
 }
 
-static void layers_turn(void *ctx, struct part_times *t)
+static void layers_turn(void *ctx, struct pass_times *t)
 {
     struct layers *l = ctx;
     double         none, again;
@@ -254,14 +254,14 @@ static void layers_turn(void *ctx, struct part_times *t)
     t->seconds[MACHINE_AGAIN][t->n] = again;
 }
 
-int layer_times(struct part_times *t, const struct bench *b, const struct model_options *o,
+int layer_times(struct pass_times *t, const struct bench *b, const struct model_options *o,
                 struct err *err)
 {
     struct layers l;
     int           rc = layers_open(&l, b, o, err);
 
     if (!rc)
-        parts_measure(t, layers_turn, &l);
+        pass_measure(t, layers_turn, &l);
     layers_close(&l);
     return rc;
 }

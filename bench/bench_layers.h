@@ -1,5 +1,5 @@
 /* bench_layers.h: models of two layers at work, and attention by itself, for bench_save.c: how long
- * a call of each part takes, the median of some. */
+ * each pass of a call takes, the median of some turns. */
 #pragma once
 
 #include "bench/bench.h"
@@ -8,16 +8,16 @@
 
 enum { LAYERS = 2, HEAD_SIZE = 64, MOST_TURNS = 48 };
 
-/* What takes turns: seconds of each pass of one call. */
-struct part_times { double seconds[MACHINE_PASSES][MOST_TURNS]; size_t n; };
+/* Seconds of each pass of one call, in each of n turns. */
+struct pass_times { double seconds[MACHINE_PASSES][MOST_TURNS]; size_t n; };
 
-double part_median(struct part_times *t, enum machine_pass pass);
-/* Seconds since then, which becomes now. */
-double part_since(uint64_t *start_ns);
-/* Takes turns, each of which sets seconds[..][t->n]. The first ones, which find sleeping threads
- * and cold caches, do not count. Of short ones there are many, so that they are not all taken while
- * some other program had the processor. */
-void parts_measure(struct part_times *t, void (*turn)(void *ctx, struct part_times *t), void *ctx);
+double pass_median(struct pass_times *t, enum machine_pass pass);
+/* Seconds since *start_ns, which becomes now. */
+double pass_since(uint64_t *start_ns);
+/* Takes turns, each of which sets seconds[..][t->n]. The first turns, which find sleeping threads
+ * and cold caches, do not count. There are many short turns, so that they are not all taken while
+ * some other program has the processor. */
+void pass_measure(struct pass_times *t, void (*turn)(void *ctx, struct pass_times *t), void *ctx);
 
 /* Two layers of this kind: the model's own if it is of this kind and width; otherwise, layers as
  * such families have them. rows_set says the rows. layers_adapt: with the model's adapters. */
@@ -40,6 +40,6 @@ void layers_close(struct layers *l);
 double layers_forward(struct layers *l, size_t calls);
 
 /* Of a layer, and of attention alone, for a micro-batch like this one. */
-int layer_times(struct part_times *t, const struct bench *b, const struct model_options *o,
+int layer_times(struct pass_times *t, const struct bench *b, const struct model_options *o,
                 struct err *err);
-int attention_times(struct part_times *t, const struct model_options *o, struct err *err);
+int attention_times(struct pass_times *t, const struct model_options *o, struct err *err);

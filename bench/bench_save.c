@@ -36,7 +36,7 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
 {
     size_t heads = width / HEAD_SIZE ? width / HEAD_SIZE : 1;
     size_t row = SHORT_ROW;
-    struct part_times     all, attention;
+    struct pass_times     all, attention;
     struct machine_layer *p = &m->layer[m->n_layers];
 
     while (width % heads) // 64 columns per head may not divide the width
@@ -57,10 +57,11 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
     w.tokens = (double)tokens;
     *p = (struct machine_layer){ dt, kind, (double)width, w.tokens, { 0 } };
     for (unsigned i = 0; i < MACHINE_PASSES; i++) {
-        double whole = part_median(&all, i);
+        double whole = pass_median(&all, i);
+        // because of noise, at least a tenth remains
+        double dense = fmax(whole - pass_median(&attention, i), 0.1 * whole);
 
-        p->rate[i] = machine_dense_flop(&w, i) / // because of noise, at least a tenth remains
-                     fmax(whole - part_median(&attention, i), 0.1 * whole);
+        p->rate[i] = machine_dense_flop(&w, i) / dense;
     }
     m->n_layers++;
     return 0;
@@ -69,7 +70,7 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
 static int attention_point(struct machine_file *m, const struct model_options *o, struct err *err)
 {
     struct machine_work w = machine_work_of(&o->config, o->dtype, o->seq);
-    struct part_times   t;
+    struct pass_times   t;
 
     if (m->n_attentions == MACHINE_POINTS)
         return 0;
@@ -79,14 +80,14 @@ static int attention_point(struct machine_file *m, const struct model_options *o
     if (!rc)
         m->attention[m->n_attentions++] = (struct machine_attention){
             o->dtype, w.kind, w.head, w.seq,
-            { machine_attention_flop(&w, MACHINE_FORWARD) / part_median(&t, MACHINE_FORWARD),
-              machine_attention_flop(&w, MACHINE_BACKWARD) / part_median(&t, MACHINE_BACKWARD) } };
+            { machine_attention_flop(&w, MACHINE_FORWARD) / pass_median(&t, MACHINE_FORWARD),
+              machine_attention_flop(&w, MACHINE_BACKWARD) / pass_median(&t, MACHINE_BACKWARD) } };
     return rc;
 }
 
 struct head_place { struct layers l; struct head h; };
 
-static void head_turn(void *ctx, struct part_times *t)
+static void head_turn(void *ctx, struct pass_times *t)
 {
     struct head_place *p = ctx;
     struct model      *m = &p->l.m;
@@ -95,14 +96,14 @@ static void head_turn(void *ctx, struct part_times *t)
     bench_fill(acts_input(&m->acts, LAYERS + 1, 0), 4 * HEAD_ROWS * m->o.config.n_embd, 1);
     start_ns = clock_ns();
     head_run(m, 0, &p->h, &counted);
-    t->seconds[MACHINE_FORWARD][t->n] = part_since(&start_ns);
+    t->seconds[MACHINE_FORWARD][t->n] = pass_since(&start_ns);
 }
 
 static int head_point(struct machine_file *m, const struct bench *b, enum dtype dt, size_t width,
                       size_t words, struct err *err)
 {
     struct model_options o = { 0 };
-    struct part_times    t;
+    struct pass_times    t;
     struct head_place    p;
 
     if (m->n_heads == MACHINE_POINTS)
@@ -118,12 +119,12 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
                          .fresh = 1, .grad = p.l.final_grad, .head_grad = p.l.embed_grad,
                          .scale = 1e-3f };
     if (!rc)
-        parts_measure(&t, head_turn, &p);
+        pass_measure(&t, head_turn, &p);
     layers_close(&p.l);
     if (!rc)
         m->head[m->n_heads++] = (struct machine_head){
             dt, (double)width,
-            6 * (double)width * (double)words * HEAD_ROWS / part_median(&t, MACHINE_FORWARD) };
+            6 * (double)width * (double)words * HEAD_ROWS / pass_median(&t, MACHINE_FORWARD) };
     return rc;
 }
 
@@ -264,16 +265,16 @@ static int serial_measure(struct machine_file *m, const struct bench *b, struct 
     size_t               width = b->o->probe ? 256 : 512;
     double               p = m->threads, many, one;
     struct model_options o = layers_options(b, dt, MACHINE_GPT2, width, width / HEAD_SIZE);
-    struct part_times    t;
+    struct pass_times    t;
 
     if (p < 2)
         return 0;
     rows_set(&o, 512, SHORT_ROW);
     int rc = layer_times(&t, b, &o, err);
-    many = part_median(&t, MACHINE_FORWARD) + part_median(&t, MACHINE_BACKWARD);
+    many = pass_median(&t, MACHINE_FORWARD) + pass_median(&t, MACHINE_BACKWARD);
     o.threads = 1;
     rc = rc ? rc : layer_times(&t, b, &o, err);
-    one = part_median(&t, MACHINE_FORWARD) + part_median(&t, MACHINE_BACKWARD);
+    one = pass_median(&t, MACHINE_FORWARD) + pass_median(&t, MACHINE_BACKWARD);
     omp_set_num_threads((int)b->o->train.threads);
     double w = (one - many) / (1 - 1 / p);
     if (!rc)

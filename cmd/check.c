@@ -23,6 +23,8 @@
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
+#include "run/ranks/rank_owner.h"
 #include "run/sources/corpus_open.h"
 
 #define AT(field) offsetof(struct check_opts, field)
@@ -454,7 +456,7 @@ static void compare_times(struct check *c, const struct recovery_position *all)
         char       dir[SESSION_PATH];
         struct err text;
 
-        job_run_dir(dir, c->o->what, i);
+        rank_dir(dir, c->o->what, i);
         int rc = recovery_check(all, n, i, dir, &text);
         back += rc > 0;
         refused += rc < 0;
@@ -478,9 +480,9 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     struct check_opts o = *first->o;
     struct check      c = { .o = &o, .disk = first->disk };
 
-    int rc = job_run_find_dir(dir, first->o->what, rank, err);
+    int rc = rank_dir_find(dir, first->o->what, rank, err);
     if (!rc && o.repair && first->s.log)
-        rc = job_run_owner_check(&first->s, dir, rank, err);
+        rc = rank_owner_check(&first->s, dir, rank, err);
     if (rc)
         return rc;
     o.what = dir;

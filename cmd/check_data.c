@@ -161,11 +161,14 @@ int check_tokenizer(struct check *c, struct err *err)
 {
     char              path[SESSION_PATH + 16];
     struct tokenizer *t = NULL;
-    int               rc = 0;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (tokenizer_is_there(path) && !(rc = check_words(&t, c, path, err)) && !t)
+    if (!tokenizer_is_there(path))
+        return session_check_tokenizer(&c->s, err); // whether there should be one
+    int rc = check_words(&t, c, path, err);
+    if (!rc && !t)
         check_line(c, "tokenizer", 0, "of a class that nothing names");
+    rc = rc ? rc : session_check_opened(&c->s, t, err);
     tokenizer_close(t);
-    return rc ? rc : session_check_tokenizer(&c->s, err);
+    return rc;
 }

@@ -11,6 +11,7 @@
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 #include "run/snapshots/portions_scrub.h"
 #include "run/snapshots/snapshots.h"
 
@@ -186,7 +187,7 @@ static int scrub_rank(struct check *first, size_t rank, struct err *err)
     char         dir[SESSION_PATH];
     struct check c = { .o = first->o };
 
-    job_run_dir(dir, first->o->what, rank);
+    rank_dir(dir, first->o->what, rank);
     if (!session_may_be_run(dir)) {
         check_line(first, "not checked", 0, "%s, which is not here", dir);
         return 0;

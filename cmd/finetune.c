@@ -428,7 +428,7 @@ static int run(struct opt_line *line, struct err *err)
     char                    dir[SESSION_PATH];
     int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
-    if (rc || (rc = train_check_from(line, o->resume, err)))
+    if (rc || (rc = train_check_from(line, o->resume, o->from, comm, err)))
         return rc;
     rc = o->resume            ? check_line(line, err)
          : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)

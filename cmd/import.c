@@ -34,7 +34,7 @@ static void say_made(const char *run, double millions, const struct hf_labels *l
 
     for (size_t i = 0; line && i < labels->n; i++)
         fprintf(line, "%s %s", i ? "," : "", labels->name[i]);
-    text = text_made(line, &text, 0);
+    text_made(line, &text, 0);
     if (labels->n)
         say_line(stdout, "%s: %.4g million parameters, %s:%s", run, millions,
                  labels->n == 1 ? "a regressor" : "a classifier", text ? text : "");

@@ -184,7 +184,7 @@ static int run(struct opt_line *line, struct err *err)
     struct token_folders *folders = NULL;
     int finished, rc = train_begin(dir, &comm, o->run, o->resume, &o->train, err);
 
-    if (rc || (rc = train_check_from(line, o->resume, err)))
+    if (rc || (rc = train_check_from(line, o->resume, o->from, comm, err)))
         return rc;
     if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "

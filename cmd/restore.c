@@ -88,13 +88,13 @@ static int find_damage(struct session *s, const char *run, uint64_t elsewhere, u
         return rc;
     if (sum.left || sum.unknown)
         return say_left(s, run, &sum, wire, err);
-    if (elsewhere)
-        return moved_found(&s->run, err);
-    if (sum.mended && !wire)
+    if (sum.mended && !wire && !elsewhere)
         return 0;
     if (wire)
         return err_misuse(err, "no device of %s is gone, and nothing of it is damaged that siTrain "
                           "check --repair %s cannot make again, without losing a step", run, run);
+    if (elsewhere)
+        return moved_refuse_restore(&s->run, sum.mended, err);
     return err_misuse(err, "no device of %s is gone, and all of its states were read and are "
                       "whole; --resume %s --from STEP goes back to a snapshot", run, run);
 }
@@ -132,8 +132,7 @@ static int places(struct session *s, const struct restore_opts *o, uint64_t *els
         *elsewhere += rc > 0;
         rc = rc > 0 ? 0 : rc;
     }
-    rc = rc ? rc : together_add(comm, elsewhere, NULL, err);
-    return rc ? rc : rank_places_check(comm, s->o.device.item, s->o.device.n, err);
+    return rc ? rc : together_add(comm, elsewhere, NULL, err);
 }
 
 static int restore(struct session *s, const struct restore_opts *o, size_t made, struct err *err)
@@ -158,6 +157,7 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
         return rc;
     s->o.force_device = s->run.force_device = o->force_device;
     rc = lost_check(s, &o->device, err);
+    rc = rc ? rc : rank_places_check(s->ranks.comm, s->o.device.item, s->o.device.n, err);
     rc = rc ? rc : back_wait(s, err);
     rc = rc ? rc : going_back_restore(s, &step, err);
     rc = rc || !damaged ? rc : look_again(s, o->run, err);
@@ -179,7 +179,7 @@ static int open_run(struct session *s, const struct restore_opts *o, size_t *mad
     if (rc)
         return rc;
     progress_quiet(!job_speaks());
-    if ((rc = job_run_find_dir(dir, run, comm ? comm->rank : 0, err)))
+    if ((rc = job_run_own_dir(dir, run, comm, err)))
         return rc;
     if (comm)
         return rank_again_open(s, dir, &o->device, comm, say_events_of_job(), made, err);

@@ -163,7 +163,7 @@ static int open_run(struct session *s, const char *run, struct comm **comm, stru
 
     if (rc)
         return rc;
-    rc = job_run_find_dir(dir, run, *comm ? (*comm)->rank : 0, err);
+    rc = job_run_own_dir(dir, run, *comm, err);
     rc = rc ? rc : session_open(s, dir, SESSION_LOOK, *comm ? say_events_of_job() : &say_events,
                                 err);
     return rc || !*comm ? rc : job_run_join(s, *comm, err);

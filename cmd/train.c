@@ -47,10 +47,25 @@ int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, con
     o->quiet |= !job_speaks();
     progress_quiet(o->quiet);
     memory_baseline();
-    return job_run_find_dir(dir, run ? run : resume, *comm ? (*comm)->rank : 0, err);
+    return job_run_own_dir(dir, run ? run : resume, *comm, err);
 }
 
-int train_check_from(const struct opt_line *line, const char *resume, struct err *err)
+/* Refuses another --from than rank 0's. */
+static int from_alike(const struct opt_line *line, uint64_t from, struct comm *comm,
+                      struct err *err)
+{
+    uint64_t own[] = { (uint64_t)opt_given(line, "from"), from };
+    int      rc;
+    uint64_t (*all)[2] = comm_collect(comm, own, sizeof own, &rc, err);
+
+    if (all && memcmp(own, all[0], sizeof own))
+        rc = err_misuse(err, "--from is not what rank 0 was given: give all ranks the same");
+    free(all);
+    return rc;
+}
+
+int train_check_from(const struct opt_line *line, const char *resume, uint64_t from,
+                     struct comm *comm, struct err *err)
 {
     if (opt_given(line, "from") && !resume)
         return err_misuse(err, "--from STEP goes back to a snapshot of a run: give --resume RUN "
@@ -58,7 +73,7 @@ int train_check_from(const struct opt_line *line, const char *resume, struct err
     if (opt_given(line, "from") && opt_given(line, "device"))
         return err_misuse(err, "--device and --from are two changes of a run: give one of them, "
                           "and the other one with the next --resume");
-    return 0;
+    return comm ? from_alike(line, from, comm, err) : 0;
 }
 
 /* Of several ranks, some may have lost their folders. Those say how they are made again. */
@@ -66,15 +81,14 @@ static int folder_check(const char *dir, struct comm *comm, struct err *err)
 {
     uint64_t has = (uint64_t)session_may_be_run(dir), all = has;
     int      rc = together_add(comm, &all, NULL, err);
-    char     run[SESSION_PATH], word[SESSION_PATH];
+    char     line[RANKS_COMMAND];
 
     if (rc || has || !all || !comm)
         return rc;
-    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, comm->rank), dir);
+    struct run_ranks r = { .rank = comm->rank, .size = comm->size };
     return err_misuse(err, "%s is not there, or not a run, though other ranks have their folders: "
-                      "mount its drive if it is away; if it is lost, mpirun -n %zu siTrain restore "
-                      "%s makes it again from a snapshot", dir, comm->size,
-                      machine_word(word, sizeof word, run));
+                      "mount its drive if it is away; if it is lost, %s makes it again from a "
+                      "snapshot", dir, ranks_command(line, dir, &r, "restore"));
 }
 
 int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,

@@ -20,8 +20,10 @@
 int train_begin(char dir[SESSION_PATH], struct comm **comm, const char *run, const char *resume,
                 struct train_opts *o, struct err *err);
 
-/* Refuses --from without --resume, or with --device. */
-int train_check_from(const struct opt_line *line, const char *resume, struct err *err);
+/* Refuses --from without --resume, or with --device, or another one than rank 0's. All ranks call
+ * this. */
+int train_check_from(const struct opt_line *line, const char *resume, uint64_t from,
+                     struct comm *comm, struct err *err);
 
 /* Opens the run in this rank's folder for training. resumes: it may be left from a kill. */
 int train_open(struct session *s, const char *dir, int resumes, const struct opt_line *line,

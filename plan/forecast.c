@@ -142,11 +142,17 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 
 /* ---- the whole ---- */
 
+void forecast_session(struct session *out, const struct session *from)
+{
+    *out = (struct session){ .config = from->config, .rows = from->rows, .o = from->o,
+                              .spares = from->spares, .ranks = from->ranks };
+    snprintf(out->dir, sizeof out->dir, "%s", from->dir);
+}
+
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
-    *s = (struct session){ .config = from->config, .rows = from->rows, .o = from->o,
-                            .spares = from->spares, .ranks = from->ranks, .base = from->base };
-    snprintf(s->dir, sizeof s->dir, "%s", from->dir);
+    forecast_session(s, from);
+    s->base = from->base;
     s->o.mode = mode;
     s->o.compress = compress;
     s->o.error_feedback = from->o.error_feedback && compress > 0;

@@ -40,6 +40,10 @@ struct forecast_machine {
     double                     network, latency;
 };
 
+/* Sets *out to what decides a run's plan: a session that exists only in memory, and that
+ * session_config plans anew. session_close ends it. */
+void forecast_session(struct session *out, const struct session *from);
+
 /* Forecasts a step of s, a session that exists only in memory. mode and compress (0: none) are
  * taken in place of the session's. Misuse: the machine has no figures for this dtype, or no
  * drive has a speed. */

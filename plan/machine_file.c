@@ -273,7 +273,7 @@ char *machine_file_text(const struct machine_file *m, struct err *err)
               "What is not here takes no time.\n", f);
         machine_file_each(m, write_line, f);
     }
-    if (!(text = text_made(f, &text, 0)))
+    if (!text_made(f, &text, 0))
         err_set(err, -ENOMEM, "out of memory for a machine's figures");
     return text;
 }

@@ -178,7 +178,7 @@ static double attention_by_flop(const struct machine_file *m, const struct machi
             nearest = p->head;
     for (const struct machine_attention *p = m->attention; p < m->attention + m->n_attentions; p++)
         if (p->dt == w->dt && p->kind == w->kind && p->head == nearest)
-            offer(&a, p->seq, 1 / p->rate[pass == MACHINE_BACKWARD]);
+            offer(&a, p->seq, 1 / p->rate[pass == MACHINE_AGAIN ? MACHINE_FORWARD : pass]);
     return between(&a);
 }
 

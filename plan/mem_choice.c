@@ -2,6 +2,7 @@
 #include "plan/mem_choice.h"
 
 #include "offload/devices/devices.h"
+#include "plan/forecast.h"
 #include "plan/training_plan.h"
 #include "plan/wear.h"
 
@@ -9,9 +10,7 @@ void mem_choice_session(struct session *out, const struct session *s)
 {
     struct train_opts *o = &out->o;
 
-    *out = (struct session){ .config = s->config, .rows = s->rows, .o = s->o, .spares = s->spares,
-                             .ranks = s->ranks };
-    snprintf(out->dir, sizeof out->dir, "%s", s->dir);
+    forecast_session(out, s);
     o->mode = RUN_MEM;
     o->speculate = 0;
     o->device = o->act_device = (struct opt_strings){ 0 };

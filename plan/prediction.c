@@ -198,14 +198,12 @@ static const char *largest_preset(const struct trial *t)
 
 static json_t *largest_of(const struct session *from, uint64_t disk)
 {
-    struct trial t = { .s = { .config = from->config, .o = from->o, .spares = from->spares,
-                              .ranks = from->ranks },
-                       .disk = disk ? disk : UINT64_MAX,
+    struct trial t = { .disk = disk ? disk : UINT64_MAX,
                        .head = from->config.n_embd / from->config.n_head,
                        .batch = (size_t)from->o.batch };
     json_t      *out = json_object();
 
-    memcpy(t.s.dir, from->dir, sizeof t.s.dir);
+    forecast_session(&t.s, from);
     int fits = forecast_fits(&t.s, t.disk);
     json_object_set_new(out, "fits", json_boolean(fits));
     json_object_set_new(out, "disk_free", json_real((double)disk));
@@ -320,13 +318,12 @@ static json_t *mem_of(const struct session *s, const struct forecast_machine *m,
 int prediction_add_step(json_t *found, const struct session *s, const struct forecast_machine *m,
                         const struct mem_choice *mem, uint64_t disk, struct err *err)
 {
-    struct session  planned = { .config = s->config, .o = s->o, .spares = s->spares,
-                                .ranks = s->ranks };
+    struct session  planned;
     struct budget   plan;
     struct forecast f;
     int             rc = forecast_own(&f, s, m, err);
 
-    memcpy(planned.dir, s->dir, sizeof planned.dir);
+    forecast_session(&planned, s);
     rc = rc ? rc : session_config(&planned, err);
     rc = rc ? rc : training_plan(&plan, &planned, 0, err);
     planned.run.acts.written = f.acts_written; // the expected choice of --activations auto

@@ -338,16 +338,19 @@ static int add_corpus(struct session *s, const struct corpus_opts *o, struct err
     return rc ? rc : corpus_clear_others(s, err);
 }
 
-/* Fill the folder, and check that all ranks have read the same data. */
+/* Fill the folder, and check that all ranks have read the same data. *has_texts: all texts are
+ * there, so that a failure is not theirs. */
 static int fill_folder(struct creation *place, struct session *s, const struct newrun *n,
-                       struct err *err)
+                       int *has_texts, struct err *err)
 {
     int rc = runlog_begin(s->log, err);
 
     if (rc || (rc = runlog_end(s->log, record(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->corpus && (rc = add_corpus(s, n->corpus, err))) ||
-        (rc = make_states(s, n, err)))
+        (n->corpus && (rc = add_corpus(s, n->corpus, err))))
+        return rc;
+    *has_texts = 1;
+    if ((rc = make_states(s, n, err)))
         return rc;
     place->devices = 1;
     if (s->spares == RUN_SPARES_FEW && s->o.spare_slots == TRAIN_SPARES_AUTO)
@@ -403,11 +406,12 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
     return rc < 0 ? rc : 0;
 }
 
-/* Nothing is made. After a stop, when the time of the process is up, and after a call that failed,
- * tokens stay for the next process. */
-static void give_up(struct creation *place, struct session *s, int rc, struct err *err)
+/* Nothing is made. After a stop, when the time of the process is up, and after a call that failed
+ * as texts were read, tokens stay for the next process. */
+static void give_up(struct creation *place, struct session *s, int has_texts, int rc,
+                    struct err *err)
 {
-    if (!tokenise_stays(rc, err))
+    if (!(has_texts ? err_goes_on(rc, err) : tokenise_stays(rc, err)))
         creation_give_up(place, s);
     else if (creation_leave(place, s) && err->stopped)
         err_stopped(err, "stopped; the same command goes on behind the tokens that are left in %s",
@@ -422,7 +426,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                                     .rank = n->comm ? n->comm->rank : 0 } };
     struct creation    place = CREATION_NONE;
     struct run_acts acts = { 0 };
-    int             rc = newrun_check(n, err);
+    int             has_texts = 0, rc = newrun_check(n, err);
 
     if (n->chat)
         s.rows = n->chat->pairs        ? SESSION_PAIRS
@@ -442,12 +446,12 @@ int newrun_create(const struct newrun *n, struct err *err)
         !(rc = newrun_names(&s.o, err)) && !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;
-        rc = fill_folder(&place, &s, n, err);
+        rc = fill_folder(&place, &s, n, &has_texts, err);
         rc = rc ? rc : moved_note(&s.run, err);
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
-        give_up(&place, &s, rc, err);
+        give_up(&place, &s, has_texts, rc, err);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;

@@ -76,6 +76,23 @@ held() {
     [ -e "$tmp/held" ]
 }
 
+# fails_once CALL:TEXT:ERRNO BEGIN HOLDS NAME ARGUMENTS...: one CALL of the program on a path with TEXT fails, the first, then the second, until there is none left.
+# BEGIN makes what it begins with, and HOLDS says whether all is right after each, by $got, $tmp/out, $tmp/err and $tmp/told, which has the call that failed.
+fails_once() {
+    once_at=$1 once_begin=$2 once_holds=$3 once_name=$4 once_bad='' once_n=0
+    shift 4
+    while once_n=$((once_n + 1)) && [ $once_n -lt 200 ]; do
+        "$once_begin"
+        rm -f "$tmp/told"
+        (export LD_PRELOAD="$shim" SHIM_TOLD="$tmp/told" SHIM_AT="${once_at%:*}:$once_n:fail=${once_at##*:}"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null
+        got=$?
+        [ -s "$tmp/told" ] || break
+        "$once_holds" || once_bad="$once_bad $once_n:$got:$(cat "$tmp/told")"
+    done
+    [ -z "$once_bad" ] && [ "$got" = 0 ] && [ $once_n -gt 1 ] && [ $once_n -lt 200 ]
+    result $? "$once_at: $once_name ($((once_n - 1)) calls)$once_bad"
+}
+
 same() { # A B NAME
     [ -n "$1" ] && [ "$1" = "$2" ]
     tap_same=$?

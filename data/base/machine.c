@@ -162,7 +162,8 @@ char *machine_command(void)
 {
     char  *text = NULL, *word = NULL;
     size_t size = 0, room = 0;
-    FILE  *in = fopen("/proc/self/cmdline", "re"), *out = in ? open_memstream(&text, &size) : NULL;
+    FILE  *in = fopen("/proc/self/cmdline", "re");
+    FILE  *out = in ? open_memstream(&text, &size) : NULL;
 
     for (int n = 0; out && getdelim(&word, &room, '\0', in) > 0; n++) {
         if (n)

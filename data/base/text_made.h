@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 /* Closes f, a stream of open_memstream on *text, or NULL if there was no memory for it. Returns the
- * text; or NULL, and frees it, if it is not whole, or if `failed`. */
+ * text. If it is not whole, or if `failed`, frees it, sets *text to NULL and returns NULL. */
 static inline char *text_made(FILE *f, char **text, int failed)
 {
     if (f && !fclose(f) && !failed)
         return *text;
     free(*text);
-    return NULL;
+    return *text = NULL;
 }

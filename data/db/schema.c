@@ -28,6 +28,8 @@
  * Formats 2 and 3 are those of programs before the first release. Their runs are refused. */
 #include "data/db/schema.h"
 
+#include "data/base/text_made.h"
+
 enum { RUN_ID = 0x73695472, FORMAT = 4, NEWEST = FORMAT_PORTIONS }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                             // the most of one value
 
@@ -165,10 +167,7 @@ static char *views_names(void)
         at += sizeof create - 1;
         fprintf(f, "'%.*s',", (int)strcspn(at, " "), at);
     }
-    if (f && !fclose(f))
-        return out;
-    free(out);
-    return NULL;
+    return text_made(f, &out, 0);
 }
 
 /* Refuses somebody's table, view or index with a name that siTrain gives: to a view, which it would

@@ -23,8 +23,10 @@ int append_flush(struct append *a, struct err *err)
 {
     int rc = file_pwrite(a->f.fd, a->buf, a->used, a->off, a->f.path, err);
 
-    a->off += a->used;
-    a->used = 0;
+    if (!rc) {
+        a->off += a->used;
+        a->used = 0;
+    }
     return rc;
 }
 

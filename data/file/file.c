@@ -68,7 +68,7 @@ size_t file_trimmed(const char *path)
 
 int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
 
-int file_look(const char *path, struct err *err)
+int file_exists(const char *path, struct err *err)
 {
     if (!access(path, F_OK))
         return 1;
@@ -308,10 +308,10 @@ int file_mounted(char **found, const char *path, struct err *err)
     if (is < 0 || (is && !*found))
         return err_set(err, is < 0 ? is : -ENOMEM, "%s cannot be looked at: %s", path,
                        strerror(is < 0 ? -is : ENOMEM));
-    if (is || lstat(path, &st) || !S_ISDIR(st.st_mode) ||
-        (access(path, R_OK | X_OK) && errno == EACCES)) // not looked into
-        return 0;
-    int rc = file_walk_begin(&w, path, err);
+    int rc = is ? 0 : file_stat(path, &st, err);
+    if (rc <= 0 || !S_ISDIR(st.st_mode) || (access(path, R_OK | X_OK) && errno == EACCES))
+        return rc < 0 ? rc : 0;
+    rc = file_walk_begin(&w, path, err);
     while (!rc && !*found && file_walk_next(&w))
         rc = file_mounted(found, w.path, err);
     return file_walk_end(&w, rc, err);

@@ -165,7 +165,7 @@ static inline int file_is_absent(int e)
 int  file_may_be(const char *path);
 /* Returns 1 if something is at the path, links followed; 0 if nothing is; or -errno with a
  * sentence: nobody could look. */
-int  file_look(const char *path, struct err *err);
+int  file_exists(const char *path, struct err *err);
 /* Returns 1 if something is at the path, and *st describes it (links are not followed); 0 if
  * nothing is; or -errno with a sentence. */
 int  file_stat(const char *path, struct stat *st, struct err *err);
@@ -283,7 +283,8 @@ int file_same_mount(const char *a, const char *b);
 char *file_mount_point(const char *path);
 
 /* Finds the first mount point at or below this path, malloced, or NULL if there is none. A mounted
- * file counts, too. Returns 0, or -errno with a sentence: nobody could look. */
+ * file counts, too. A folder that this user may not read is not looked into. Returns 0, or -errno
+ * with a sentence: nobody could look. */
 int file_mounted(char **found, const char *path, struct err *err);
 
 /* Returns NULL if this process may rename or remove what is at this path, in a folder that it may

@@ -67,9 +67,10 @@ int file_open_device(const char *path, int flags)
     }
     if (fd < 0)
         return -errno;
-    if (fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {
+    int rc = fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) ? 0 : -ENODEV;
+    if (rc) {
         close(fd);
-        return -ENODEV;
+        return rc;
     }
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); // io_uring takes it as a wish not to wait
     if ((flags & O_DIRECT) && refuses_direct(fd, path, flags)) {

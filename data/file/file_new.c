@@ -69,8 +69,9 @@ static int open_dead(const char *path, const char *dir, int folder, int flags)
 
     if (fd < 0 || fstat(fd, &st))
         rc = -errno;
-    else if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) &&
-             (rc = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0) == 0)
+    else if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)))
+        rc = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+    if (!rc)
         return fd;
     file_close(fd);
     return rc == -EWOULDBLOCK ? -EBUSY : rc;
@@ -303,9 +304,11 @@ static int find_one(struct file_new *f, const char *dir, int (*fits)(void *ctx, 
     struct stat st;
     int         fd = open_dead(f->temp, dir, 0, O_RDWR), rc;
 
-    if (fd < 0) // who may not open another user's finds nothing
-        return file_is_unread(fd) && !(file_is_denied(fd) && !lstat(f->temp, &st) &&
-                                       !is_this_users(&st, dir)) ? fd : 0;
+    // another user's file that this one may not open is not his: none found
+    if (file_is_denied(fd) && !lstat(f->temp, &st) && !is_this_users(&st, dir))
+        return 0;
+    if (fd < 0)
+        return file_is_unread(fd) ? fd : 0;
     rc = fstat(fd, &st) ? -errno : st.st_nlink == 1;
     rc = rc > 0 ? file_names(f->temp, fd) : rc;
     rc = rc > 0 ? fits(ctx, fd) : rc;
@@ -431,8 +434,11 @@ static int name_take(const struct file_new *f)
         return -old;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return errno;
-    if (!old || ((old = find_old(f, f->temp)) == 1 && !unlink(f->temp)))
-        return 0; // looked at once more: another may have come since
+    if (!old)
+        return 0;
+    old = find_old(f, f->temp); // looked at once more: another may have come since
+    if (old > 0 && !unlink(f->temp))
+        return 0;
     int e = old > 0 ? errno : old ? -old : EEXIST;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return errno;

@@ -36,7 +36,8 @@ static void code_make(void)
 
     code = pcre2_compile((PCRE2_SPTR)member, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED, &why, &at,
                          NULL);
-    if (code && pcre2_jit_compile(code, PCRE2_JIT_COMPLETE)) { // interpreted, it would be slow
+    // without just-in-time code the parser is used
+    if (code && pcre2_jit_compile(code, PCRE2_JIT_COMPLETE)) {
         pcre2_code_free(code);
         code = NULL;
     }

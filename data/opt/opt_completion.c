@@ -69,8 +69,8 @@ static void offer(FILE *out, const char *before, const char *name, const char *s
     fprintf(out, "%s%s\t%.*s\n", before, name, (int)strcspn(sentence, "\n"), sentence);
 }
 
-/* Offers a row's words. `typed` has a word's beginning, behind "--NAME=" or the other words of a
- * list, which stay. */
+/* Offers a row's words. `typed` begins with what stays: "--NAME=", or the words of a list up to its
+ * last comma. */
 static void offer_words(FILE *out, const struct opt_row *r, const char *typed)
 {
     const char *comma = r->type == OPT_SET ? strrchr(typed, ',') : NULL;
@@ -80,10 +80,10 @@ static void offer_words(FILE *out, const struct opt_row *r, const char *typed)
         fprintf(out, "%.*s%s\t\n", last ? (int)(last - typed) + 1 : 0, typed, r->words(i));
 }
 
-/* The option that the word names: "--NAME" or "--NAME=VALUE"; NULL if it names none. */
-static const struct opt_row *named_by(const struct opt_command *cmd, const char *word)
+/* The option that word[0..n), "--NAME", names; NULL if it names none. */
+static const struct opt_row *named_by(const struct opt_command *cmd, const char *word, size_t n)
 {
-    int row = strncmp(word, "--", 2) ? -1 : opt_row_find(cmd, word + 2, strcspn(word + 2, "="));
+    int row = strncmp(word, "--", 2) ? -1 : opt_row_find(cmd, word + 2, n - 2);
 
     return row < 0 ? NULL : opt_row_at(cmd, (size_t)row, NULL);
 }
@@ -98,13 +98,14 @@ static int takes_files(const struct opt_command *cmd)
     return takes;
 }
 
-/* Offers what may stand for `typed` behind the word `before`. The shell completes no file's name
- * behind "--NAME=". */
+/* Offers what may stand for `typed` behind the word `before`. Behind "--NAME=" only words are
+ * offered, no files. */
 static void offer_of(FILE *out, const struct opt_command *cmd, const char *before,
                      const char *typed)
 {
     int                   joined = !strncmp(typed, "--", 2) && strchr(typed, '=');
-    const struct opt_row *r = named_by(cmd, joined ? typed : strchr(before, '=') ? "" : before);
+    const struct opt_row *r = joined ? named_by(cmd, typed, strcspn(typed, "="))
+                                     : named_by(cmd, before, strlen(before));
     char                  help[OPT_HELP_BYTES];
 
     if (joined && !(r && r->words))

@@ -214,7 +214,7 @@ uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 const char *opt_time_text(char *buf, size_t size, double seconds);
 /* Writes a size in bytes, such as "1.5G", into buf and returns buf. All printed sizes use it. */
 const char *opt_size_text(char *buf, size_t size, double bytes);
-/* The same in a buffer of the enclosing block. */
+/* These texts in a buffer that lasts until the end of the enclosing block. */
 #define TIME_TEXT(seconds) opt_time_text((char[32]){ 0 }, 32, seconds)
 #define SIZE_TEXT(bytes)   opt_size_text((char[32]){ 0 }, 32, (double)(bytes))
 /* Writes `bytes`, a number as text, in the largest unit that is exact: 4G for 4294967296.

@@ -42,12 +42,15 @@ int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, str
  * checked. */
 int  row_file_open_stream(struct row_file *r, FILE *f, struct unpack *packed, const char *path,
                           enum row_kind kind, struct err *err);
-/* Reads the beginning of a stream of unpack_open, and refuses contents of another format than text,
- * for the use `want`. The stream is rewound. */
+
+/* The beginning of a text file. */
 struct row_head {
-    size_t n, at;        // bytes; the first one behind a byte order mark and blanks
+    size_t n;              // bytes of text
+    size_t at;             // offset of the first byte behind a byte order mark and blanks
     char   text[4096 + 1]; // 0 ends it
 };
+/* Reads the beginning of a stream of unpack_open, and refuses contents of another format than text,
+ * for the use `want`. The stream is rewound. */
 int  row_file_head(struct row_head *head, FILE *f, const struct unpack *packed, const char *path,
                    enum file_want want, struct err *err);
 void row_file_close(struct row_file *r);

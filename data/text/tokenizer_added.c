@@ -255,7 +255,7 @@ int tokenizer_companion(json_t **out, char **path, const char *dir, const char *
     *out = NULL;
     if (!rc && tokenizer_gguf_is(dir)) // it has what this one file of a folder says
         rc = strcmp(name, "tokenizer_config.json") ? 0 : tokenizer_gguf_read(NULL, out, dir, err);
-    else if (!rc && (rc = file_look(at, err)) > 0)
+    else if (!rc && (rc = file_exists(at, err)) > 0)
         rc = json_read_object(out, at, COMPANION_BYTES, err);
     if (path)
         *path = at;

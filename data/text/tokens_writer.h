@@ -20,20 +20,22 @@ int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, 
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
 /* Makes all ids durable. */
 int tokens_writer_flush(struct tokens_writer *w, struct err *err);
-/* Completes the file: fsync, rename, fsync of the folder. After a failure the ids are there, but no
- * state (below). */
+/* Completes the file: fsync, rename, fsync of the folder. After a failure the file stays
+ * unfinished, and its header may have lost its state (below): save it again, or close it. */
 int tokens_writer_commit(struct tokens_writer *w, struct err *err);
 
 /* An unfinished file may be gone on with after a kill. tokens_writer_save makes all ids durable,
  * and then the caller's state next to them, state[0..TOKENS_STATE). tokens_writer_find opens a file
  * that a dead process of this user left for `path`, if `fits` accepts its last state; it returns 1,
  * or 0 if there is none. tokens_writer_cut then takes the ids behind the first `count` away; it
- * returns -EBADMSG without a sentence if those that stay have another checksum than `sum`.
+ * returns -EBADMSG without a sentence if the file is shorter, or if the ids that stay have another
+ * checksum than `sum`.
  * tokens_writer_again copies the ids of the complete file at `path` to a new unfinished one, if
  * they are as many and have this checksum; it returns 1, or 0.
- * tokens_writer_keep closes the unfinished file and leaves it where it is.
+ * tokens_writer_keep closes the file, and leaves an unfinished one where it is.
  * tokens_writer_finish completes a file of a dead process whose `count` ids, of this checksum, were
- * all flushed, whatever its header says; it returns 1, or 0 if there is none. */
+ * all flushed, whatever its header says; it returns 1, or 0 if there is none. After a failure the
+ * file stays. */
 enum { TOKENS_STATE = 256 };
 int  tokens_writer_save(struct tokens_writer *w, const void *state, struct err *err);
 int  tokens_writer_find(struct tokens_writer *w, const char *path, size_t vocab,

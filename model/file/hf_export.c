@@ -28,7 +28,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
 
         if ((rc = hf_path(src, from, name, err)) || (rc = hf_path(dst, to, name, err)))
             return rc;
-        if ((rc = file_look(src, err)) <= 0)
+        if ((rc = file_exists(src, err)) <= 0)
             continue;
         rc = file_check_own(src, 0, err);
         rc = rc ? rc : file_copy(src, dst, TOKENIZER_FILE_MAX, err);
@@ -44,7 +44,7 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
     json_t     *file = NULL;
     int         rc = hf_path(path, dir, name, err);
 
-    if (rc || (rc = file_look(path, err)) < 0)
+    if (rc || (rc = file_exists(path, err)) < 0)
         return rc;
     if (!rc && !make)
         return 0;
@@ -74,7 +74,7 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
         json_t *file = NULL;
 
         rc = hf_path(path, dir, files[i], err);
-        if (!rc && (rc = file_look(path, err)) > 0)
+        if (!rc && (rc = file_exists(path, err)) > 0)
             rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
         const char *said = tokenizer_role_name(file, "eos_token");
         if (said && snprintf(name, size, "%s", said) >= (int)size)

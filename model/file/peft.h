@@ -16,7 +16,7 @@ int peft_is_folder(const char *dir);
 
 /* Opens the file of an adapter folder, or the files of a model's (safetensors.h). */
 int peft_files_open(struct safetensors **out, const char *dir, struct err *err);
-/* The checksum of what is opened so (safetensors.h); 0 if it cannot be. */
+/* *sum: the checksum of the files that peft_files_open opens (safetensors.h); 0 after a failure. */
 int peft_files_sum(uint32_t *sum, const char *dir, struct err *err);
 
 /* Misuse: adapter_config.json is none of PEFT's (MLX's, ...). */

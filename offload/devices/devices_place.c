@@ -152,10 +152,21 @@ enum device_whose devices_page_whose(struct superblock *found, const struct run_
         return DEVICE_NONE;
     if (found->device != i || strcmp(found->id, own.id))
         return DEVICE_OTHER;
-    return strcmp(found->layout, own.layout) || !strcmp(found->owner, own.owner) ||
-                   (next && *next && !strcmp(found->owner, next))
+    return !strcmp(found->owner, own.owner) || (next && *next && !strcmp(found->owner, next))
                ? DEVICE_OWN
                : DEVICE_TAKEN;
+}
+
+int devices_named_once(const struct run_config *cfg, size_t i, struct err *err)
+{
+    struct stat st;
+    char       *path = NULL;
+    char       *real = devices_path(&path, cfg, i, 0, NULL) ? NULL : realpath(path, NULL);
+    int rc = real && !stat(real, &st) && S_ISREG(st.st_mode) ? file_check_own(real, 1, err) : 0;
+
+    free(path);
+    free(real);
+    return rc;
 }
 
 enum device_whose devices_whose(struct superblock *found, const struct run_config *cfg, size_t i,
@@ -168,19 +179,14 @@ enum device_whose devices_whose(struct superblock *found, const struct run_confi
 
 int devices_refuse_taken(const struct run_config *cfg, size_t i, const char *path, struct err *err)
 {
-    char run[PATH_MAX], word[PATH_MAX], line[PATH_MAX + 64], step[32];
-    int  n = 0;
+    char line[RANKS_COMMAND], step[32];
 
     err_set(err, -EXDEV, "%s was taken by a copy of this run, or is the file of a snapshot or of "
             "an older backup", path);
+    // a snapshot is only read: nothing is advised
     if (!err || !cfg->log || !runlog_get(cfg->log, "snapshot", step, sizeof step, NULL))
         return -EXDEV;
-    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(cfg->dir, cfg->ranks.rank),
-             cfg->dir);
-    if (cfg->ranks.size > 1)
-        n = snprintf(line, sizeof line, "mpirun -n %zu ", cfg->ranks.size);
-    snprintf(line + n, sizeof line - (size_t)n, "siTrain restore %s",
-             machine_word(word, sizeof word, run));
+    ranks_command(line, cfg->dir, &cfg->ranks, "restore");
     return cfg->device_paths
                ? err_set(err, -EXDEV, "%s; %s --device %zu=PATH makes device %zu in another place, "
                          "from a snapshot; one command must name all such devices", err->text,

@@ -30,10 +30,17 @@ int  devices_gone(const struct run_config *cfg, size_t i);
 /* True if device i is a file of fewer than `bytes` bytes. */
 int  devices_cut(const struct run_config *cfg, size_t i, uint64_t bytes);
 
-/* Whose superblock, *found, the file or drive at `path` has, or the page that was read there: none
- * that can be read; that of the run's device i; that of device i of a copy of the run, or of a
- * snapshot, with another owner's word; or another device's. */
-enum device_whose { DEVICE_NONE, DEVICE_OWN, DEVICE_TAKEN, DEVICE_OTHER };
+/* Refuses a file of device i that has other names (hard links): what is written to it would be seen
+ * under these. */
+int  devices_named_once(const struct run_config *cfg, size_t i, struct err *err);
+
+/* Whose superblock, *found, the file or drive at `path` has, or the page that was read there. */
+enum device_whose {
+    DEVICE_NONE,  // no superblock can be read; *found is not set
+    DEVICE_OWN,   // device i of this run
+    DEVICE_TAKEN, // device i with another owner's word: a copy's, or a snapshot's
+    DEVICE_OTHER, // another device's
+};
 enum device_whose devices_whose(struct superblock *found, const struct run_config *cfg, size_t i,
                                const char *path);
 enum device_whose devices_page_whose(struct superblock *found, const struct run_config *cfg,

@@ -149,12 +149,21 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
     return rc ? rc : devices_flush(d, err);
 }
 
-int slots_half_done(const struct store *st, const struct journal *j)
+int slots_half_done(const struct run_config *cfg, const struct store *st, const struct journal *j,
+                    struct err *err)
 {
-    for (size_t i = 0; i < st->n_subs; i++)
-        if (st->subs[i].trains && j->subs[i].version != j->state.applied)
-            return 1;
-    return 0;
+    char   line[RANKS_COMMAND], task[32];
+    size_t i = 0;
+
+    while (i < st->n_subs && (!st->subs[i].trains || j->subs[i].version == j->state.applied))
+        i++;
+    if (i == st->n_subs)
+        return 0;
+    ranks_command(line, cfg->dir, &cfg->ranks,
+                  runlog_get(cfg->log, "task", task, sizeof task, NULL) == -ENOENT
+                      ? "pretrain --resume" : "finetune --resume");
+    return err_set(err, -EBUSY, "%s stopped in the middle of step %" PRIu64 "; `%s` finishes it",
+                   cfg->dir, j->state.next_step, line);
 }
 
 int slots_record(const struct devices *d, const struct journal *made, struct runlog *log,

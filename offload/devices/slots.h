@@ -27,8 +27,10 @@ struct slots_source {
 int slots_make(struct devices *d, const struct slots_source *from, struct journal *made,
                struct err *err);
 
-/* Whether a trained subgroup is still to be updated: its run stopped in the middle of a step. */
-int slots_half_done(const struct store *st, const struct journal *j);
+/* -EBUSY, with the command that finishes the step: a trained subgroup of cfg's run is still to be
+ * updated, because the run stopped in the middle of a step. Otherwise 0. */
+int slots_half_done(const struct run_config *cfg, const struct store *st, const struct journal *j,
+                    struct err *err);
 
 /* Inside the caller's transaction: the run is on devices d from now on, with these rows. */
 int slots_record(const struct devices *d, const struct journal *made, struct runlog *log,

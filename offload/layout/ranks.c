@@ -1,7 +1,8 @@
-/* ranks.c: cuts blocks into portions, one for each rank, and says which nodes of the sum a rank
- * computes. */
+/* ranks.c: cuts blocks into portions, one for each rank, says which nodes of the sum a rank
+ * computes, and finds rank 0's folder by that of a rank. */
 #include "offload/layout/ranks.h"
 
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "kernels/update/reduce.h"
 
@@ -32,11 +33,25 @@ size_t ranks_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out)
     return sum_nodes(out, rank * each, each, r->groups);
 }
 
-size_t ranks_folder_length(const char *dir, size_t rank)
+size_t ranks_first_length(const char *dir, size_t rank)
 {
     char   tail[32] = "";
     size_t n = strlen(dir);
     size_t end = rank ? (size_t)snprintf(tail, sizeof tail, ".rank%zu", rank) : 0;
 
     return n > end && !strcmp(dir + n - end, tail) ? n - end : n;
+}
+
+const char *ranks_command(char out[RANKS_COMMAND], const char *dir, const struct run_ranks *r,
+                          const char *command)
+{
+    char run[PATH_MAX];
+    int  n = 0;
+
+    if (r->size > 1)
+        n = snprintf(out, RANKS_COMMAND, "mpirun -n %zu ", r->size);
+    n += snprintf(out + n, RANKS_COMMAND - (size_t)n, "siTrain %s ", command);
+    snprintf(run, sizeof run, "%.*s", (int)ranks_first_length(dir, r->rank), dir);
+    machine_word(out + n, RANKS_COMMAND - (size_t)n, run);
+    return out;
 }

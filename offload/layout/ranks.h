@@ -12,6 +12,8 @@
 
 #include "offload/layout/sum_tree.h"
 
+#include <limits.h>
+
 struct comm;
 struct run_config;
 struct run_ranks {
@@ -37,4 +39,11 @@ size_t ranks_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out)
 
 /* The length of the path of rank 0's folder in that of a rank's: without the end, .rankN. All of
  * the path, if it has no such end. */
-size_t ranks_folder_length(const char *dir, size_t rank);
+size_t ranks_first_length(const char *dir, size_t rank);
+
+/* Writes the command that all ranks of a run take together: "mpirun -n SIZE siTrain COMMAND RUN",
+ * without mpirun for one process. RUN is rank 0's folder, quoted for a shell; dir: this rank's.
+ * Returns out. */
+enum { RANKS_COMMAND = PATH_MAX + 64 };
+const char *ranks_command(char out[RANKS_COMMAND], const char *dir, const struct run_ranks *r,
+                          const char *command);

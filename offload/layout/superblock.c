@@ -113,7 +113,7 @@ static unsigned long rank_of(const char *digits)
 int superblock_swapped(char what[SUPERBLOCK_WHAT], const struct superblock *found,
                        const struct superblock *want)
 {
-    enum { RANK = 4, REST = 8 }; // the digits of an id that are the rank's (job_run_id_of)
+    enum { RANK = 4, REST = 8 }; // the digits of an id that are the rank's (rank_id_of)
     int  others = strncmp(found->id + RANK, want->id + RANK, REST - RANK);
     char of[16] = "", not_of[16] = "";
 

@@ -56,7 +56,7 @@ static int empty_open(int *fd, const char *path, struct err *err)
 /* Opens a file for reading, and for writing if that is wanted and this user may. */
 static int open_to_mend(const struct parity_files *p, const char *path)
 {
-    int fd = p->look ? -EROFS : file_open_uncached(path, O_RDWR);
+    int fd = p->look ? -EROFS : file_open_uncached(path, O_RDWR | O_NOFOLLOW);
 
     return fd == -EROFS || file_is_denied(fd) ? file_open_uncached(path, O_RDONLY) : fd;
 }
@@ -66,8 +66,14 @@ static int file_begin(struct parity_files *p, int *fd, const char *path, uint64_
                       struct err *err)
 {
     struct stat st;
-    int         rc;
+    struct err  why;
+    int         rc = file_check_own(path, 0, &why); // a link may lead to anybody's file
 
+    *fd = -1;
+    if (rc && p->look)
+        return parity_damage(p, "%s", why.text), 0;
+    if (rc)
+        return err_set(err, rc, "%s", why.text);
     *fd = open_to_mend(p, path);
     if (*fd < 0 && p->look && !file_is_unknown(*fd)) {
         parity_damage(p, "open %s: %s", path, strerror(-*fd));

@@ -24,11 +24,7 @@ static int rank_open(struct part *p, const struct run_config *cfg, struct err *e
         return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
                           "so there are no parameters to read", cfg->dir);
     int rc = part_open(p, cfg, 0, err);
-    if (!rc && slots_half_done(&p->dev.store, &p->journal))
-        rc = err_set(err, -EBUSY, "%s stopped in the middle of step %" PRIu64 "; "
-                     "`siTrain pretrain --resume` finishes it", cfg->dir,
-                     p->journal.state.next_step);
-    return rc;
+    return rc ? rc : slots_half_done(cfg, &p->dev.store, &p->journal, err);
 }
 
 /* Refuses ranks that are more than one step apart: no crash leaves that (recovery.h). */

@@ -11,8 +11,8 @@ struct parts {
     struct part      *part;
 };
 
-/* Open the devices and the journal of one run; residuals: those that the journal names, too. The
- * caller calls part_close, also after a failure. */
+/* Open the devices and the journal of one run. residuals: also read where the journal has the
+ * residuals of --error-feedback. The caller calls part_close, also after a failure. */
 int  part_open(struct part *p, const struct run_config *cfg, int residuals, struct err *err);
 void part_close(struct part *p); // accepts the zero state
 

@@ -42,13 +42,24 @@ static int gave_read(struct recovery_position *out, struct runlog *log, struct e
     return rc;
 }
 
+static int branch_read(struct recovery_position *out, struct runlog *log, struct err *err)
+{
+    char text[24];
+    int  rc = runlog_get(log, RECOVERY_BRANCH, text, sizeof text, err);
+
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    return take_sum(&out->branch, 1, (const char *[]){ text }, NULL);
+}
+
 int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err)
 {
     struct journal j;
     struct store   st;
     int            rc = journal_of(&j, &st, cfg, err);
 
-    *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0, { 0 } };
+    *out = (struct recovery_position){ .next_step = j.state.next_step, .applied = j.state.applied,
+                                       .oldest = UINT64_MAX };
     for (size_t i = 0; i < st.n_subs && !rc; i++) {
         if (!st.subs[i].trains)
             continue;
@@ -57,6 +68,7 @@ int recovery_read(struct recovery_position *out, const struct run_config *cfg, s
     }
     journal_close(&j);
     store_release(&st);
+    rc = rc ? rc : branch_read(out, cfg->log, err);
     return rc ? rc : gave_read(out, cfg->log, err);
 }
 
@@ -81,6 +93,10 @@ int recovery_check(const struct recovery_position *all, size_t n, size_t rank, c
     uint64_t                  gave = own->next_step - to->next_step < 2
                                          ? own->gave[own->next_step - to->next_step] : 0;
 
+    if (own->branch != to->branch)
+        return err_set(err, -EBADMSG, "%s and the folder of rank %zu are of two branches (--from): "
+                       "put folders of one time into their places, or, if a --from was killed, "
+                       "type it again", dir, first);
     if (gave && to->gave[0] && gave != to->gave[0])
         return err_set(err, -EBADMSG, "%s recorded step %" PRIu64 " with another loss, learning "
                        "rate or norm than rank %zu: the two are not of one training", dir,

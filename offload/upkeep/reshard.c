@@ -238,10 +238,7 @@ static int old_map(struct move *m, struct err *err)
     const struct run_config *from = &m->r->from;
     int rc = journal_open(&m->journal, from->log, m->old.store.n_subs, from->error_feedback, err);
 
-    if (!rc && slots_half_done(&m->old.store, &m->journal))
-        rc = err_set(err, -EBUSY, "%s stopped in the middle of a step: finish the step with "
-                     "--resume, then move the states", from->dir);
-    return rc;
+    return rc ? rc : slots_half_done(from, &m->old.store, &m->journal, err);
 }
 
 /* Fills the states and the residual of a new subgroup from the old ones that hold its

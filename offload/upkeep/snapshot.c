@@ -139,14 +139,6 @@ static int pair_make(struct pair *p, const char *from, const char *to, int direc
 
 /* ---- devices ---- */
 
-static int half_done(const struct run_config *cfg, const struct store *st, const struct journal *j,
-                     struct err *err)
-{
-    return slots_half_done(st, j)
-               ? err_set(err, -EBUSY, "%s stopped in the middle of a step: --resume finishes it",
-                         cfg->dir) : 0;
-}
-
 /* The ranges of a subgroup: its committed slot, then its committed residual. */
 static uint64_t slot_bytes(const struct store *st, const struct store_sub *u)
 {
@@ -219,15 +211,17 @@ static uint64_t devices_total(const struct store *st)
 
 static int devices_take_all(struct snapshot_take *t, struct copying *c, struct err *err)
 {
-    struct store   st;
-    struct journal j = { 0 };
-    struct pair   *pairs = calloc(size_max(t->run->n_devices, 1), sizeof *pairs);
-    size_t         n = 0;
-    int            rc = store_init(&st, t->run, err);
+    struct run_config run = *t->run;
+    struct store      st;
+    struct journal    j = { 0 };
+    struct pair      *pairs = calloc(size_max(run.n_devices, 1), sizeof *pairs);
+    size_t            n = 0;
+    int               rc = store_init(&st, &run, err);
 
+    run.log = t->log; // the run's own is the training's
     rc = rc ? rc : pairs ? 0 : err_set(err, -ENOMEM, "out of memory for copying a snapshot");
     rc = rc ? rc : journal_open(&j, t->log, st.n_subs, st.error_feedback, err);
-    rc = rc ? rc : half_done(t->run, &st, &j, err);
+    rc = rc ? rc : slots_half_done(&run, &st, &j, err);
     rc = rc ? rc : copying_begin(c, t->watch, t->beside, devices_total(&st), err);
     c->link[LINK_READ] = LINK_HOST;
     c->link[LINK_WRITE] = t->to->device_paths ? LINK_HOST : LINK_FILES; // on the devices' drives?
@@ -361,24 +355,24 @@ static int fill(void *ctx, const struct store_sub *u, float *states, float *resi
 
 static int devices_put(struct snapshot_put *p, struct err *err)
 {
-    struct part       r = { 0 };
+    struct part       snapshot = { 0 };
     struct run_config from = *p->from, to = *p->to; // at the drives' full speed
 
     from.links = to.links = (struct topology_config){ 0 };
-    int rc = part_open(&r, &from, from.error_feedback, err);
-    rc = rc ? rc : half_done(&from, &r.dev.store, &r.journal, err);
+    int rc = part_open(&snapshot, &from, from.error_feedback, err);
+    rc = rc ? rc : slots_half_done(&from, &snapshot.dev.store, &snapshot.journal, err);
     rc = rc ? rc : devices_open(&p->dev, &to, DEVICES_MEND, NULL, err);
     if (!rc)
         rc = slots_make(&p->dev, &(struct slots_source){
-                                     .fill = fill, .ctx = &r,
+                                     .fill = fill, .ctx = &snapshot,
                                      .bytes = 2 * store_sub_bytes(&p->dev.store,
                                                                   p->dev.store.max_pad),
-                                     .version = r.journal.state.applied, .watch = p->watch },
+                                     .version = snapshot.journal.state.applied, .watch = p->watch },
                         &p->made, err);
-    p->made.state = r.journal.state;
+    p->made.state = snapshot.journal.state;
     for (size_t i = 0; i < p->dev.store.n_subs && !rc; i++)
         p->bytes += store_sub_held(&p->dev.store, &p->dev.store.subs[i]);
-    part_close(&r);
+    part_close(&snapshot);
     return rc;
 }
 

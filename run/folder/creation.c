@@ -236,7 +236,7 @@ static int is_part(const char *dir, const struct left *l, struct err *err)
 
     if (!l->whole || !l->rank || !strcmp(l->rank, "0"))
         return 0;
-    size_t n = ranks_folder_length(dir, strtoul(l->rank, NULL, 10));
+    size_t n = ranks_first_length(dir, strtoul(l->rank, NULL, 10));
     if (!dir[n])
         return 0;
     snprintf(first, sizeof first, "%.*s", (int)n, dir);

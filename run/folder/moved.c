@@ -6,6 +6,7 @@
 #include "data/base/machine.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_place.h"
+#include "offload/layout/ranks.h"
 #include "run/folder/settings.h"
 
 #include <limits.h>
@@ -134,9 +135,23 @@ static int is_strange(const struct run_config *run, size_t i, const char *file, 
     char *was = settings_get(run->log, "device.%zu", i);
     int   same = was && file_is(file, was), inside = devices_inside(run, file);
 
-    same |= !was && moved == MOVED_NOT;
+    same |= was ? !strcmp(was, MOVED_NEW) : moved == MOVED_NOT;
     free(was);
     return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
+}
+
+int moved_is_strange(const struct run_config *run, size_t i)
+{
+    char *place = settings_get(run->log, "place"), *noted = settings_get(run->log, "device.place");
+    char *file = NULL;
+    int   strange = place && !device_file(&file, run, i, NULL) && file &&
+                  is_strange(run, i, file, moved_folder(run->dir, place),
+                             !file_is(run->dir, noted ? noted : place));
+
+    free(place);
+    free(noted);
+    free(file);
+    return strange;
 }
 
 /* The first device that may be another run's: its number and path, malloced; NULL: none. */
@@ -165,13 +180,27 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
     return 0;
 }
 
-/* --device PATH for each device. Of several ranks: how each gets its own. */
+/* The command that goes on with the run, without its devices. */
+static void put_resume(FILE *f, const struct run_config *run)
+{
+    char run_dir[PATH_MAX], word[PATH_MAX];
+
+    snprintf(run_dir, sizeof run_dir, "%.*s",
+             (int)ranks_first_length(run->dir, run->ranks.rank), run->dir);
+    fprintf(f, "siTrain %s --resume %s", settings_has(run->log, "task") ? "finetune" : "pretrain",
+            machine_word(word, sizeof word, run_dir));
+}
+
+/* The form in which that command names the devices: of several ranks each is given its own. */
 static void put_form(FILE *f, const struct run_config *run)
 {
-    fprintf(f, "--device PATH for each of the run's %zu devices%s", run->n_devices,
-            run->ranks.size > 1 ? " (each rank is given its own: mpirun -n 1 siTrain ... : -n 1 "
-                                  "siTrain ...)"
-                                : "");
+    if (run->ranks.size > 1)
+        fprintf(f, "--device PATH for each device of each rank (mpirun -n 1 siTrain ... --device A "
+                "... : -n 1 siTrain ... --device B ...)");
+    else if (run->n_devices > 1)
+        fprintf(f, "--device PATH for each of its %zu devices", run->n_devices);
+    else
+        fprintf(f, "--device PATH for its device");
 }
 
 /* The command that names the devices where the paths lead now. Of several ranks, or of many
@@ -182,13 +211,12 @@ static void put_command(FILE *f, const struct run_config *run)
     char   word[PATH_MAX];
     size_t n = run->n_devices;
 
+    put_resume(f, run);
     if (run->ranks.size > 1 || n > MANY) {
-        fprintf(f, "--resume and ");
+        fprintf(f, " with ");
         put_form(f, run);
         return;
     }
-    fprintf(f, "siTrain %s --resume %s", settings_has(run->log, "task") ? "finetune" : "pretrain",
-            machine_word(word, sizeof word, run->dir));
     for (size_t i = 0; i < n; i++) {
         char *path = NULL;
 
@@ -224,7 +252,9 @@ static int ask(const struct run_config *run, const struct other *other, enum mov
     }
     if (!file_may_be(other->path)) {
         fprintf(f, "run.db has device %zu in %s, which is not there: mount its drive or, if it was "
-                "moved, too, go on with --resume and ", other->i, other->path);
+                "moved, too, go on with: ", other->i, other->path);
+        put_resume(f, run);
+        fprintf(f, " with ");
         put_form(f, run);
         goto out;
     }
@@ -309,19 +339,19 @@ int moved_check(enum moved *out, const struct run_config *run, int named, struct
     return rc;
 }
 
-int moved_found(const struct run_config *run, struct err *err)
+int moved_refuse_restore(const struct run_config *run, uint64_t mended, struct err *err)
 {
     char  *command = NULL;
     size_t size;
     FILE  *f = open_memstream(&command, &size);
-    int    rc;
 
     if (f)
         put_command(f, run);
-    rc = !f || fclose(f) || !command
-             ? err_set(err, -ENOMEM, "out of memory for a sentence")
-             : err_misuse(err, "no device of %s is gone: the states were read where --device says; "
-                          "go on with: %s", run->dir, command);
+    if (!f || fclose(f) || !command)
+        return free(command), err_set(err, -ENOMEM, "out of memory for a sentence");
+    int rc = err_misuse(err, "no device of %s is gone: the states were read where --device says%s; "
+                        "go on with: %s", run->dir,
+                        mended ? ", and its snapshots with parity are whole again" : "", command);
     free(command);
     return rc;
 }

@@ -35,6 +35,12 @@ enum moved moved_folder(const char *dir, const char *place);
  * names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
 
+/* True if a file is in the place of device i that may be another run's. */
+int moved_is_strange(const struct run_config *run, size_t i);
+
+/* `device.N` while device N is made again: a file with its superblock is this run's. */
+#define MOVED_NEW "new"
+
 /* Sets out to the path of the folder that dir, a path without links, is a copy of. It is "" if dir
  * is no copy, or if its original is gone. log: that of dir. Returns 0 or -errno. */
 int moved_original(char out[PATH_MAX], struct runlog *log, const char *dir, struct err *err);
@@ -44,9 +50,10 @@ int moved_original(char out[PATH_MAX], struct runlog *log, const char *dir, stru
  * on it), which no lock shows. */
 int moved_original_rests(const struct run_config *run, struct err *err);
 
-/* Always misuse: the devices of the run are where its user says, and so nothing is lost. The
- * sentence names the command by which the run takes them. */
-int moved_found(const struct run_config *run, struct err *err);
+/* Refuses a restore of a run whose devices were all found at the places in --device; `mended` parts
+ * of its snapshots were written again. The sentence names the command by which the run takes these
+ * places. Returns misuse. */
+int moved_refuse_restore(const struct run_config *run, uint64_t mended, struct err *err);
 
 /* True if an absolute path was in the folder that `place` in run.db names. */
 int moved_was_in(struct runlog *log, const char *path);

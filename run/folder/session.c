@@ -27,50 +27,23 @@ int session_notice(struct session *s, struct err *err, const char *fmt, ...)
     return s->log ? runlog_notice(s->log, text, err) : 0;
 }
 
-/* How the processes of the run are started; nothing for one process. */
-static const char *started_by(char by[32], const struct session *s)
-{
-    size_t ranks = 1;
-
-    settings_scan(s->log, "%zu", &ranks, "ranks");
-    *by = '\0';
-    if (ranks > 1)
-        snprintf(by, 32, "mpirun -n %zu ", ranks);
-    return by;
-}
-
-/* The folder of rank 0, quoted for a shell. Of a snapshot: of its run, or RUN if that is gone. */
-static void run_word(char *out, size_t size, const struct session *s)
+const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
+                               const char *command)
 {
     const char *dir = *s->data_dir                       ? s->data_dir
-                      : settings_has(s->log, "snapshot") ? "RUN"
+                      : settings_has(s->log, "snapshot") ? "RUN" // of its run, which is gone
                                                          : s->dir;
-    char        run[SESSION_PATH];
-    size_t      rank = 0;
+    struct run_ranks r = { .size = 1 };
 
-    settings_scan(s->log, "%zu", &rank, "rank");
-    snprintf(run, sizeof run, "%.*s", (int)ranks_folder_length(dir, rank), dir);
-    machine_word(out, size, run);
+    settings_scan(s->log, "%zu", &r.size, "ranks");
+    settings_scan(s->log, "%zu", &r.rank, "rank");
+    return ranks_command(out, dir, &r, command);
 }
 
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
 {
-    char by[32];
-    int  n = snprintf(out, SESSION_LINE, "%ssiTrain %s --resume ", started_by(by, s),
-                     settings_has(s->log, "task") ? "finetune" : "pretrain");
-
-    run_word(out + n, SESSION_LINE - (size_t)n, s);
-    return out;
-}
-
-const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
-                               const char *command)
-{
-    char by[32];
-    int  n = snprintf(out, SESSION_LINE, "%ssiTrain %s ", started_by(by, s), command);
-
-    run_word(out + n, SESSION_LINE - (size_t)n, s);
-    return out;
+    return session_ranks_line(out, s, settings_has(s->log, "task") ? "finetune --resume"
+                                                                   : "pretrain --resume");
 }
 
 int session_load(struct session *s, struct err *err)

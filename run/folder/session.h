@@ -43,6 +43,7 @@ struct session {
     char              data_dir[SESSION_PATH]; // of a snapshot: RUN, which has the data; else ""
     size_t            kept_by;      // 1 + the rank in whose folder parts of this rank's snapshots
                                     // are looked for (run/ranks/rank_parts.h); 0: its own
+    int               linked;       // of a rank's folder that is trained: its name is a link
     int               held, holds;  // of a snapshot: its open folder, locked so that nobody removes
                                     // it meanwhile; and whether it is
     struct hf_base   *base;         // the open base, if it is in place (base_folder.h)
@@ -76,7 +77,7 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
 /* The command line that resumes the run, such as "siTrain pretrain --resume RUN", and that of
  * another command, such as "restore", quoted for a shell. Of several ranks with mpirun, and with
  * rank 0's folder. Of a snapshot, RUN is the run that it was taken of. Returns out. */
-enum { SESSION_LINE = SESSION_PATH + 64 };
+enum { SESSION_LINE = RANKS_COMMAND };
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s);
 const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
                                const char *command);
@@ -115,9 +116,11 @@ int session_same_tokenizer(const struct session *s, const struct tokenizer *t, s
 /* What session_keep_tokenizer does, for the chat template in RUN/tokenizer. There may be none, or
  * one that siTrain does not know. */
 int session_keep_template(struct session *s, struct err *err);
-/* Check all of RUN/tokenizer, its files alone if it is of a class that siTrain does not know. Or
- * check the files alone, which takes less. */
+/* Check all of RUN/tokenizer, its files alone if it is of a class that siTrain does not know. t: it
+ * is open already; NULL: it is there, and of such a class. Or check the files alone, which takes
+ * less. */
 int session_check_tokenizer(const struct session *s, struct err *err);
+int session_check_opened(const struct session *s, const struct tokenizer *t, struct err *err);
 int session_same_files(const struct session *s, struct err *err);
 
 /* Send a notice, formatted as by printf, and store it in the database. */

@@ -225,6 +225,13 @@ static int same_template(const struct session *s, struct err *err)
                           *why.text ? "; " : "", why.text);
 }
 
+int session_check_opened(const struct session *s, const struct tokenizer *t, struct err *err)
+{
+    int rc = t ? session_same_tokenizer(s, t, err) : session_same_files(s, err);
+
+    return rc ? rc : same_template(s, err);
+}
+
 int session_check_tokenizer(const struct session *s, struct err *err)
 {
     struct tokenizer *t = NULL;
@@ -233,16 +240,16 @@ int session_check_tokenizer(const struct session *s, struct err *err)
 
     if (!rc && tokenizer_is_there(path)) {
         rc = tokenizer_open(&t, path, err);
-        rc = rc == -ENOTSUP ? session_same_files(s, err)
-             : rc           ? rc
-                            : session_same_tokenizer(s, t, err);
+        rc = rc && rc != -ENOTSUP ? rc : session_check_opened(s, t, err);
         tokenizer_close(t);
-    } else if (!rc && settings_has(s->log, "endoftext")) {
-        rc = err_set(err, -EBADMSG, "%s: no tokenizer there, though this run was made with one: "
-                     "put that one back", path);
+    } else if (!rc) {
+        rc = settings_has(s->log, "endoftext")
+                 ? err_set(err, -EBADMSG, "%s: no tokenizer there, though this run was made with "
+                           "one: put that one back", path)
+                 : same_template(s, err);
     }
     free(path);
-    return rc ? rc : same_template(s, err);
+    return rc;
 }
 
 /* ---- its classes and its generation ---- */

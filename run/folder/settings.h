@@ -25,6 +25,8 @@
  *     going_back        the snapshot to which the run goes back, until it is there: its steps, its
  *                       number, its path (going_back.h)
  *     going_back.format the format of run.db before (branches.h)
+ *     branch            a word for the ways back that led here with other options
+ *                       (offload/upkeep/recovery.h)
  *     was.NAME          of a snapshot, or a folder made of one: what the run had as NAME
  *                       (snapshots.h)
  *     finished          nothing is left to train: steps: all steps are done; early: training ended
@@ -111,7 +113,8 @@
  *
  *     place             the folder in which the run was last written: its file_identity, a space,
  *                       its path (moved.h)
- *     device.N          the file_identity of device N's file; empty: it is a drive */
+ *     device.N          the file_identity of device N's file; empty: it is a drive; "new": restore
+ *                       makes it */
 #pragma once
 
 #include "data/db/runlog.h"

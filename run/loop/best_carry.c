@@ -39,8 +39,8 @@ static int is_apart(const char *best)
 
 int best_carry_check(const char *best, struct err *err)
 {
-    const char    *why = is_apart(best) ? "is a subvolume: make it an ordinary folder"
-                                        : file_fixed(best);
+    const char      *why = is_apart(best) ? "is a subvolume: make it an ordinary folder"
+                                          : file_fixed(best);
     char            *mounted = NULL;
     struct file_walk w = { 0 };
     struct stat      st;

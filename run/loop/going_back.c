@@ -2,9 +2,11 @@
  * loses nothing. */
 #include "run/loop/going_back.h"
 
+#include "data/base/hash.h"
 #include "data/db/branches.h"
 #include "data/file/file.h"
 #include "model/together.h"
+#include "offload/upkeep/recovery.h"
 #include "offload/upkeep/snapshot.h"
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
@@ -241,6 +243,49 @@ static int notice(struct back *b, const struct branch *left, struct err *err)
     return runlog_notice(b->s->log, text, err);
 }
 
+/* The options that all ranks share and that are not the snapshot's, a line each. malloced. */
+static char *unlike_snapshot(const struct back *b)
+{
+    const struct opt_row *row;
+    char                 *text = NULL;
+    size_t                size;
+    FILE                 *f = open_memstream(&text, &size);
+
+    for (size_t i = 0; f && (row = train_opts_row(i)); i++) {
+        if (row->kept != OPT_BRANCH || !opt_row_decides(row))
+            continue;
+        char *was = settings_get(b->snapshot.log, "option.%s", row->name);
+        char *now = settings_get(b->s->log, "option.%s", row->name);
+
+        if (strcmp(was ? was : "", now ? now : ""))
+            fprintf(f, "%s %s\n", row->name, now ? now : "");
+        free(was);
+        free(now);
+    }
+    return f && !fclose(f) ? text : NULL;
+}
+
+/* Store the branch's word. All ranks get the same. */
+static int take_branch(const struct back *b, struct err *err)
+{
+    char *unlike = unlike_snapshot(b), *was = NULL, *text = NULL;
+    int   rc = unlike ? settings_find(&was, b->snapshot.log, err, RECOVERY_BRANCH)
+                      : err_set(err, -ENOMEM, "out of memory for the options of a branch");
+
+    if (!rc && !*unlike)
+        rc = settings_take(b->s->log, b->snapshot.log, RECOVERY_BRANCH, err);
+    else if (!rc && !(text = file_path(err, "%s %" PRIu64 " %s", was ? was : "", b->at.step,
+                                       unlike)))
+        rc = -ENOMEM;
+    if (text)
+        rc = settings_set(b->s->log, err, RECOVERY_BRANCH "=%016" PRIx64,
+                          hash_bytes(text, strlen(text)));
+    free(text);
+    free(was);
+    free(unlike);
+    return rc;
+}
+
 /* Make the run what the snapshot is. In the caller's transaction. */
 static int record(struct back *b, struct snapshot_put *put, struct err *err)
 {
@@ -260,6 +305,7 @@ static int record(struct back *b, struct snapshot_put *put, struct err *err)
         rc = rc ? rc : branches_end(s->log, err);
     }
     rc = rc ? rc : session_store_options(s, 0, err);
+    rc = rc ? rc : take_branch(b, err);
     return rc ? rc : notice(b, &left, err);
 }
 

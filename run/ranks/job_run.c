@@ -1,5 +1,4 @@
-/* job_run.c: finds the folders of a run's ranks, and makes the ranks agree before and between
- * steps. */
+/* job_run.c: makes the ranks of a run agree before and between steps. */
 #include "run/ranks/job_run.h"
 
 #include "data/base/machine.h"
@@ -9,81 +8,10 @@
 #include "run/folder/creation.h"
 #include "run/folder/moved.h"
 #include "run/folder/settings.h"
+#include "run/ranks/rank_dir.h"
+#include "run/ranks/rank_owner.h"
 
 #include <sys/stat.h>
-
-/* The length of `run` without trailing slashes and "/.". */
-static size_t plain_length(const char *run)
-{
-    size_t n = strlen(run);
-
-    while (n > 1 && (run[n - 1] == '/' || (run[n - 1] == '.' && run[n - 2] == '/')))
-        n--;
-    return n;
-}
-
-/* Resolve links in `run`. If it does not exist yet, only its parent is resolved. 0 if there is no
- * parent either. */
-static int real_folder(char out[SESSION_PATH], const char *run)
-{
-    char   around[SESSION_PATH];
-    size_t n = plain_length(run), name = n;
-
-    if (realpath(run, out))
-        return 1;
-    while (name > 0 && run[name - 1] != '/')
-        name--;
-    snprintf(around, sizeof around, "%.*s", name ? (int)name : 1, name ? run : ".");
-    if (!realpath(around, out))
-        return 0;
-    size_t len = strlen(out);
-    return snprintf(out + len, SESSION_PATH - len, "%s%.*s", len > 1 ? "/" : "", (int)(n - name),
-                    run + name) < (int)(SESSION_PATH - len);
-}
-
-void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
-{
-    int  n = (int)plain_length(run);
-    char real[SESSION_PATH], beside[SESSION_PATH];
-
-    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", n, run, rank);
-    if (!rank || !real_folder(real, run))
-        return;
-    // an older version put the folder next to a link
-    if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
-        (file_may_be(beside) || !file_may_be(out)))
-        memcpy(out, beside, sizeof beside);
-}
-
-int job_run_find_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err)
-{
-    char        other[SESSION_PATH];
-    struct stat own, st;
-
-    job_run_dir(out, run, rank);
-    for (size_t i = 0; i < rank && !stat(out, &own); i++) {
-        job_run_dir(other, run, i);
-        if (!stat(other, &st) && file_same(&own, &st))
-            return err_misuse(err, "%s leads to %s, the folder of rank %zu: put the folder of rank "
-                              "%zu in its place", out, other, i, rank);
-    }
-    return 0;
-}
-
-void job_run_id_of(char id[33], const char *job, size_t rank)
-{
-    char text[33];
-
-    snprintf(text, sizeof text, "%.4s%04zx%s", job, rank & 0xffff, job + 8);
-    memcpy(id, text, sizeof text);
-}
-
-static int same_job(const char *a, const char *b)
-{
-    return !memcmp(a, b, 4) && !strcmp(a + 8, b + 8);
-}
-
-enum { ID_BYTES = sizeof ((struct session *)0)->id };
 
 /* Sets out[0..size) to what rank 0 gave as `own`. All ranks call it. */
 static int first_has(void *out, const void *own, size_t size, struct comm *comm, struct err *err)
@@ -97,6 +25,25 @@ static int first_has(void *out, const void *own, size_t size, struct comm *comm,
     return rc;
 }
 
+int job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, struct err *err)
+{
+    char own[SESSION_PATH] = "", first[SESSION_PATH] = "";
+    int  rc = rank_dir_find(out, run, comm ? comm->rank : 0, err);
+
+    if (rc || !comm)
+        return rc;
+    if (!rank_dir_real(own, run))
+        *own = '\0'; // another check says that it is not there
+    rc = first_has(first, own, sizeof own, comm, err);
+    if (!rc && *own && *first && strcmp(own, first) &&
+        !strcmp(comm_host(comm, 0), comm_host(comm, comm->rank)))
+        rc = err_misuse(err, "%s is the run here and %s on rank 0: give all ranks the same run",
+                        own, first);
+    return rc;
+}
+
+enum { ID_BYTES = sizeof ((struct session *)0)->id };
+
 int job_run_id(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
@@ -107,19 +54,8 @@ int job_run_id(struct session *s, struct err *err)
         return rc;
     rc = first_has(id, s->id, ID_BYTES, comm, err);
     if (!rc)
-        job_run_id_of(s->id, id, comm->rank);
+        rank_id_of(s->id, id, comm->rank);
     return rc;
-}
-
-/* Read a run's id; "" if it cannot be read. Opening the run reports the reason. */
-static void id_read(char id[33], const char *dir)
-{
-    struct runlog *log = NULL;
-    struct err     why;
-
-    if (runlog_open_in(&log, dir, 1, &why) || runlog_get(log, "id", id, 33, &why))
-        *id = '\0';
-    runlog_close(log);
 }
 
 int job_run_finish(const char *dir, struct comm *comm, struct err *err)
@@ -130,10 +66,10 @@ int job_run_finish(const char *dir, struct comm *comm, struct err *err)
     if (!comm)
         return 0;
     if (comm->rank == 0)
-        id_read(id, dir);
+        rank_id_read(id, dir);
     char (*all)[sizeof id] = comm_collect(comm, id, sizeof id, &rc, err);
     if (all && comm->rank > 0 && *all[0]) {
-        job_run_id_of(id, all[0], comm->rank);
+        rank_id_of(id, all[0], comm->rank);
         rc = creation_finish(dir, id, err);
     }
     free(all);
@@ -157,117 +93,13 @@ static int job_fits(const struct session *s, const struct comm *comm, struct err
     return 0;
 }
 
-static int refuse_theirs(const char *dir, const char *theirs, struct err *err)
-{
-    return err_misuse(err, "%s belongs to %s, and the folder of rank 0 that was given is another "
-                      "one: copy the folders of all ranks", dir, theirs);
-}
-
-/* Refuses a rank's folder that belongs to `original`, the folder of which rank 0's is a copy
- * (moved_original); "": rank 0's is no copy, or its original is gone. */
-static int original_check(const char *dir, size_t rank, const char *original, struct err *err)
-{
-    char        theirs[SESSION_PATH];
-    struct stat a, b;
-
-    if (!*original || !rank)
-        return 0;
-    job_run_dir(theirs, original, rank);
-    return stat(theirs, &a) || stat(dir, &b) || !file_same(&a, &b)
-               ? 0
-               : refuse_theirs(dir, original, err);
-}
-
-/* Refuses a rank's folder to which the link `dir` leads, if another folder of rank 0 of the same
- * run lies next to it: the rank's folder belongs to that one. id: the run's, as any rank has it. */
-static int neighbour_check(const char *dir, size_t rank, const char *id, struct err *err)
-{
-    char        real[SESSION_PATH], given[SESSION_PATH], theirs[SESSION_PATH], other[33];
-    struct stat a, b;
-
-    if (!rank || !realpath(dir, real) || !real[ranks_folder_length(real, rank)])
-        return 0;
-    snprintf(given, sizeof given, "%.*s", (int)ranks_folder_length(dir, rank), dir);
-    snprintf(theirs, sizeof theirs, "%.*s", (int)ranks_folder_length(real, rank), real);
-    if ((!stat(theirs, &a) && !stat(given, &b) && file_same(&a, &b)) ||
-        !session_may_be_run(theirs))
-        return 0;
-    id_read(other, theirs);
-    if (!*other)
-        return err_misuse(err, "%s leads to %s, next to which %s is a run that cannot be read, and "
-                          "may belong to it: make %s readable, or copy the folders of all ranks",
-                          dir, real, theirs, theirs);
-    return same_job(other, id) ? refuse_theirs(real, theirs, err) : 0;
-}
-
-/* What a rank's folder says of itself, all paths without links. */
-struct told {
-    char dir[SESSION_PATH];
-    char first[MOVED_PLACE]; // rank 0's folder with which it was last opened; "": not known
-    int  apart;              // it is a copy, or was moved to another drive
-};
-
-static int tell(struct told *t, struct runlog *log, const char *dir, struct err *err)
-{
-    char *place, *first = NULL;
-    int   rc = settings_find(&place, log, err, "place");
-
-    rc = rc ? rc : settings_find(&first, log, err, JOB_RUN_FIRST);
-    snprintf(t->dir, sizeof t->dir, "%s", dir);
-    snprintf(t->first, sizeof t->first, "%s", first ? first : "");
-    t->apart = !rc && !(place && file_is(dir, place));
-    free(place);
-    free(first);
-    return rc;
-}
-
-/* Refuses a rank's folder that was last opened with another folder of rank 0 than `first`. Nobody
- * else uses a copy that lies next to `first`; but one to which a link leads may have been moved
- * only. */
-static int first_check(const struct told *t, const char *first, size_t rank, struct err *err)
-{
-    const char *dir = t->dir, *theirs = moved_path(t->first);
-    char        beside[SESSION_PATH];
-
-    job_run_dir(beside, first, rank);
-    if ((t->apart && !strcmp(dir, beside)) || !moved_is_other(first, t->first))
-        return 0;
-    if (file_is(theirs, t->first))
-        return refuse_theirs(dir, theirs, err);
-    return err_misuse(err, "%s belongs to another folder of rank 0, which was %s and is not there "
-                      "any more; if it was renamed, %s is a copy of it: copy the folders of all "
-                      "ranks, each to its place without a link (%s); if it is lost, move %s to its "
-                      "place", dir, theirs, first, beside, first);
-}
-
-int job_run_owner_check(const struct session *first, const char *dir, size_t rank, struct err *err)
-{
-    char           original[SESSION_PATH], *real = realpath(dir, NULL);
-    struct told    told = { .first = "" };
-    struct runlog *log = NULL;
-    struct err     why;
-    int            rc = neighbour_check(dir, rank, first->id, err);
-
-    rc = rc ? rc : moved_original(original, first->log, first->dir, err);
-    rc = rc ? rc : original_check(dir, rank, original, err);
-    int            shut = rc || !real ? -ENOENT : runlog_open_in(&log, real, 1, &why);
-
-    if (!shut)
-        rc = tell(&told, log, real, err);
-    else if (!rc && file_is_unread(shut)) // otherwise opening the run says why
-        rc = err_set(err, shut, "%s", why.text);
-    rc = rc ? rc : first_check(&told, first->dir, rank, err);
-    runlog_close(log);
-    free(real);
-    return rc;
-}
-
 int job_run_open_own(struct session *s, const char *dir, enum session_how how,
                      const struct events *events, struct comm *comm, struct err *err)
 {
     int rc = session_open(s, dir, how, events, err);
 
-    rc = rc ? rc : neighbour_check(dir, s->ranks.rank, s->id, err);
+    rc = rc ? rc : rank_owner_neighbour(dir, s->ranks.rank, s->id, err);
+    s->linked = rank_owner_is_link(dir);
     return rc ? rc : job_fits(s, comm, err); // said before anybody waits for one that failed
 }
 
@@ -280,42 +112,6 @@ int job_run_open(struct session *s, const char *dir, enum session_how how,
     return rc ? rc : comm_first_end(comm, err);
 }
 
-int job_run_first_gone(const struct session *s, const char *dir, struct err *err)
-{
-    struct told told;
-    struct stat st;
-    int         rc = tell(&told, s->log, s->dir, err);
-
-    const char *first = moved_path(told.first);
-    if (!rc && first && file_is(first, told.first) && session_may_be_run(first) &&
-        (!told.apart || (!lstat(dir, &st) && S_ISLNK(st.st_mode))))
-        rc = refuse_theirs(told.dir, first, err);
-    return rc;
-}
-
-/* Rank 0 looks whether the other ranks' folders belong to its own, which they then record. */
-static int first_join(struct session *s, struct comm *comm, struct err *err)
-{
-    struct told own, *all;
-    char        here[MOVED_PLACE];
-    int         rc = tell(&own, s->log, s->dir, err);
-
-    if (rc)
-        return rc;
-    if (!comm->rank)
-        moved_place(own.first, s->dir);
-    if (!(all = comm_collect(comm, &own, sizeof own, &rc, err)))
-        return rc;
-    for (size_t p = 1; p < comm->size && !comm->rank && !rc; p++)
-        rc = first_check(&all[p], s->dir, p, err);
-    snprintf(here, sizeof here, "%s", all[0].first);
-    free(all);
-    rc = rc ? rc : comm_share(comm, NULL, 0, NULL, err); // rank 0 has seen all
-    return rc || !comm->rank || !strcmp(here, own.first)
-               ? rc
-               : runlog_set(s->log, JOB_RUN_FIRST, here, err);
-}
-
 int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
     char id[ID_BYTES], own[SESSION_PATH] = "", original[SESSION_PATH];
@@ -324,36 +120,36 @@ int job_run_join(struct session *s, struct comm *comm, struct err *err)
     if (rc || !comm)
         return rc;
     rc = first_has(id, s->id, ID_BYTES, comm, err);
-    if (!rc && !same_job(id, s->id))
+    if (!rc && !rank_id_same(id, s->id))
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
     rc = rc ? rc : moved_original(own, s->log, s->dir, err);
     rc = rc ? rc : first_has(original, own, SESSION_PATH, comm, err);
     if (!rc && !s->read_only)
-        rc = original_check(s->dir, s->ranks.rank, original, err);
+        rc = rank_owner_original(s->dir, s->ranks.rank, original, err);
     if (!rc && !s->read_only)
-        rc = first_join(s, comm, err);
+        rc = rank_owner_join(s, comm, err);
     s->ranks.comm = comm;
     return rc ? rc : session_config(s, err);
 }
 
 int job_run_together(const struct session *a, const struct session *b)
 {
-    return same_job(a->id, b->id) && a->ranks.size == b->ranks.size;
+    return rank_id_same(a->id, b->id) && a->ranks.size == b->ranks.size;
 }
 
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
                    enum session_how how, struct err *err)
 {
     char dir[SESSION_PATH], id[33];
-    int  rc = job_run_find_dir(dir, path, rank, err);
+    int  rc = rank_dir_find(dir, path, rank, err);
 
     if (!rc && how != SESSION_READ) {
-        int theirs = job_run_owner_check(first, dir, rank, err);
+        int theirs = rank_owner_check(first, dir, rank, err);
 
         how = theirs && how == SESSION_EITHER ? SESSION_READ : how; // then it is only read
         rc = how == SESSION_READ ? 0 : theirs;
     }
-    job_run_id_of(id, first->id, rank);
+    rank_id_of(id, first->id, rank);
     if (!rc && how != SESSION_READ)
         rc = creation_finish(dir, id, err);
     if (rc)
@@ -369,7 +165,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
 
 int job_run_is_placed(const struct session *s)
 {
-    return !s->ranks.rank || s->dir[ranks_folder_length(s->dir, s->ranks.rank)];
+    return !s->ranks.rank || s->dir[ranks_first_length(s->dir, s->ranks.rank)];
 }
 
 int job_run_part(const struct session *s, const char *path, struct err *err)
@@ -377,7 +173,7 @@ int job_run_part(const struct session *s, const char *path, struct err *err)
     if (job_run_is_placed(s))
         return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
                           "of rank 0, which stands next to it: %.*s", path, s->ranks.rank,
-                          s->ranks.size, (int)ranks_folder_length(s->dir, s->ranks.rank), s->dir);
+                          s->ranks.size, (int)ranks_first_length(s->dir, s->ranks.rank), s->dir);
     return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, but has the name of "
                       "rank 0's folder, which is missing: rename it to %s.rank%zu, and put the "
                       "folder of rank 0 in its place", path, s->ranks.rank, s->ranks.size, s->dir,
@@ -401,7 +197,7 @@ static int see_times(struct session *s, const char *path, struct err *err)
     for (size_t i = 0; i < n && rc >= 0; i++) {
         char dir[SESSION_PATH];
 
-        job_run_dir(dir, path, i);
+        rank_dir(dir, path, i);
         rc = recovery_check(all, n, i, dir, err);
     }
     free(all);

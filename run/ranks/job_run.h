@@ -6,20 +6,13 @@
 #include "comm/comm.h"
 #include "run/folder/session.h"
 
-/* The folder of a rank of RUN: RUN itself is rank 0's folder, RUN.rank1 is rank 1's. Symbolic links
- * in RUN are resolved first. Exception: an older version put the folders next to the link; if one
- * exists there, and none next to the real folder, it is used. */
-void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank);
-/* job_run_dir of a folder that is to be opened. Misuse if a link makes it the folder of a lower
- * rank. */
-int  job_run_find_dir(char out[SESSION_PATH], const char *run, size_t rank, struct err *err);
+/* rank_dir_find for this process; comm NULL: for a single one. All ranks call it. Misuse if
+ * another rank 0's folder is named here than on rank 0, where both run on one host. */
+int  job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, struct err *err);
 
 /* Generate s->id, 32 hex digits, which never changes. All ranks' ids are equal except for digits 4
  * to 7, the rank. Files of different ranks in one folder therefore have different names. */
 int  job_run_id(struct session *s, struct err *err);
-
-/* Derive a rank's id from `job`, the id of any rank; its digits 4 to 7 are replaced. */
-void job_run_id_of(char id[33], const char *job, size_t rank);
 
 /* True if a and b are ranks of one run. */
 int  job_run_together(const struct session *a, const struct session *b);
@@ -37,24 +30,8 @@ int  job_run_see(struct session *s, const char *path, enum session_how how, stru
 /* Always returns misuse. The sentence names the rank that s belongs to and what to open instead. s
  * is not rank 0's folder and was opened as `path`. */
 int  job_run_part(const struct session *s, const char *path, struct err *err);
-/* True if the folder's name is the one that job_run_dir gives for its rank. */
+/* True if the folder's name is the one that rank_dir gives for its rank. */
 int  job_run_is_placed(const struct session *s);
-
-/* A setting of all ranks but rank 0: rank 0's folder with which this one was last opened for
- * writing, in the form of `place` (moved.h). A rank's folder that several copies of rank 0's reach
- * by links belongs to that one. */
-#define JOB_RUN_FIRST "place.first"
-
-/* Misuse if a link leads from `dir`, the folder of a rank, to one that belongs to another folder of
- * rank 0 of the same run: it lies next to that one, `first` is a copy of that one, or its
- * JOB_RUN_FIRST is that one. Call it before a single process opens a rank's folder for writing. */
-int  job_run_owner_check(const struct session *first, const char *dir, size_t rank,
-                         struct err *err);
-
-/* Misuse if the folder that JOB_RUN_FIRST of the rank's folder s, opened as `dir`, names is still a
- * run, unless s is a copy that no link leads to. Call it before rank 0's folder, which is lost, is
- * made again. */
-int  job_run_first_gone(const struct session *s, const char *dir, struct err *err);
 
 /* session_open of this rank's folder. Rank 0 takes its lock first: of two jobs that begin at once,
  * one gets the folders of all ranks. Misuse if the number of ranks differs from the number that
@@ -69,7 +46,7 @@ int  job_run_open_own(struct session *s, const char *dir, enum session_how how,
 
 /* Attach the ranks that train the run. Misuse as of job_run_open, or if a rank's folder is of
  * another run than rank 0's, or if rank 0's folder is a copy and this rank would write to a folder
- * of the original. Otherwise this rank records rank 0's folder (JOB_RUN_FIRST). All ranks call
+ * of the original. Otherwise this rank records rank 0's folder (RANK_OWNER_FIRST). All ranks call
  * this, unless they fail. comm NULL: a single process. */
 int  job_run_join(struct session *s, struct comm *comm, struct err *err);
 

@@ -3,6 +3,7 @@
 
 #include "model/together.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 #include "run/snapshots/made_whole.h"
 
 /* What reading has shown of all parts of a snapshot: how many are damaged, how many of these their
@@ -19,7 +20,7 @@ static int add_others(struct parts_view *v, const struct session *s, struct err 
         struct session *one = &v->of[v->n];
         char            dir[SESSION_PATH];
 
-        job_run_dir(dir, s->dir, rank);
+        rank_dir(dir, s->dir, rank);
         rc = session_open(one, dir, SESSION_LOOK, s->events, err);
         if (rc || !job_run_together(s, one) || one->ranks.rank != rank) {
             session_close(one);

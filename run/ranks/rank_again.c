@@ -12,6 +12,8 @@
 #include "run/ranks/back.h"
 #include "run/ranks/carry.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
+#include "run/ranks/rank_owner.h"
 #include "run/ranks/rank_parts.h"
 #include "run/snapshots/lost.h"
 
@@ -149,9 +151,10 @@ static int unset_numbered(struct runlog *log, const char *name, struct err *err)
 static int settle(struct again *a, struct runlog *log, struct err *err)
 {
     static const char *const none[] = { "snapshot", "snapshot.n", "snapshot.of", "snapshot.taken",
-                                        "snapshot.files", "snapshot.portions", "snapshot.parity",
-                                        "snapshot.times", "device.place", "best.step",
-                                        "best.folder", "owner", "layout", JOB_RUN_FIRST };
+                                        "snapshot.files", "snapshot.portions", "snapshot.folders",
+                                        "snapshot.parity", "snapshot.times", "device.place",
+                                        "best.step", "best.folder", "owner", "layout",
+                                        RANK_OWNER_FIRST };
     char     to[64], *of;
     uint64_t n = 0;
     int      rc = settings_find(&of, log, err, "snapshot.of");
@@ -248,7 +251,7 @@ static int fill(struct again *a, struct err *err)
     int rc = 0;
 
     if (!a->s) {
-        job_run_id_of(a->to.id, a->all[a->donor].id, a->comm->rank);
+        rank_id_of(a->to.id, a->all[a->donor].id, a->comm->rank);
         rc = creation_claim(&a->place, &a->to, a->dir, 0, err);
     }
     rc = rc ? rc : send_all(a, 0, err);
@@ -274,11 +277,11 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
     if (!rc && *made) {
         rc = s ? 0 : creation_check(dir, err);
         if (!rc && s && !a.all[0].has)
-            rc = job_run_first_gone(s, dir, err);
+            rc = rank_owner_gone(s, err);
         rc = rc ? rc : rank_parts_look(&a.seen, s, comm, 1, err); // going back makes it whole
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         if (!rc && s && !a.all[0].has) // this rank belongs to the folder that is made
-            rc = runlog_unset(s->log, JOB_RUN_FIRST, err);
+            rc = runlog_unset(s->log, RANK_OWNER_FIRST, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)
             rc = creation_name(&a.place, err);

@@ -5,8 +5,10 @@
 #include "data/file/file.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
+#include "offload/upkeep/recovery.h"
 #include "run/folder/settings.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
 
 struct session rank_parts_session(const struct session *s, size_t rank)
 {
@@ -14,7 +16,7 @@ struct session rank_parts_session(const struct session *s, size_t rank)
 
     if (rank == s->ranks.rank)
         return out;
-    job_run_id_of(out.id, s->id, rank);
+    rank_id_of(out.id, s->id, rank);
     out.kept_by = 1 + s->ranks.rank;
     out.ranks.rank = rank;
     out.holds = 0;
@@ -60,6 +62,10 @@ static uint64_t sum_of(const struct snapshot *at)
             add_row(&sum, 2, (const char *[]){ row->name, text }, NULL);
         free(text);
     }
+    char *branch = settings_get(log, RECOVERY_BRANCH);
+    if (branch)
+        add_row(&sum, 1, (const char *[]){ branch }, NULL);
+    free(branch);
     runlog_close(log);
     return (uint64_t)1 << 32 | sum;
 }

@@ -3,29 +3,45 @@
 
 #include "data/base/hash.h"
 #include "data/base/round.h"
+#include "data/file/file.h"
 #include "offload/devices/devices_place.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
-/* What only one device may have: a file, or the name of a new one in its folder, or a drive. 0: it
- * is a folder, or nobody can look. Paths of two hosts lead to two files. */
+/* Finds the folder in which a file of this name would be made. */
+static int folder_of(struct stat *st, const char *path)
+{
+    char *folder = NULL;
+    int   found = !devices_folder(&folder, path, NULL) && folder && !stat(folder, st);
+
+    free(folder);
+    return found;
+}
+
+/* The place of one device: a file, the name of a new file in its folder, or a drive. 0: a folder,
+ * which holds any number, or nobody could look. Places on two hosts are not compared. */
 static uint64_t place_of(const char *path, const char *host)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat st;
-    char       *folder;
-    int         there = !stat(path, &st), is_folder = there && S_ISDIR(st.st_mode);
+    uint64_t    at[5] = { 0 };
 
-    if (there && !is_folder)
+    if (!stat(path, &st))
         name = "";
-    else if (is_folder || devices_folder(&folder, path, NULL) || !folder)
+    else if (!file_is_absent(errno) || !folder_of(&st, path))
         return 0;
-    else if (there = !stat(folder, &st), free(folder), !there)
+    if (S_ISDIR(st.st_mode) && !*name)
         return 0;
-    uint64_t at[] = { S_ISBLK(st.st_mode), (uint64_t)st.st_dev, (uint64_t)st.st_ino,
-                      hash_bytes(name, strlen(name)), hash_bytes(host, strlen(host)) };
-    if (S_ISBLK(st.st_mode)) // which may have several names
-        at[1] = (uint64_t)st.st_rdev, at[2] = 0;
+    if (S_ISBLK(st.st_mode)) { // which may have several names
+        at[0] = 1;
+        at[1] = (uint64_t)st.st_rdev;
+    } else {
+        at[1] = (uint64_t)st.st_dev;
+        at[2] = (uint64_t)st.st_ino;
+    }
+    at[3] = hash_bytes(name, strlen(name));
+    at[4] = hash_bytes(host, strlen(host));
     return hash_bytes(at, sizeof at);
 }
 

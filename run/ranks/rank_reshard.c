@@ -14,6 +14,8 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/ranks/job_run.h"
+#include "run/ranks/rank_dir.h"
+#include "run/ranks/rank_owner.h"
 #include "run/texts/tokenise.h"
 
 #include <sys/stat.h>
@@ -53,7 +55,7 @@ static int check(const struct session *from, const struct rank_reshard *n, struc
     to.ranks.size = n->ranks;
     rc = job_run_groups(&to, err);
     for (size_t i = 0; i < n->ranks && !rc; i++) {
-        job_run_dir(dir, n->dir, i);
+        rank_dir(dir, n->dir, i);
         rc = creation_check(dir, err);
     }
     return rc;
@@ -107,6 +109,11 @@ static int settle(struct session *to, const struct session *from, const struct r
                           "until --resume names a folder with --tensorboard DIR",
                           from->o.tensorboard, from->dir, n->dir);
     }
+    if (!rc && n->ranks == 1 && from->o.snapshot_on == TRAIN_SNAPSHOTS_HOSTS) {
+        rc = runlog_set(to->log, "option.snapshot-on", "dir", err);
+        events_notice(from->events, "--snapshot-on hosts is for several ranks: snapshots of %s are "
+                      "taken as by --snapshot-on dir", n->dir);
+    }
     rc = rc ? rc : runlog_unset(to->log, "layout", err);
     rc = rc ? rc : runlog_unset(to->log, "owner", err);
     rc = rc ? rc : runlog_unset(to->log, "owner.next", err);
@@ -131,7 +138,7 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
     rc = rc ? rc : moved_store(to->log, m->places[rank].dir, err);
-    rc = rc || !rank ? rc : runlog_set(to->log, JOB_RUN_FIRST, first, err);
+    rc = rc || !rank ? rc : runlog_set(to->log, RANK_OWNER_FIRST, first, err);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     return creation_take_log(to, copy, rc, err);
 }
@@ -143,8 +150,8 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     struct watch w;
 
     *to = (struct session){ .events = m->from->events, .spares = m->from->spares };
-    job_run_id_of(to->id, m->id, rank);
-    job_run_dir(dir, m->n->dir, rank);
+    rank_id_of(to->id, m->id, rank);
+    rank_dir(dir, m->n->dir, rank);
     int rc = creation_claim(&m->places[rank], to, dir, 0, err);
     rc = rc ? rc : copy_log(m, to, rank, err);
     rc = rc ? rc : copy_files(m->from, to->dir, err);

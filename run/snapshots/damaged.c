@@ -87,14 +87,7 @@ static int is_zero(const char *page)
     return !*page && !memcmp(page, page + 1, SUPERBLOCK_BYTES - 1);
 }
 
-/* Whether the file has a name that only this run gives. */
-static int is_named_by_us(const struct device_file *d)
-{
-    const char *given = d->cfg->device_paths ? d->cfg->device_paths[d->i] : NULL;
-
-    return !given || strcmp(given, d->path);
-}
-
+/* A file is certainly this run's (lost.c has put all others aside). A drive may be anybody's. */
 static int superblock_mend(struct device_file *d, struct err *err)
 {
     char              is[SUPERBLOCK_BYTES], page[SUPERBLOCK_BYTES];
@@ -104,7 +97,7 @@ static int superblock_mend(struct device_file *d, struct err *err)
     if (rc && rc != -EIO) // a block that the drive cannot read is written again
         return rc;
     if (!rc && !(superblock_present(is) ? !superblock_whole(is)
-                                        : is_zero(is) || is_named_by_us(d)))
+                                        : is_zero(is) || !file_is_block(d->path)))
         return 0; // it is right, or devices_open says whose it is
     superblock_pack(page, &s);
     d->wrote = 1;
@@ -121,6 +114,7 @@ static int open_up(const struct run_config *cfg, const struct store *st, size_t 
     struct device_file d = { cfg, i, path, st->device_bytes[i],
                              rc ? -1 : file_open_device(path, O_RDWR), 0 };
 
+    rc = rc ? rc : devices_named_once(cfg, i, err);
     if (!rc && d.fd < 0)
         rc = file_open_fail(path, d.fd, err);
     rc = rc ? rc : length_mend(&d, err);

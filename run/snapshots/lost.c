@@ -36,6 +36,35 @@ static int is_own(const struct run_config *cfg, size_t i, const char *path)
     return devices_whose(&super, cfg, i, path) == DEVICE_OWN;
 }
 
+/* Whether a file is in the place of device i, has a superblock of `whose`, and is not the file that
+ * run.db names. */
+static int is_unknown(const struct run_config *cfg, size_t i, enum device_whose whose)
+{
+    struct superblock super;
+    struct stat       st;
+    char             *path, *real = NULL, *was = NULL;
+    int               unknown = 0;
+
+    if (!devices_path(&path, cfg, i, 0, NULL) && !stat(path, &st) && S_ISREG(st.st_mode) &&
+        devices_whose(&super, cfg, i, path) == whose) {
+        was = settings_get(cfg->log, "device.%zu", i);
+        real = realpath(path, NULL);
+        unknown = !was || !real || !file_is(real, was);
+        if (whose == DEVICE_OWN && was && !strcmp(was, MOVED_NEW))
+            unknown = 0;
+    }
+    free(path);
+    free(real);
+    free(was);
+    return unknown;
+}
+
+/* A link, a mounted folder or a copy may have put a user's file in the place of device i. */
+static int is_strange(const struct run_config *cfg, size_t i)
+{
+    return is_unknown(cfg, i, DEVICE_NONE);
+}
+
 /* Refuses a place of device i that holds another device's states, or a copy's. */
 static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
 {
@@ -83,7 +112,7 @@ static int is_other(const struct run_config *cfg, size_t i)
 
 static int is_lost(const struct run_config *cfg, const struct store *st, size_t i)
 {
-    return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]);
+    return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]) || is_strange(cfg, i);
 }
 
 /* RUN/frozen is made again if it is gone, or proved damaged. */
@@ -175,17 +204,36 @@ static int is_apart(const struct session *s)
     return apart;
 }
 
+/* Whether device i is there, with a superblock, and may be another run's: a backup's that was put
+ * in the old place, or a copy's. */
+static int is_anothers(const struct run_config *cfg, size_t i)
+{
+    struct superblock super;
+    char             *path;
+    int               is = cfg->mode != RUN_MEM && moved_is_strange(cfg, i) &&
+             !devices_path(&path, cfg, i, 0, NULL);
+
+    if (!is)
+        return 0;
+    is = devices_whose(&super, cfg, i, path) != DEVICE_NONE;
+    free(path);
+    return is;
+}
+
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err)
 {
     char       line[SESSION_LINE];
     enum moved is;
     size_t     n = 0;
+    int        apart = is_apart(s);
 
-    while (n < s->run.n_devices && is_named(s, named, n))
+    while (n < s->run.n_devices &&
+           (is_named(s, named, n) || (!apart && !is_anothers(&s->run, n))))
         n++;
-    if (!is_apart(s) || n == s->run.n_devices)
+    if (n == s->run.n_devices)
         return 0;
-    int rc = moved_check(&is, &s->run, 0, err);
+    int rc = apart ? 0 : refuse_inside(s, n, err);
+    rc = rc ? rc : moved_check(&is, &s->run, 0, err);
     return rc != -EXDEV || !s->o.device.n
                ? rc
                : err_set(err, rc, "%s; %s with --device I=PATH for each device makes new ones",
@@ -235,7 +283,8 @@ int lost_is(const struct session *s, const char *text)
 
     if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
         return 0;
-    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i) || is_apart(s);
+    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i) ||
+               is_anothers(&s->run, (size_t)i) || is_apart(s);
     store_release(&st);
     return lost;
 }
@@ -264,7 +313,8 @@ int lost_place(struct session *s, const char *text, struct err *err)
     struct store st = { 0 };
     rc = refuse_file(s, (size_t)i, path, err);
     rc = rc ? rc : store_init(&st, &s->run, err);
-    if (!rc && !apart && !is_lost(&s->run, &st, (size_t)i) && !is_other(&s->run, (size_t)i))
+    if (!rc && !apart && !is_lost(&s->run, &st, (size_t)i) && !is_other(&s->run, (size_t)i) &&
+        !is_anothers(&s->run, (size_t)i))
         rc = err_misuse(err, "--device %s: device %ld of %s is there, in %s: leave it out (siTrain "
                         "reshard moves devices)", text, i, s->dir, s->o.device.item[i]);
     store_release(&st);
@@ -331,6 +381,15 @@ static int mount_check(const struct session *s, size_t i, const char *folder, st
                       mounted ? "" : ", where another file system is now", i);
 }
 
+/* Whether this place is that of device i in RUN, which --device may have named. */
+static int is_in_run(const struct session *s, size_t i, const char *given)
+{
+    char own[SESSION_PATH + 32];
+    int  n = snprintf(own, sizeof own, "%s/dev%zu/", s->dir, i);
+
+    return !strncmp(given, own, (size_t)n);
+}
+
 /* Refuses a place where device i cannot be made. folder: the one that it would be in; NULL: it is a
  * drive, or there is none. */
 static int place_fits(const struct session *s, size_t i, const char *folder, struct err *err)
@@ -341,7 +400,8 @@ static int place_fits(const struct session *s, size_t i, const char *folder, str
     int rc = devices_place_check(given ? given : s->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
 
-    rc = rc || !given ? rc : output_check_name("--device", given, err); // it may be a link by now
+    if (given && !is_in_run(s, i, given)) // it may be a link by now
+        rc = rc ? rc : output_check_name("--device", given, err);
     rc = rc || !given ? rc : devices_path(&path, cfg, i, 1, err);
     free(path);
     rc = rc || !given ? rc : devices_free_check(given, "--device", cfg->force_device, err);
@@ -366,6 +426,20 @@ static int folder_of(char **out, const struct session *s, size_t i, struct err *
     return rc;
 }
 
+/* Refuses a link at RUN/devI, where a folder is made. */
+static int refuse_link(const struct session *s, size_t i, struct err *err)
+{
+    char       *own = file_path(err, "%s/dev%zu", s->dir, i);
+    struct stat st;
+    int         rc = own ? 0 : -ENOMEM;
+
+    if (own && !lstat(own, &st) && S_ISLNK(st.st_mode))
+        rc = err_misuse(err, "%s is a link: remove it; then the same command makes device %zu in "
+                        "%s", own, i, s->dir);
+    free(own);
+    return rc;
+}
+
 /* Looks at device i, which is lost. *bytes: that it needs. */
 static int check_one(const struct session *s, size_t i, int named, uint64_t *bytes, struct err *err)
 {
@@ -376,10 +450,14 @@ static int check_one(const struct session *s, size_t i, int named, uint64_t *byt
 
     if (rc || (rc = folder_of(&folder, s, i, err)))
         return rc;
-    if (cut && !(rc = devices_path(&path, &s->run, i, 0, err)) && !stat(path, &st))
+    rc = cut ? devices_path(&path, &s->run, i, 0, err) : 0;
+    int own = path && is_own(&s->run, i, path);
+    if (own && !stat(path, &st))
         *bytes -= (uint64_t)st.st_size < *bytes ? (uint64_t)st.st_size : *bytes;
-    if (path && !rc && !is_own(&s->run, i, path) && (fixed = file_fixed(path))) // put_aside
+    if (path && !rc && !own && (fixed = file_fixed(path))) // put_aside
         rc = err_misuse(err, "%s %s", path, fixed);
+    if (!rc && !own && !s->run.device_paths)
+        rc = refuse_link(s, i, err);
     if (!cut && !named && folder)
         rc = mount_check(s, i, folder, err);
     rc = rc || cut ? rc : place_fits(s, i, folder, err);
@@ -395,7 +473,12 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
     for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if (is_lost(cfg, &st, i))
+        if (is_named(s, named, i) && is_unknown(cfg, i, DEVICE_OWN))
+            rc = err_misuse(err, "--device %zu=PATH: device %zu is there, which may be another "
+                            "run's: name a place that has none", i, i);
+        else if (!is_strange(cfg, i) && (rc = devices_named_once(cfg, i, err)))
+            break;
+        else if (is_lost(cfg, &st, i))
             rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
         else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
             st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
@@ -407,34 +490,47 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
 /* ---- making ---- */
 
 /* A file without the run's superblock is not certainly its own: it stays, under another name. */
-static int put_aside(const struct run_config *cfg, size_t i, struct err *err)
+static int put_aside(struct session *s, size_t i, struct err *err)
 {
     char *path = NULL, *to = NULL;
-    int   rc = devices_path(&path, cfg, i, 0, err);
+    int   rc = devices_path(&path, &s->run, i, 0, err);
 
-    rc = rc ? rc : refuse_other(cfg, i, err);
-    if (!rc && !is_own(cfg, i, path))
-        rc = file_put_aside(&to, path, "cut", err);
+    rc = rc ? rc : refuse_other(&s->run, i, err);
+    if (!rc && !is_own(&s->run, i, path) && !(rc = file_put_aside(&to, path, "cut", err)))
+        rc = session_notice(s, err, "%s is not certainly device %zu of this run: it is %s now",
+                            path, i, to);
     free(path);
     free(to);
     return rc;
 }
 
 /* *made: only new files are to be made, which a failure removes again. */
-static int put_aside_all(const struct run_config *cfg, int *made, struct err *err)
+static int put_aside_all(struct session *s, int *made, struct err *err)
 {
-    struct store st;
-    int          rc = store_init(&st, cfg, err);
+    const struct run_config *cfg = &s->run;
+    struct store             st;
+    int                      rc = store_init(&st, cfg, err);
 
     *made = 1;
     for (size_t i = 0; i < cfg->n_devices && !rc; i++)
         if (devices_gone(cfg, i)) {
             *made &= !cfg->device_paths || !file_is_block(cfg->device_paths[i]);
-        } else if (devices_cut(cfg, i, st.device_bytes[i])) {
+        } else if (is_lost(cfg, &st, i)) {
             *made = 0;
-            rc = put_aside(cfg, i, err);
+            rc = put_aside(s, i, err);
         }
     store_release(&st);
+    return rc;
+}
+
+/* After a kill a file with its superblock in such a place is this run's. */
+static int note_new(struct session *s, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < s->run.n_devices && !rc; i++)
+        if (devices_gone(&s->run, i))
+            rc = settings_set(s->log, err, "device.%zu=" MOVED_NEW, i);
     return rc;
 }
 
@@ -485,8 +581,8 @@ int lost_make(struct session *s, const struct session *snapshot, int *untouched,
         return rc;
     }
     cfg.links = (struct topology_config){ 0 };
-    if ((rc = put_aside_all(&cfg, &only_new, err)) ||
-        (rc = is_apart(s) ? settle_apart(s, err) : 0))
+    if ((rc = put_aside_all(s, &only_new, err)) ||
+        (rc = is_apart(s) ? settle_apart(s, err) : 0) || (rc = note_new(s, err)))
         return rc;
     rc = damaged_open_up(s, &wrote, err);
     rc = rc ? rc : devices_open(&d, &cfg, DEVICES_REMAKE, NULL, err);

@@ -18,7 +18,8 @@ int lost_apart_check(const struct session *s, const struct opt_strings *named, s
 /* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or its place hold
  * another's states, or PATH be where it was, or where a killed process has made it. In a run that
  * lost_apart_check may refuse, no device may be at PATH. s is open as SESSION_RESTORE. Only s->o
- * and s->run change. 1: that is another place than the run had; 0: it is not; or -errno. */
+ * and s->run change. Returns 1 if the device has another place now, 0 if it keeps its place, or
+ * -errno. */
 int lost_place(struct session *s, const char *text, struct err *err);
 
 /* Before anything changes: refuse places where a device cannot be made again: one that is not

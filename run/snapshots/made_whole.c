@@ -15,6 +15,7 @@ struct mending {
     const struct snapshot *at;
     unsigned char   moved[2 * PARITY_DEVICES]; // is made in another place than its run.db says
     int             any_moved, recorded;
+    int             any_gone;               // of a device, so its folder may be another one by now
 };
 
 /* ---- places ---- */
@@ -36,6 +37,7 @@ static int place(struct mending *m, size_t i, struct err *err)
     char *folder = portions_folder(m->s, i, err), *was = file_folder(m->p.path[i]);
     int   rc = folder && was ? 0 : -ENOMEM, lost = is_gone(m, i);
 
+    m->any_gone |= lost;
     for (size_t k = i; lost && k < 2 * m->p.n && !rc && strcmp(folder, was); k += m->p.n) {
         if (file_may_be(m->p.path[k])) // it stays where it is
             continue;
@@ -108,20 +110,28 @@ static int begin(struct mending *m, const struct events *events, struct err *err
 
 /* Whether its run.db names files of this very RUN, or of one that lay at the same path before: a
  * backup or a rank's new folder has taken its place. The run.db of a copied snapshot names those of
- * the original, which nobody else writes to: then -EBADMSG, and the sentence says so. */
+ * the original, which nobody else writes to; after RUN was renamed, a backup of it and its drives
+ * may have other such files at the old paths: then -EBADMSG, and the sentence says so. */
 static int whose_files(const struct mending *m, struct err *err)
 {
     char       *of = NULL;
     int         rc = settings_find(&of, m->snapshot.log, err, "snapshot.of");
     const char *was = of ? moved_path(of) : NULL;
+    int         at_path = was && !strcmp(was, m->s->dir);
 
-    if (!rc && !(of && (portions_certain(m->s, of) || (was && !strcmp(was, m->s->dir)))))
+    if (!rc && !at_path && !(of && portions_certain(m->s, of)))
         rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because its "
                      "files on the devices are those of the run %s, of which %s is a copy: %s",
                      m->at->path, was ? was : "elsewhere", m->s->dir,
                      !was || file_may_be(was) ? "restore that run first"
                                               : "that run is not there; if it was moved, move it "
                                                 "back, and begin again");
+    for (size_t k = 0; !rc && k < 2 * m->p.n; k++)
+        if (!at_path && (!m->at->ours || !portions_is_own(&m->p, k, m->s, of)))
+            rc = err_set(err, -EBADMSG, "the snapshot %s is damaged, and it is not mended, because "
+                         "%s may be that of a backup: %s was renamed, and a folder there is "
+                         "another one than that in which the snapshot was made", m->at->path,
+                         m->p.path[k], m->s->dir);
     free(of);
     return rc;
 }
@@ -168,6 +178,8 @@ static int mend_one(struct session *s, const struct snapshot *at, uint64_t *mend
     session_close(&m.snapshot);
     if (!rc && m.any_moved)
         rc = record(&m, rest ? &unsaid : why);
+    else if (!rc && m.any_gone)
+        record(&m, &unsaid);
     if (rc && m.any_moved && !m.recorded)
         remove_moved(&m);
     rc = rc ? rc : rest;

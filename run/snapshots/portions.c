@@ -2,6 +2,7 @@
  * removes those that are certainly the run's own. */
 #include "run/snapshots/portions.h"
 
+#include "data/base/text_made.h"
 #include "data/file/file.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/snapshot_files.h"
@@ -59,8 +60,10 @@ int portions_notice(struct session *s, struct err *err)
 static int room(struct portions *p, size_t n, struct err *err)
 {
     *p = (struct portions){ .n = n, .path = calloc(2 * n, sizeof *p->path),
-                            .bytes = calloc(2 * n, sizeof *p->bytes) };
-    return p->path && p->bytes ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", n);
+                            .bytes = calloc(2 * n, sizeof *p->bytes),
+                            .folder = calloc(2 * n, sizeof *p->folder) };
+    return p->path && p->bytes && p->folder
+               ? 0 : err_set(err, -ENOMEM, "out of memory for %zu devices", n);
 }
 
 void portions_release(struct portions *p)
@@ -69,6 +72,7 @@ void portions_release(struct portions *p)
         free((char *)(uintptr_t)p->path[i]);
     free(p->path);
     free(p->bytes);
+    free(p->folder);
     *p = (struct portions){ 0 };
 }
 
@@ -151,11 +155,9 @@ static char *begun_text(const struct portions *p, const struct session *s, const
     }
     for (size_t i = 0; f && i < p->n; i++)
         fprintf(f, "\n%s\n%s", p->path[i], p->path[p->n + i]);
-    if (f && !fclose(f))
-        return text;
-    free(text);
-    err_set(err, -ENOMEM, "out of memory for the paths of a snapshot's files");
-    return NULL;
+    if (!text_made(f, &text, 0))
+        err_set(err, -ENOMEM, "out of memory for the paths of a snapshot's files");
+    return text;
 }
 
 int portions_begin(struct portions *p, struct session *s, uint64_t step, const char *word,
@@ -221,28 +223,47 @@ int portions_named(const char *path, size_t k, const char *id)
 
 /* ---- in a snapshot's run.db ---- */
 
+/* The file_identity of the folder around a file. */
+static void folder_is(char is[FILE_IDENTITY], const char *path)
+{
+    char *folder = file_folder(path);
+
+    *is = '\0';
+    if (folder)
+        file_identity(folder, is);
+    free(folder);
+}
+
 int portions_store(const struct portions *p, struct runlog *log, struct err *err)
 {
-    char  *text = NULL, *devices = NULL;
+    char  *text = NULL, *devices = NULL, *folders = NULL, is[FILE_IDENTITY];
     size_t size;
-    FILE  *f = open_memstream(&text, &size), *d = open_memstream(&devices, &size);
+    FILE  *f = open_memstream(&text, &size), *d = open_memstream(&devices, &size),
+          *o = open_memstream(&folders, &size);
 
-    for (size_t i = 0; f && d && i < p->n; i++) {
+    for (size_t i = 0; f && d && o && i < p->n; i++) {
         const char *end = i + 1 < p->n ? "\n" : "";
 
         fprintf(f, "%" PRIu64 " %s\n%" PRIu64 " %s%s", p->bytes[i], p->path[i],
                 p->bytes[p->n + i], p->path[p->n + i], end);
         fprintf(d, "%s%s", p->path[i], end);
+        folder_is(is, p->path[i]);
+        fprintf(o, "%s\n", is);
+        folder_is(is, p->path[p->n + i]);
+        fprintf(o, "%s%s", is, end);
     }
     int bad = !f || fclose(f);
     bad |= !d || fclose(d);
+    bad |= !o || fclose(o);
     int rc = bad ? err_set(err, -ENOMEM, "out of memory for the paths of a snapshot's files")
                  : settings_set(log, err, "snapshot.parity=%zu %08" PRIx32, p->parity,
                                 p->sums_crc);
     rc = rc ? rc : runlog_set(log, "snapshot.portions", text, err);
+    rc = rc ? rc : runlog_set(log, "snapshot.folders", folders, err);
     rc = rc ? rc : runlog_set(log, "option.device", devices, err);
     free(text);
     free(devices);
+    free(folders);
     return rc;
 }
 
@@ -255,10 +276,12 @@ static size_t lines_of(const char *text)
     return n;
 }
 
-static int load_lines(struct portions *p, const char *id, char *text, struct err *err)
+/* folders: the setting snapshot.folders, or NULL. */
+static int load_lines(struct portions *p, const char *id, char *text, char *folders,
+                      struct err *err)
 {
-    char *rest = text, *line, *path;
-    int   rc = 0;
+    char *rest = text, *line, *path, *is = "";
+    int   rc = 0, known = folders != NULL;
 
     for (size_t k = 0; (line = strsep(&rest, "\n")) && !rc; k++) {
         size_t i = k % 2 * p->n + k / 2; // the lines of a device stand together
@@ -266,15 +289,19 @@ static int load_lines(struct portions *p, const char *id, char *text, struct err
         p->bytes[i] = strtoull(line, &path, 10);
         if (path == line || *path++ != ' ' || !portions_named(path, k, id))
             rc = err_set(err, -EBADMSG, "the setting snapshot.portions is damaged");
+        else if (known && !(is = strsep(&folders, "\n")))
+            rc = err_set(err, -EBADMSG, "the setting snapshot.folders is damaged");
         else if (!(p->path[i] = file_path(err, "%s", path)))
             rc = -ENOMEM;
+        if (!rc)
+            snprintf(p->folder[i], FILE_IDENTITY, "%s", is);
     }
     return rc;
 }
 
 int portions_load(struct portions *p, struct runlog *log, struct err *err)
 {
-    char    *text, *parity = NULL, id[sizeof ((struct session *)0)->id] = "";
+    char    *text, *parity = NULL, *folders = NULL, id[sizeof ((struct session *)0)->id] = "";
     uint32_t crc;
     size_t   bears;
 
@@ -289,9 +316,11 @@ int portions_load(struct portions *p, struct runlog *log, struct err *err)
         rc = err_set(err, -EBADMSG, "the settings of the snapshot's parity are damaged");
     rc = rc ? rc : room(p, n / 2, err);
     rc = rc ? rc : runlog_get(log, "id", id, sizeof id, err);
-    rc = rc ? rc : load_lines(p, id, text, err);
+    rc = rc ? rc : settings_find(&folders, log, err, "snapshot.folders");
+    rc = rc ? rc : load_lines(p, id, text, folders, err);
     free(text);
     free(parity);
+    free(folders);
     if (rc) {
         portions_release(p);
         return rc;
@@ -328,6 +357,33 @@ uint64_t portions_held(const struct portions *p)
 int portions_certain(const struct session *s, const char *of)
 {
     return moved_folder(s->dir, of) != MOVED_WHOLE || moved_is_heir(s->log, s->dir, of);
+}
+
+int portions_is_own(const struct portions *p, size_t k, const struct session *s, const char *of)
+{
+    if (!*p->folder[k] || moved_folder(s->dir, of) != MOVED_RENAMED || !file_may_be(p->path[k]))
+        return 1;
+    char *folder = file_folder(p->path[k]);
+    int   is = folder && file_is(folder, p->folder[k]);
+
+    free(folder);
+    return is;
+}
+
+size_t portions_forget_others(struct portions *p, char first[SESSION_PATH], const struct session *s,
+                              const char *of)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < 2 * p->n; k++) {
+        if (portions_is_own(p, k, s, of))
+            continue;
+        if (!n++)
+            snprintf(first, SESSION_PATH, "%s", p->path[k]);
+        free((char *)(uintptr_t)p->path[k]);
+        p->path[k] = NULL;
+    }
+    return n;
 }
 
 int portions_remove_file(const char *path)

@@ -9,6 +9,8 @@
  *     snapshot.parity    how many devices may be lost, a space, the checksum of the sums in hex
  *     snapshot.portions  bytes, a space, the path; two lines per device: its portion,
  *                        its parity file
+ *     snapshot.folders   the file_identity of the folder in which each of these files was made, one
+ *                        per line in the same order. Older snapshots have none
  *     option.device, device.N    the portions, as of any run with --device
  *
  * While files are made, the run's run.db has the setting portions.begun: which folder RUN is (as
@@ -24,6 +26,7 @@ struct portions {
     uint32_t  sums_crc;
     const char **path;          // (2 n) the portions of all devices, then their parity files; owned
     uint64_t *bytes;            // (2 n) of these files
+    char     (*folder)[FILE_IDENTITY]; // (2 n) in which each was made; "": not known
 };
 
 /* Refuse a run whose name has a line break: the files have it in their paths, which are lines. */
@@ -64,6 +67,13 @@ int portions_named(const char *path, size_t k, const char *id);
  * whose place RUN has (moved.h). A copy of RUN has copies of its snapshots, whose portions are the
  * original's. */
 int portions_certain(const struct session *s, const char *of);
+/* Whether file k, in the order of p->path, of a snapshot that is certain, may be written to or
+ * removed. If RUN was renamed since, somebody else's files may be at the old paths, such as a
+ * backup of RUN and of its drives: then the folder must be the one in which the file was made. */
+int portions_is_own(const struct portions *p, size_t k, const struct session *s, const char *of);
+/* Forget the paths of all others. Returns how many; first: one of them. */
+size_t portions_forget_others(struct portions *p, char first[SESSION_PATH], const struct session *s,
+                              const char *of);
 /* Remove the files, and folders that are empty then, for good: nothing names them afterwards, so a
  * power cut must not bring them back. -errno: one is there still. */
 int portions_remove(const struct portions *p);

@@ -77,7 +77,8 @@ static int keep_settings(const struct snapshot_log *l, struct err *err)
 int snapshot_log_settle(const struct snapshot_log *l, struct err *err)
 {
     static const char *const none[] = { "layout", "owner.next", "reshard.remove",
-                                        "snapshot.portions", "snapshot.parity", "snapshot.times" };
+                                        "snapshot.portions", "snapshot.folders", "snapshot.parity",
+                                        "snapshot.times" };
 
     int rc = keep_settings(l, err);
     rc = rc ? rc : settings_set(l->to->log, err, "option.device=\noption.fpga=\n"

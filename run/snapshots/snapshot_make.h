@@ -20,11 +20,13 @@ int snapshot_can(const struct session *s, struct err *err);
  * 0 or -errno; then there is no new snapshot in any of them, and `err` has the last sentence. */
 int snapshot_make(struct snapshot *out, struct session *s, uint64_t step, struct err *err);
 
+/* What snapshot_begin takes. */
 struct snapshot_ask {
-    uint64_t       step;   // so many are done
-    size_t         tried;  // directories that have failed for this snapshot; the next are tried
-    int            in_run; // at last, RUN/snapshots is
-    struct stream *beside; // drained, and outlives what was begun; NULL: nothing trains
+    uint64_t       step;   // steps done
+    size_t         tried;  // directories that have failed already; it begins with the next
+    int            in_run; // if all directories fail, RUN/snapshots is tried
+    struct stream *beside; // stream of the training, drained; it must outlive the snapshot; NULL:
+                           // nothing trains
 };
 
 /* Take a snapshot while a training goes on. snapshot_begin copies what the next step changes, and a

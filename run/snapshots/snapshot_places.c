@@ -17,7 +17,7 @@ static const char own_folder[] = "snapshots";
 /* The length of RUN's path: without the end of a rank's. */
 static size_t run_length(const struct session *s)
 {
-    return ranks_folder_length(s->dir, s->kept_by ? s->kept_by - 1 : s->ranks.rank);
+    return ranks_first_length(s->dir, s->kept_by ? s->kept_by - 1 : s->ranks.rank);
 }
 
 void snapshot_places_ranks(char out[SESSION_PATH], const struct session *s)

@@ -22,6 +22,8 @@ struct own {
     const char     *path;
     char           *files, *times;
     struct portions portions;
+    size_t          others;              // on the drives, which stay: the first of them is
+    char            other[SESSION_PATH];
     int             whole, changed;
 };
 
@@ -103,6 +105,7 @@ static struct own own_of(const struct session *s, const char *path)
         free(own.files);
         own.files = NULL;
     }
+    own.others = portions_forget_others(&own.portions, own.other, s, of);
     free(of);
     runlog_close(log);
     return own;
@@ -147,11 +150,12 @@ static int take_in_log(const char *path)
  * the list of all others, is the last, and stays if one of them cannot be removed: a power cut must
  * not keep what it lists and lose the list. What is not on the list stays, too, and what somebody
  * has written to: then 1. */
-static int clear(const struct session *s, const char *path, int fd)
+static int clear(struct session *s, const char *path, int fd)
 {
     static const char *const names[] = { "run.db-wal", "run.db-shm", "run.lock", "run.db" };
     char                     file[SESSION_PATH + 64];
     struct own               own = own_of(s, path);
+    struct err               unsaid;
     int                      locked = 1;
     int gone = own.files && !snapshot_files_each(path, own.files, look_file, &own);
 
@@ -164,6 +168,10 @@ static int clear(const struct session *s, const char *path, int fd)
         if (strcmp(names[i], "run.db") || !file_sync_dir(path, NULL))
             unlink(file);
     }
+    if (gone && own.others)
+        session_notice(s, &unsaid, "%s%s stay: RUN was renamed, and a folder there is another one "
+                       "than that in which the snapshot was made, as that of a backup is",
+                       own.other, own.others > 1 ? " and other files of the removed snapshot" : "");
     own_release(&own);
     return rmdir(path) && errno != ENOENT;
 }
@@ -197,7 +205,7 @@ static int set_aside(char **at, const char *path, const char *name, struct err *
     return *at ? 0 : rc ? rc : -ENOMEM;
 }
 
-int snapshot_remove(const struct session *s, const char *path, struct err *err)
+int snapshot_remove(struct session *s, const char *path, struct err *err)
 {
     const char *fixed = file_fixed(path); // or else it would lose its name, and could not go
     char       *at = NULL;
@@ -216,7 +224,7 @@ int snapshot_remove(const struct session *s, const char *path, struct err *err)
     return rc;
 }
 
-int snapshot_replaced(const struct session *s, const char *path, const char *name, struct err *err)
+int snapshot_replaced(struct session *s, const char *path, const char *name, struct err *err)
 {
     char *at = NULL;
     int   rc = set_aside(&at, path, name, err), fd = rc ? -1 : lock_alone(at);
@@ -243,7 +251,7 @@ int snapshot_put_aside(struct session *s, const char *path, struct err *err)
 /* Removes what a dead process of this rank left at this path, under the name `base` and an end. A
  * folder that it had begun to fill has no list of files yet. Another one has: it was complete, or
  * its place was taken by a new one when the process was killed, or it is half removed. */
-static void clean(const struct session *s, const char *path, const char *folder, const char *base,
+static void clean(struct session *s, const char *path, const char *folder, const char *base,
                   int half_removed)
 {
     char      *name = file_path(NULL, "%s/%s", folder, base), *at = NULL;

@@ -5,10 +5,10 @@
 
 /* Remove the snapshot at this path, which must be certainly the run's. -EBUSY: somebody reads it.
  * What is not on its list of files stays. */
-int snapshot_remove(const struct session *s, const char *path, struct err *err);
+int snapshot_remove(struct session *s, const char *path, struct err *err);
 /* Remove a snapshot whose name another one has taken. If somebody reads it, a later rotation
  * removes it. name: that name; path: where it is now. */
-int snapshot_replaced(const struct session *s, const char *path, const char *name,
+int snapshot_replaced(struct session *s, const char *path, const char *name,
                       struct err *err);
 /* A folder in RUN/snapshots that has the name of a new snapshot, and a damaged run.db, gets another
  * name, with a notice. Nothing can be known of it, so it is not removed. */

@@ -63,7 +63,8 @@ enum whose { NOT_OURS, LOOKS_LIKE_OURS, CERTAINLY_OURS };
  * its file system, mounted elsewhere, has the same; a backup that took RUN's place has its path. A
  * copy has its own snapshots in it, and may be read from those of its original, which it never
  * removes. Nor does the original remove a copy's, which the copy may have made in RUN/snapshots,
- * even if the copy is at another path since then. */
+ * even if the copy is at another path since then. A copy that stands where RUN was before it was
+ * renamed has snapshots that RUN's run.db names: they are the copy's. */
 static enum whose whose_is(const struct session *s, const char *path, const char *of,
                            struct runlog *log)
 {
@@ -74,9 +75,10 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     if (is_in_run(s, path))
         return file_is(s->dir, of) || !is_made_here(path, log, 0) ? CERTAINLY_OURS
                : is_another_run(s, was)                           ? NOT_OURS : LOOKS_LIKE_OURS;
-    if (!s->kept_by && portions_certain(s, of)) // a copy stands where RUN was before it was renamed
-        return is_another_run(s, was) && (is_in(was, path) || !is_made_here(path, log, 1))
-                   ? LOOKS_LIKE_OURS : CERTAINLY_OURS;
+    if (!s->kept_by && portions_certain(s, of))
+        return !is_another_run(s, was) ? CERTAINLY_OURS
+               : is_in(was, path)      ? NOT_OURS
+               : is_made_here(path, log, 1) ? CERTAINLY_OURS : LOOKS_LIKE_OURS;
     int image = !s->kept_by && file_is(s->dir, of) && file_has_births(s->dir, of);
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;
 }
@@ -238,11 +240,11 @@ int snapshots_is_damaged(const struct session *s, const char *path)
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
 {
     struct snapshot at, *grown;
+    int             found = snapshots_look(&at, s, path);
 
-    if (!snapshots_look(&at, s, path) && // one call may have failed: it is looked at once more
-        (look_unread(list, path) || !snapshots_look(&at, s, path)))
-        return 0;
-    if (is_known(list, at.path))
+    if (!found && !look_unread(list, path)) // one call may have failed: it is looked at once more
+        found = snapshots_look(&at, s, path);
+    if (!found || is_known(list, at.path))
         return 0;
     if (!(grown = realloc(list->at, (list->n + 1) * sizeof *grown)))
         return err_set(err, -ENOMEM, "out of memory for %zu snapshots", list->n + 1);

@@ -48,8 +48,8 @@ static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == 
 static int row_add(const struct text_cut *c, struct text_block *b, size_t from, size_t to,
                    uint64_t at, struct err *err)
 {
-    while (to - from >= 3 && !memcmp(b->text + from, "\xEF\xBB\xBF", 3)) // of joined files
-        from += 3, at += 3;
+    for (size_t mark; (mark = utf8_mark(b->text + from, to - from)) > 0;) // of joined files
+        from += mark, at += mark;
     while (from < to && is_blank(b->text[from]))
         from++, at++;
     while (to > from && is_blank(b->text[to - 1]))

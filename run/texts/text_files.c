@@ -6,6 +6,7 @@
 #include "data/base/grow.h"
 #include "data/base/hash.h"
 #include "data/base/round.h"
+#include "data/base/utf8.h"
 #include "data/file/unpack.h"
 #include "data/task/row_file.h"
 #include "run/texts/text_cut.h"
@@ -105,10 +106,12 @@ static int file_begin(struct text_files *t, struct file_look *look, struct err *
 
     file_kind_head(look, t->carry, t->n_carry, t->n_carry < FILE_HEAD_BYTES ? t->n_carry : size);
     t->cut.words = look->words;
-    if (t->n_carry >= 3 && !memcmp(t->carry, "\xEF\xBB\xBF", 3)) { // says UTF-8, and is no text
-        t->n_carry -= 3;
-        t->cut.at = 3;
-        memmove(t->carry, t->carry + 3, t->n_carry);
+    size_t mark = utf8_mark(t->carry, t->n_carry);
+
+    if (mark) { // says UTF-8, and is no text
+        t->n_carry -= mark;
+        t->cut.at = mark;
+        memmove(t->carry, t->carry + mark, t->n_carry);
         look->kind = t->n_carry ? look->kind : FILE_EMPTY;
     }
     return 0;

@@ -9,25 +9,17 @@
 #include "data/base/clock.h"
 #include "data/file/file.h"
 #include "data/base/grow.h"
-#include "data/base/hash.h"
-#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/file/unpack.h"
-#include "data/base/version.h"
-#include "data/opt/opt_row.h"
-#include "data/text/tokens_writer.h"
 #include "run/folder/output.h"
-#include "run/texts/text_files.h"
-#include "run/texts/tokenise.h"
-#include "run/texts/tokenise_done.h"
+#include "run/texts/tokenise_again.h"
 
 #include <omp.h>
 #include <sys/random.h>
 
 /* THREADS: the most, since each has a cache of words. TASK_BYTES: what a thread takes at once.
  * TASK_IDS: room for ids that a task keeps for the next block. */
-enum { THREADS = 32, TASK_BYTES = 1 << 15, TASK_IDS = 2 * TASK_BYTES,
-       SIDES = TOKENISE_SIDES, BLOCKS = 3 };
+enum { THREADS = 32, TASK_BYTES = 1 << 15, TASK_IDS = 2 * TASK_BYTES, BLOCKS = 3 };
 #define SAVE_NS 30000000000u
 
 /* Pieces that one thread encodes, one after the other. ids_to[i]: where the ids of piece i end. */
@@ -50,29 +42,12 @@ struct block {
     size_t            n_tasks, cap_tasks;
 };
 
-/* What is saved: from where to go on. All ids before that place are in the files. */
-struct state {
-    uint64_t          key, pair; // of what is read, and how; of the two files
-    uint64_t          count[SIDES], documents[SIDES];
-    uint32_t          ids[SIDES]; // checksums of the tokens
-    struct text_place place;
-};
-_Static_assert(sizeof(struct state) <= TOKENS_STATE, "a state fits into a token file's header");
-
-struct tokenise {
-    const struct events   *events;
-    struct tokenise_files *of;
-    struct text_files     *files;
-    struct tokenizer      *tok[THREADS], *held; // the first one is borrowed; held: of held pieces
-    int                    threads, sides;
-    struct tokens_writer   out[SIDES];
-    uint64_t               documents[SIDES];
-    struct block           block[BLOCKS];
-    struct state           state; // of the last block whose end is a place to go on from
-    int                    further; // this process has come further than the place it began at
-    int                    late;    // and ends, so that another process goes on
-    uint64_t               saved_ns, save_ns, block_ns; // of the last; how long it and a block took
-    int                    other; // an unfinished file is there, of something else
+struct work {
+    struct tokenise   t;
+    struct tokenizer *tok[THREADS]; // the first one is borrowed
+    struct tokenizer *held;         // of held pieces
+    int               threads;
+    struct block      block[BLOCKS];
 };
 
 /* ---- encoding ---- */
@@ -152,11 +127,11 @@ static void encode_task(struct tokenise *t, struct tokenizer *tok, struct block 
 }
 
 /* Held pieces are the first and the last one of a block. */
-static void encode_held(struct tokenise *t, struct block *b)
+static void encode_held(struct work *w, struct block *b)
 {
     for (size_t i = 0; i < b->n_tasks; i++)
         if (b->task[i].held)
-            encode_task(t, t->held, b, &b->task[i]);
+            encode_task(&w->t, w->held, b, &b->task[i]);
 }
 
 /* ---- writing ---- */
@@ -247,182 +222,29 @@ static int write_block(struct tokenise *t, struct block *b, struct err *err)
 }
 
 /* Encodes a block; meanwhile reads the next one, if there is one, and writes the one before. */
-static int work_block(struct tokenise *t, struct block *before, struct block *b,
-                      struct block *next, struct err *err)
+static int work_block(struct work *w, struct block *before, struct block *b, struct block *next,
+                      struct err *err)
 {
     int rc = 0;
 
-#pragma omp parallel num_threads(t->threads)
+#pragma omp parallel num_threads(w->threads)
     {
 #pragma omp single nowait
         if (!b->text.end && !b->text.rc)
-            read_block(t, next);
+            read_block(&w->t, next);
 #pragma omp single nowait
-        rc = write_block(t, before, err);
+        rc = write_block(&w->t, before, err);
 #pragma omp single nowait
-        encode_held(t, b);
+        encode_held(w, b);
 #pragma omp for schedule(dynamic, 1)
         for (size_t i = 0; i < b->n_tasks; i++)
             if (!b->task[i].held)
-                encode_task(t, t->tok[omp_get_thread_num()], b, &b->task[i]);
+                encode_task(&w->t, w->tok[omp_get_thread_num()], b, &b->task[i]);
     }
     return rc;
 }
 
-/* ---- going on after a kill ---- */
-
-static int saves(const struct tokenise *t)
-{
-    return t->of->goes_on && !text_files_piped(t->files);
-}
-
-static int save(struct tokenise *t, struct err *err)
-{
-    unsigned char bytes[TOKENS_STATE] = { 0 };
-    uint64_t      begun = clock_ns();
-    int           rc = 0;
-
-    memcpy(bytes, &t->state, sizeof t->state);
-    for (int s = t->sides; s-- > 0 && !rc;) // the first one's state says what is in both
-        rc = t->out[s].ids.f.fd < 0 ? 0 : tokens_writer_save(&t->out[s], bytes, err);
-    t->saved_ns = clock_ns();
-    t->save_ns = t->saved_ns - begun;
-    return rc;
-}
-
-/* A hash of all that decides on the ids. A file that nobody can look at is not a missing one. */
-static int key_of(const struct tokenise *t, uint64_t *out, struct err *err)
-{
-    const struct tokenise_files *f = t->of;
-    uint64_t of[5] = { text_files_hash(t->files), tokenizer_sum(f->tok), f->vocab,
-                       hash_bytes(SITRAIN_VERSION, strlen(SITRAIN_VERSION)),
-                       f->split_out ? hash_bytes(f->split_out, strlen(f->split_out)) : 0 };
-    uint64_t    key = hash_bytes(of, sizeof of);
-    struct stat st;
-    int         rc = 0;
-
-    for (size_t i = 0; tokenizer_file(i) && rc >= 0; i++) {
-        char *path = file_path(err, "%s/%s", f->goes_on, tokenizer_file(i));
-
-        rc = !path ? -ENOMEM : !stat(path, &st) ? 1 : file_is_absent(errno) ? 0
-             : err_set(err, -errno, "%s: %s", path, strerror(errno));
-        if (rc > 0) {
-            uint64_t at[4] = { i, (uint64_t)st.st_size, file_ns(&st.st_mtim),
-                               file_ns(&st.st_ctim) };
-
-            key = hash_mix(key ^ hash_bytes(at, sizeof at));
-        }
-        free(path);
-    }
-    *out = key;
-    return rc < 0 ? rc : 0;
-}
-
-static int fits_first(void *ctx, const void *state)
-{
-    struct tokenise *t = ctx;
-    uint64_t         key = t->state.key;
-    struct state     found;
-
-    memcpy(&found, state, sizeof found);
-    if (found.key != key) {
-        t->other = 1;
-        return 0;
-    }
-    t->state = found;
-    return 1;
-}
-
-static int fits_second(void *ctx, const void *state)
-{
-    const struct tokenise *t = ctx;
-    struct state           found;
-
-    memcpy(&found, state, sizeof found);
-    return found.key == t->state.key && found.pair == t->state.pair;
-}
-
-/* Where what is left stands, for sentences. */
-static const char *place(const struct tokenise *t)
-{
-    return t->of->place ? t->of->place : t->out[0].ids.f.temp;
-}
-
-/* After Ctrl-C, and when the time is up: what is there stays for the next time. */
-static int leave(struct tokenise *t, int rc, struct err *err)
-{
-    uint64_t   count = t->state.count[0] + t->state.count[1];
-    struct err failed;
-    char       limit[32];
-    int        unsaved;
-
-    if (!saves(t) || !count)
-        return rc;
-    if ((unsaved = save(t, &failed))) {
-        *err = failed;
-        return unsaved;
-    }
-    if (t->late)
-        rc = err_time(err, "stopped, since --time-limit %s is over; the same command goes on "
-                      "behind the %" PRIu64 " tokens in %s",
-                      opt_time_text(limit, sizeof limit, (double)t->of->time_limit), count,
-                      place(t));
-    else
-        err_stopped(err, "stopped; the same command goes on behind the %" PRIu64 " tokens in %s",
-                    count, place(t));
-    for (int s = 0; s < t->sides; s++)
-        tokens_writer_keep(&t->out[s]);
-    return rc;
-}
-
-/* Whether the next block, and a save behind it, would not end in time. Each process comes further
- * before it ends. */
-static int look_at_time(struct tokenise *t, struct err *err)
-{
-    double needs = (double)(t->block_ns + t->save_ns) / 1e9;
-    char   limit[32];
-
-    if (!t->of->time_limit || machine_age() + needs < (double)t->of->time_limit)
-        return 0;
-    if (!saves(t))
-        return err_set(err, -EINTR, "--time-limit %s is over, and nothing is kept of the tokens of "
-                       "standard input: give more time, or a file",
-                       opt_time_text(limit, sizeof limit, (double)t->of->time_limit));
-    t->late = t->further && t->state.count[0] + t->state.count[1];
-    return 0;
-}
-
-/* Opens what an earlier process left, at the place that it saved last. 1; 0: there is nothing. */
-static int out_find(struct tokenise *t, const char *const *paths, struct err *err)
-{
-    size_t   vocab = tokenizer_vocab(t->of->tok);
-    uint64_t key = t->state.key;
-    int      rc = tokens_writer_find(&t->out[0], paths[0], vocab, fits_first, t, err);
-
-    if (rc > 0 && t->sides > 1)
-        rc = tokens_writer_find(&t->out[1], paths[1], vocab, fits_second, t, err);
-    if (!rc && t->out[0].saves && t->sides > 1) // it got its name, and the first one did not
-        rc = tokens_writer_again(&t->out[1], paths[1], vocab, t->state.count[1],
-                                 t->state.ids[1], err);
-    for (int s = 0; s < t->sides && rc > 0; s++) {
-        int cut = tokens_writer_cut(&t->out[s], t->state.count[s], t->state.ids[s], err);
-
-        t->other |= cut == -EBADMSG;
-        rc = cut == -EBADMSG ? 0 : cut ? cut : rc;
-        t->documents[s] = t->state.documents[s];
-    }
-    if (rc > 0) {
-        int went = text_files_go(t->files, &t->state.place, t->events, err);
-
-        return err_goes_on(went, err) ? leave(t, went, err) : went ? went : 1;
-    }
-    for (int s = 0; s < SIDES && !rc; s++) {
-        append_close(&t->out[s].ids);
-        t->documents[s] = 0;
-    }
-    t->state = (struct state){ .key = key };
-    return rc;
-}
+/* ---- opening ---- */
 
 /* Finds complete files of a run that is being made. Returns 1, or 0 if they are not there. */
 static int out_done(struct tokenise *t, const char *const *paths, struct err *err)
@@ -437,7 +259,7 @@ static int out_done(struct tokenise *t, const char *const *paths, struct err *er
     f->split_count = d.count[1];
     f->sum = d.sum;
     events_notice(t->events, "the %" PRIu64 " tokens of %s are in %s already",
-                  f->count + f->split_count, unpack_shown(f->texts[0]), place(t));
+                  f->count + f->split_count, unpack_shown(f->texts[0]), again_place(t));
     return 1;
 }
 
@@ -447,12 +269,12 @@ static int out_open(struct tokenise *t, const char *const *paths, struct err *er
 
     for (int s = 0; s < SIDES; s++)
         t->out[s].ids.f.fd = -1;
-    if (saves(t)) {
-        if ((rc = out_find(t, paths, err)) < 0)
+    if (again_saves(t)) {
+        if ((rc = again_find(t, paths, err)) < 0)
             return rc;
         if (rc > 0) {
             events_notice(t->events, "it goes on behind %" PRIu64 " tokens that were left in %s",
-                          t->out[0].count + t->out[1].count, place(t));
+                          t->out[0].count + t->out[1].count, again_place(t));
             return 0;
         }
         if (t->other)
@@ -484,25 +306,26 @@ static struct watch begin(struct tokenise *t, uint64_t total)
                       t->of->n == 1 ? unpack_shown(t->of->texts[0]) : what, there);
 }
 
-static int work(struct tokenise *t, struct err *err)
+static int work(struct work *w, struct err *err)
 {
-    struct block *before = &t->block[0], *b = &t->block[1], *next = &t->block[2], *swap;
-    uint64_t      total = text_files_bytes(t->files);
-    struct watch  w = begin(t, total);
-    uint64_t      every = t->of->save_ns ? t->of->save_ns : SAVE_NS;
-    int           rc = watch_look(&w, text_files_done(t->files), total, err), end = 0;
+    struct tokenise *t = &w->t;
+    struct block    *before = &w->block[0], *b = &w->block[1], *next = &w->block[2], *swap;
+    uint64_t         total = text_files_bytes(t->files);
+    struct watch     watch = begin(t, total);
+    uint64_t         every = t->of->save_ns ? t->of->save_ns : SAVE_NS;
+    int              rc = watch_look(&watch, text_files_done(t->files), total, err), end = 0;
 
     read_block(t, b);
     while (!rc && !end && !t->late) {
         uint64_t begun = clock_ns();
 
-        rc = work_block(t, before, b, next, err);
+        rc = work_block(w, before, b, next, err);
         end = b->text.end || b->text.rc;
         t->block_ns = clock_ns() - begun;
-        if (!rc && !end && saves(t) && clock_ns() - t->saved_ns > every)
-            rc = save(t, err);
-        rc = rc ? rc : watch_look(&w, b->text.done, total, err);
-        rc = rc || end ? rc : look_at_time(t, err);
+        if (!rc && !end && again_saves(t) && clock_ns() - t->saved_ns > every)
+            rc = again_save(t, err);
+        rc = rc ? rc : watch_look(&watch, b->text.done, total, err);
+        rc = rc || end ? rc : again_time(t, err);
         swap = before;
         before = b;
         b = next;
@@ -510,17 +333,17 @@ static int work(struct tokenise *t, struct err *err)
     }
     rc = rc ? rc : write_block(t, before, err);
     work_end(t->events);
-    return (!rc && t->late) || err_goes_on(rc, err) ? leave(t, rc, err) : rc;
+    return (!rc && t->late) || err_goes_on(rc, err) ? again_leave(t, rc, err) : rc;
 }
 
-static int tokenizers_open(struct tokenise *t, struct err *err)
+static int tokenizers_open(struct work *w, struct err *err)
 {
-    int most = t->of->threads ? (int)size_min(t->of->threads, THREADS) : omp_get_max_threads();
-    int rc = tokenizer_copy(&t->held, t->of->tok, err);
+    int most = w->t.of->threads ? (int)size_min(w->t.of->threads, THREADS) : omp_get_max_threads();
+    int rc = tokenizer_copy(&w->held, w->t.of->tok, err);
 
-    t->tok[0] = t->of->tok;
-    for (t->threads = 1; t->threads < most && t->threads < THREADS && !rc; t->threads++)
-        rc = tokenizer_copy(&t->tok[t->threads], t->of->tok, err);
+    w->tok[0] = w->t.of->tok;
+    for (w->threads = 1; w->threads < most && w->threads < THREADS && !rc; w->threads++)
+        rc = tokenizer_copy(&w->tok[w->threads], w->t.of->tok, err);
     return rc;
 }
 
@@ -542,6 +365,7 @@ static int commit(struct tokenise *t, struct err *err)
     rc = rc || !f->split_checked ? rc : output_check(f->split_checked, err);
     for (int s = 0; s < t->sides && !rc; s++)
         rc = tokens_writer_flush(&t->out[s], err);
+    int flushed = !rc;
     if (!rc && f->remembers)
         rc = tokenise_done_put(&(struct tokenise_done){ .key = t->state.key, .sum = f->sum,
                                                         .vocab = tokenizer_vocab(f->tok),
@@ -550,34 +374,36 @@ static int commit(struct tokenise *t, struct err *err)
                                t->out[0].ids.f.path, err);
     for (int s = t->sides; s-- > 0 && !rc;)
         rc = tokens_writer_commit(&t->out[s], err);
-    if (rc && t->out[0].saves)
-        save(t, NULL); // the header of a file without its name has no state any more
+    if (rc && flushed && t->out[0].saves)
+        again_save(t, NULL); // commit wrote the final header over the saved state
     return rc;
 }
 
 int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
                    struct err *err)
 {
-    struct tokenise     *t = calloc(1, sizeof *t);
+    struct work         *w = calloc(1, sizeof *w);
     const char *const    paths[SIDES] = { out, f->split_out };
     struct text_files_of of = { f->texts, f->n, f->column, f->as == TOKENS_TEXT, f->split, f->tok,
                                 { out, f->split_out } };
 
-    if (!t)
+    if (!w)
         return err_set(err, -ENOMEM, "%s: out of memory", out);
+    struct tokenise *t = &w->t;
+
     t->events = events;
     t->of = f;
     t->sides = f->split_out ? 2 : 1;
     t->saved_ns = clock_ns();
-    int rc = tokenizers_open(t, err);
+    int rc = tokenizers_open(w, err);
 
     rc = rc ? rc : text_files_open(&t->files, &of, events, err);
-    if (!rc && saves(t))
-        rc = key_of(t, &t->state.key, err);
+    if (!rc && again_saves(t))
+        rc = again_key(t, err);
     if (!rc && f->remembers)
         rc = out_done(t, paths, err);
     rc = rc ? rc : out_open(t, paths, err);
-    rc = rc ? rc : work(t, err);
+    rc = rc ? rc : work(w, err);
     rc = rc ? rc : commit(t, err);
     for (int s = 0; s < t->sides; s++)
         if (file_is_unread(rc) && t->out[0].saves && t->out[s].ids.f.fd >= 0)
@@ -585,16 +411,16 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     for (int s = 0; s < SIDES; s++)
         append_close(&t->out[s].ids);
     for (int i = 1; i < THREADS; i++)
-        tokenizer_close(t->tok[i]);
-    tokenizer_close(t->held);
+        tokenizer_close(w->tok[i]);
+    tokenizer_close(w->held);
     text_files_close(t->files);
     for (int k = 0; k < BLOCKS; k++) {
-        for (size_t i = 0; i < t->block[k].cap_tasks; i++)
-            token_buf_free(&t->block[k].task[i].ids);
-        text_block_free(&t->block[k].text);
-        free(t->block[k].task);
-        free(t->block[k].of);
+        for (size_t i = 0; i < w->block[k].cap_tasks; i++)
+            token_buf_free(&w->block[k].task[i].ids);
+        text_block_free(&w->block[k].text);
+        free(w->block[k].task);
+        free(w->block[k].of);
     }
-    free(t);
+    free(w);
     return rc > 0 ? 0 : rc;
 }

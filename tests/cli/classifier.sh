@@ -85,18 +85,14 @@ pads "a source that does not pad" '{"tokenizer_class": "GPT2TokenizerFast", "unk
 # a look at a tokenizer's file that fails once: all of the files are exported, or none
 find_shim
 if [ -n "$shim" ]; then
-    bad=
+    not_yet() { rm -rf "$tmp/unseen"; }
+    is_whole_or_said() {
+        [ "$got" = 0 ] || { [ "$got" = 1 ] && grep -q "Input/output error" "$tmp/err"; } || return 1
+        [ ! -e "$tmp/unseen" ] || diff -r "$tmp/padded" "$tmp/unseen" >"$tmp/out"
+    }
     for at in /tokenizer/ /unseen; do
-        n=1
-        while [ $n -le 60 ]; do
-            rm -rf "$tmp/unseen"
-            LD_PRELOAD="$shim" SHIM_AT="look:$at:$n:fail" "$bin" export "$tmp/tuned" "$tmp/unseen" >"$tmp/out" 2>"$tmp/err" </dev/null ||
-                grep -q "Input/output error" "$tmp/err" || bad="$bad $at:$n"
-            [ ! -e "$tmp/unseen" ] || diff -r "$tmp/padded" "$tmp/unseen" >"$tmp/out" || bad="$bad $at:$n"
-            n=$((n + 1))
-        done
+        fails_once look:$at:EIO not_yet is_whole_or_said "a sentence, and all of the files or none" export "$tmp/tuned" "$tmp/unseen"
     done
-    result "$([ -z "$bad" ]; echo $?)" "a look at a tokenizer's file fails: a sentence, and all of the files or none (not after$bad)"
 else
     skip "a look at a tokenizer's file fails" "no library that fails it"
 fi

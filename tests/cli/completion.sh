@@ -28,11 +28,12 @@ refuses 2 "--completion csh: expected bash, zsh or fish" --completion csh
     for c in $commands; do echo "siTrain $c --"; done
 } >"$tmp/lines"
 
+# bash parts words at =
 ask_bash() {
     n=0
     while read -r line; do
         n=$((n + 1))
-        bash -c '. "$1"; COMP_LINE=$2; read -ra COMP_WORDS <<<"$2"; case $2 in *" ") COMP_WORDS+=("") ;; esac
+        bash -c '. "$1"; COMP_LINE=$2; read -ra COMP_WORDS <<<"${2//=/ = }"; case $2 in *" ") COMP_WORDS+=("") ;; esac
             COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _siTrain; printf "$3\t%s\n" "${COMPREPLY[@]}"' - "$tmp/siTrain.bash" "$line" $n
     done <"$tmp/lines"
 }
@@ -66,8 +67,11 @@ for shell in bash zsh fish; do
     same "$(offered 6)" my.txt "$shell: a command's files"
     same "$(offered 7)" fish "$shell: its own name"
     [ $shell = bash ] || same "$(offered 8 | sed 's/^disk,//')" products "$shell: the second of a list of words"
-    # bash parts words at =
-    [ $shell = bash ] || same "$(offered 9)" "--mode=su+o+c" "$shell: an option's word behind ="
+    if [ $shell = bash ]; then
+        same "none$(offered 9)" none "bash: a word behind = is typed"
+    else
+        same "$(offered 9)" "--mode=su+o+c" "$shell: an option's word behind ="
+    fi
     n=9
     echo "$commands" >"$tmp/commands"
     while read -r c; do

@@ -141,6 +141,12 @@ refuses 2 "--reference RUN|HFDIR is missing: rewards compare $tmp/judged with th
 refuses 2 "--batch 3: each pair takes two rows" eval "$tmp/judged" --eval-file $rows --reference $models/llama --batch 3
 
 works "plan knows the task" plan --task dpo --init $models/llama --train-file $rows --probe off
+asked="--task dpo --init $models/llama --train-file $rows --mode su+o --host-mem 60M --csd-mem 192K"
+# shellcheck disable=SC2086
+run plan $asked --json "$tmp/plan.json"
+most=$(python3 -c 'import json, sys; print(int(json.load(open(sys.argv[1]))["largest"]["batch"]))' "$tmp/plan.json")
+# shellcheck disable=SC2086
+works "the largest batch that plan names fits, of $most" plan $asked --probe off --batch "$most"
 
 # refused, and nothing is left
 no() { # TEXT ARGUMENTS...

@@ -205,4 +205,42 @@ result "$([ "$got" = 1 ] && says "of which $tmp/moved is a copy: that run is not
 mv "$tmp/moved" "$tmp/run"
 works "  moved back, it does" restore "$tmp/run"
 works "  and they are whole" snapshots "$tmp/run" --check
+
+# RUN's parent was renamed, and a backup was put back where it was: its drives lie at the paths that RUN's snapshots name
+mkdir -p "$tmp/p/d" "$tmp/p/e"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/p/r" $train --device "$tmp/p/d" --device "$tmp/p/e" --steps 4 --snapshot-every 2 --snapshot-on devices
+cp -a "$tmp/p" "$tmp/backup"
+mv "$tmp/p" "$tmp/q"
+cp -a "$tmp/backup" "$tmp/p"
+works "a renamed run, with a backup at its old place, goes on" pretrain --resume "$tmp/q/r" --device "$tmp/q/d" --device "$tmp/q/e" --steps 6
+result "$(says "p/d/r-.*/step-00000000..*.dev0 and other files of the removed snapshot stay: RUN was renamed"; echo $?)" "  it says which files it leaves"
+same "0" "$(ls "$tmp"/q/r/snapshots/r-*/ | grep -c 00000000)" "  and removes what it has of that snapshot itself"
+works "  all of the backup's snapshots are whole" snapshots "$tmp/p/r" --check
+run snapshots "$tmp/q/r"
+same "3 0" "$(grep -c " complete " "$tmp/out") $(grep -c "/p/r/" "$tmp/out")" "  and none of them is listed as the run's"
+for f in "$tmp"/p/d/r-*/step-00000004.*.dev0; do turn_all "$f"; done
+sum=$(cat "$tmp"/p/[de]/r-*/* "$tmp"/p/r/snapshots/r-*/*/run.db | sha256sum)
+run restore "$tmp/q/r"
+result "$(says "/q/r/.*step-00000004 is damaged, and it is not mended, because $tmp/p/./r-.* may be that of a backup"; echo $?)" "restore says why it mends none of the backup's"
+same "$sum" "$(cat "$tmp"/p/[de]/r-*/* "$tmp"/p/r/snapshots/r-*/*/run.db | sha256sum)" "  and writes to none"
+works "the backup goes on with its drives" pretrain --resume "$tmp/p/r" --device "$tmp/p/d" --device "$tmp/p/e" --steps 4 --quiet
+works "  and its restore mends them" restore "$tmp/p/r"
+works "  to whole ones" snapshots "$tmp/p/r" --check
+rm -r "$tmp/p"
+
+# renamed alone, a run still mends and removes its own, also on a drive that was lost
+rm -r "$tmp"/d?
+mkdir "$tmp/p" "$tmp/d0" "$tmp/d1" "$tmp/d2"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/p/run" $train $devices --steps 4 --snapshot-every 2 --snapshot-on devices
+rm -r "$tmp/q" && mkdir "$tmp/q"
+mv "$tmp/p/run" "$tmp/q/run"
+rm -r "$tmp/d1" && mkdir "$tmp/d1"
+works "a renamed run has its lost drive made again" restore "$tmp/q/run"
+ruin 4 1
+run restore "$tmp/q/run"
+result "$(says "step-00000004 is whole again, by its parity"; echo $?)" "  and mends what is damaged there"
+works "  and goes on" pretrain --resume "$tmp/q/run" --steps 6
+same "0 0" "$(ls "$tmp"/d?/run-*/ | grep -c 00000000) $(grep -c "stay: RUN was renamed" "$tmp/err")" "  and removes the files of an old snapshot"
 done_testing

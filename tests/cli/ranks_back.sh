@@ -96,7 +96,7 @@ if [ -n "$shim" ]; then
         timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run/run.lock:$nth:$tmp/held" "$bin" pretrain $how "$tmp/run" \
             $([ $how = --run ] && echo $shape || echo --quiet) --steps 4 >"$tmp/first" 2>&1 </dev/null &
         first=$!
-        for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
+        while [ ! -e "$tmp/held" ] && kill -0 $first 2>/dev/null; do sleep 0.02; done
         sleep 0.3 # so long its rank 1 would have had to take its lock
         result "$([ -e "$tmp/held" ]; echo $?)" "a job ($how) whose rank 0 is about to take its lock"
         # shellcheck disable=SC2086
@@ -119,7 +119,7 @@ if [ -n "$shim" ]; then
     rm -f "$tmp/held" "$tmp/held.over"
     timeout 120 mpirun $more -n 2 env LD_PRELOAD="$shim" SHIM_AT="flock:/run.rank1/run.lock:1:$tmp/held" "$bin" pretrain --resume "$tmp/run" --steps 6 --quiet >"$tmp/first" 2>&1 </dev/null &
     first=$!
-    for i in $(seq 500); do [ -e "$tmp/held" ] || sleep 0.02; done
+    while [ ! -e "$tmp/held" ] && kill -0 $first 2>/dev/null; do sleep 0.02; done
     result "$([ -e "$tmp/held" ]; echo $?)" "a job whose rank 1 is about to finish a folder that a killed maker has left"
     job 2 "$bin" pretrain --resume "$tmp/run" --steps 5 --quiet
     result "$got" "another one that came later finishes it, and goes on"
@@ -140,5 +140,54 @@ mv "$tmp/lost" "$tmp/run"
 refused_by 2 "a folder of an earlier time is not called another branch" "is at step 4 itself, and other ranks are not: .*: give --from an earlier step" \
     pretrain --resume "$tmp/run" --from 4 --steps 7
 works_by 2 "an earlier step is gone back to, as it says" pretrain --resume "$tmp/run" --from 2 --steps 7 --quiet
+# ---- a rank's folder of another branch, at the same step, whose last step gave the same results
+clear_all
+rank_kept() { rm -rf "$tmp/old.rank1" && cp -a "$tmp/run.rank1" "$tmp/old.rank1"; }
+exchange() { mv "$tmp/run.rank1" "$tmp/lost" && mv "$tmp/old.rank1" "$tmp/run.rank1" && mv "$tmp/lost" "$tmp/old.rank1"; }
+# mixed NAME: nothing takes the two together
+mixed() {
+    exchange
+    for command in "check RUN" "export RUN $tmp/mixed --last" "eval RUN --data $tmp/text --batch 2" "generate RUN --prompt alpha --tokens 1" "reshard RUN --ranks 1 --new-run $tmp/mixed"; do
+        # shellcheck disable=SC2086
+        run $(echo "$command" | sed "s|RUN|$tmp/run|")
+        result "$([ "$got" = 1 ] && grep -q "are of two branches (--from): put" "$tmp/err" && [ ! -e "$tmp/mixed" ]; echo $?)" "$1: ${command%% *}"
+    done
+    job 2 "$bin" pretrain --resume "$tmp/run" --steps 9
+    result "$([ "$got" != 0 ] && grep -q "are of two branches (--from): put" "$tmp/err"; echo $?)" "$1: a resume"
+    exchange
+}
+job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 5 --snapshot-every 2
+rank_kept
+works_by 2 "an option that acts after the gradient" pretrain --resume "$tmp/run" --from 4 --weight-decay 0.5 --steps 5 --quiet
+same "$(steps_of "$tmp/run")" "$(steps_of "$tmp/old.rank1")" "gives a step the same results"
+mixed "one rank of before"
+works_by 2 "the next option is of another branch" pretrain --resume "$tmp/run" --from 5 --weight-decay 0.01 --steps 5 --quiet
+mixed "where the options are those of before again"
+works_by 2 "back to what there was" pretrain --resume "$tmp/run" --from 4 --steps 5 --quiet
+rank_kept
+rm -r "$tmp/run.rank1/dev0"
+works_by 2 "a lost device is made again" restore "$tmp/run"
+works_by 2 "and the steps computed again" pretrain --resume "$tmp/run" --steps 5 --quiet
+exchange
+works "they are of one branch with the folder of before" check "$tmp/run"
+exchange
+rm -r "$tmp/run.rank1"
+works_by 2 "so is a folder that is made again" restore "$tmp/run"
+works_by 2 "which goes on" pretrain --resume "$tmp/run" --from 4 --lr 1e-3 --steps 6 --quiet
+works "and all is whole again" check "$tmp/run"
+rank_kept
+works_by 2 "another branch" pretrain --resume "$tmp/run" --from 6 --beta1 0.5 --quiet
+exchange # as a kill between two ranks' commits leaves it
+job 2 "$bin" pretrain --resume "$tmp/run" --steps 7
+result "$([ "$got" != 0 ] && grep -q "if a --from was killed, type it again" "$tmp/err"; echo $?)" "a --from that was killed between two ranks"
+works_by 2 "it is typed again" pretrain --resume "$tmp/run" --from 6 --beta1 0.5 --steps 7 --quiet
+works "and all is whole" check "$tmp/run"
+# ---- kept on several hosts, and then of one process
+clear_all
+job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 2 --snapshot-every 2 --snapshot-on hosts
+works "ranks that keep snapshots on hosts become one" reshard "$tmp/run" --ranks 1 --new-run "$tmp/lost"
+result "$(grep -q "snapshots of $tmp/lost are taken as by --snapshot-on dir" "$tmp/err"; echo $?)" "  which says how it keeps them"
+works "  and does" pretrain --resume "$tmp/lost" --steps 4 --quiet
+same 1 "$(find "$tmp/lost/snapshots" -name step-00000004 | wc -l)" "  in its own folder"
 
 done_testing

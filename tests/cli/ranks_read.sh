@@ -352,7 +352,7 @@ cp -a "$tmp/far/q" "$tmp/q" # rank 0's drive is replaced, and its folder is else
 rm -r "$tmp/far/q"
 mv "$tmp/far/q.rank1" "$tmp/q.rank1"
 ranks 2 pretrain --resume "$tmp/q" --steps 5
-result "$(refused_by_ranks && grep -q "if it is lost, move $tmp/q to its place" "$tmp/err"; echo $?)" "rank 0's folder alone was copied: the sentence says what to do"
+result "$(refused_by_ranks && grep -q "if it is lost, move $tmp/q to $tmp/far/q, and" "$tmp/err"; echo $?)" "rank 0's folder alone was copied: the sentence says what to do"
 for r in "" .rank1; do mv "$tmp/q$r" "$tmp/far/q$r"; done
 ranks 2 pretrain --resume "$tmp/far/q" --steps 5
 result "$got" "  it goes on in the old one's place"
@@ -391,4 +391,34 @@ run check --repair "$tmp/copy"
 result "$([ "$got" = 2 ] && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "check says so"
 ranks 2 pretrain --resume "$tmp/copy" --steps 5
 result "$(refused_by_ranks && grep -q "$tmp/copy.rank1 leads to $tmp/copy, the folder of rank 0" "$tmp/err"; echo $?)" "and a resume says so, too"
+# All folders were copied, and rank 0's lies behind a link, on another drive; the others stand next to the link.
+cp -a "$tmp/r" "$tmp/nas/v"
+ln -s "$tmp/nas/v" "$tmp/v"
+cp -a "$tmp/r.rank1" "$tmp/v.rank1"
+turn "$tmp/v.rank1/dev0/states" 5000
+ranks 2 restore "$tmp/v" && ranks 2 pretrain --resume "$tmp/v" --steps 9
+result "$got" "a copy whose rank 0 lies behind a link is restored, and goes on"
+works "  and is whole" check "$tmp/v"
+cp -a "$tmp/nas/v" "$tmp/nas/vc"
+ln -s "$tmp/nas/vc" "$tmp/vc"
+ln -s "$tmp/v.rank1" "$tmp/vc.rank1"
+ranks 2 pretrain --resume "$tmp/vc" --steps 9
+result "$(refused_by_ranks && grep -q "$tmp/v.rank1 belongs to $tmp/" "$tmp/err"; echo $?)" "  but not with a copy of rank 0 alone"
+# mpirun gives each rank a command line of its own.
+apart() { # COMMAND; what rank 0 is given; what rank 1 is given
+    # shellcheck disable=SC2086
+    timeout 120 mpirun -n 1 $more "$bin" $1 $2 : -n 1 "$bin" $1 $3 >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+for r in "" .rank1; do cp -a "$tmp/r$r" "$tmp/twin$r"; done
+before=$(cat "$tmp"/r*/run.db "$tmp"/twin*/run.db | sha256sum)
+apart "pretrain --steps 9" "--resume $tmp/r" "--resume $tmp/twin"
+result "$(refused_by_ranks && grep -q "$tmp/twin is the run here and $tmp/r on rank 0: give all ranks the same run" "$tmp/err"; echo $?)" "a rank that is given a copy's name is refused"
+apart restore "$tmp/r" "$tmp/twin"
+result "$(refused_by_ranks && grep -q "give all ranks the same run" "$tmp/err"; echo $?)" "  restore says so, too"
+for other in "--from 1" ""; do
+    apart "pretrain --resume $tmp/r --steps 9" "--from 2" "$other"
+    result "$(refused_by_ranks && grep -q "^siTrain pretrain: rank 1: --from is not what rank 0 was given: give all ranks the same" "$tmp/err"; echo $?)" "and one with another --from: '$other'"
+done
+same "$before" "$(cat "$tmp"/r*/run.db "$tmp"/twin*/run.db | sha256sum)" "all are as they were"
 done_testing

@@ -532,36 +532,33 @@ works "and it is whole" check "$tmp/run"
 
 # ---- one look, open or read that fails: its file is not taken for missing, or for somebody else's
 
-# fails_once CALL:TEXT:N:ERRNO PATTERN ARGUMENTS...: runs siTrain N times; in run i, the i-th CALL on a path with TEXT fails. No run may print PATTERN, or exit with misuse
-fails_once() {
-    tap_at=$1 tap_text=$2 tap_ok=
+anew() {
+    rm -rf "$tmp/fresh" "$tmp/once" "$tmp/q"
+    mkdir "$tmp/q"
+    cp -a "$tmp/best" "$tmp/once"
+}
+is_not_untrue() { [ "$got" = 0 ] || { [ "$got" = 1 ] && ! grep -qE -- "$untrue" "$tmp/err"; }; }
+# never_says PATTERN CALL:TEXT:ERRNO ARGUMENTS...: wherever one such call fails, nor is the exit code that of misuse
+never_says() {
+    untrue=$1 at=$2
     shift 2
-    tap_rest=${tap_at#*:*:}
-    for n in $(seq "${tap_rest%%:*}"); do
-        rm -rf "$tmp/fresh" "$tmp/once" "$tmp/q"
-        mkdir "$tmp/q"
-        cp -a "$tmp/best" "$tmp/once"
-        (export LD_PRELOAD="$shim" SHIM_AT="${tap_at%:*:*}:$n:fail=${tap_at##*:}"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null
-        got=$?
-        { [ $got = 0 ] || { [ $got = 1 ] && ! grep -qE -- "$tap_text" "$tmp/err"; }; } || tap_ok="$tap_ok $n:$got"
-    done
-    result "$([ -z "$tap_ok" ]; echo $?)" "$tap_at of $1: no word of '$tap_text'$tap_ok"
+    fails_once "$at" anew is_not_untrue "$1 has no word of '$untrue'" "$@"
 }
 if [ -f "$shim" ]; then
     cp -a "$tmp/tok" "$tmp/tokens"
     rm "$tmp/tokens/tokenizer.json"
-    for at in look:/tok:26:EIO open:tokenizer_config.json:6:EIO open:vocab.json:6:ESTALE pread:/tok:8:EIO; do
-        fails_once $at "prepare did not write|remove it|changed by another" prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+    for at in look:/tok:EIO open:tokenizer_config.json:EIO open:vocab.json:ESTALE pread:/tok:EIO; do
+        never_says "prepare did not write|remove it|changed by another" $at prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
     done
-    fails_once look:/q:3:EACCES "there is no folder" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/q/t.bin"
+    never_says "there is no folder" look:/q:EACCES prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/q/t.bin"
     # shellcheck disable=SC2086
-    fails_once look:/fresh:30:EIO "No such file" pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
+    never_says "No such file" 'look:/fresh$:EIO' pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
     # shellcheck disable=SC2086
-    fails_once look:encoder.json:8:EIO "No such file" pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
-    fails_once look:/once/best:20:EIO "is mounted" pretrain --resume "$tmp/once" --steps 3 --quiet
-    fails_once open:/once/best:8:EINTR "not this run's best model" pretrain --resume "$tmp/once" --steps 3 --quiet
+    never_says "No such file" look:encoder.json:EIO pretrain --run "$tmp/fresh" --data "$tmp/text.bin" --tokenizer "$tmp/tokens" $shape --steps 1
+    never_says "is mounted" 'look:/once/best$:EIO' pretrain --resume "$tmp/once" --steps 3 --quiet
+    never_says "not this run's best model" open:/once/best:EINTR pretrain --resume "$tmp/once" --steps 3 --quiet
     # shellcheck disable=SC2086
-    fails_once look:/q:12:EIO "not a folder" pretrain --run "$tmp/fresh" $data $shape --steps 1 --device "$tmp/q/x" --mode su+o
+    never_says "not a folder" look:/q:EIO pretrain --run "$tmp/fresh" $data $shape --steps 1 --device "$tmp/q/x" --mode su+o
 else
     skip "looks, opens and reads that fail once" "no shim"
 fi

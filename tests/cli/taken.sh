@@ -399,4 +399,98 @@ if [ -n "$shim" ]; then
     done
 fi
 
+# ---- restore writes to no file that is not certainly the run's own
+
+cp "$tmp/text.txt" "$tmp/mine"
+for n in 1 2 3 4 5 6 7; do cat "$tmp/text.txt" "$tmp/text.txt" "$tmp/text.txt" >>"$tmp/mine"; done
+head -c 3M /dev/zero | tr '\0' x >>"$tmp/mine"
+mine=$(sha256sum <"$tmp/mine")
+is_mine() { same "$mine" "$(sha256sum <"$1")" "  the user's file is as it was"; }
+mkdir "$tmp/place" "$tmp/user"
+snapped="--snapshot-every 2 --steps 4 --mode base --spare-slots few"
+# shellcheck disable=SC2086
+works "a run with a device elsewhere" pretrain --run "$tmp/linked" $data $shape $snapped --device "$tmp/place"
+file=$(echo "$tmp/place"/sitrain-*-dev0)
+cp "$tmp/mine" "$tmp/user/states"
+rm "$file"
+ln -s "$tmp/user/states" "$file"
+works "a link leads from the device's name to a user's file" restore "$tmp/linked"
+is_mine "$tmp/user/states"
+result "$([ -L "$(echo "$file".cut-*)" ] && grep -q "$file is not certainly device 0 of this run: it is $file.cut-" "$tmp/err"; echo $?)" "  and the link has another name, which is said"
+rm "$file".cut-*
+mv "$file" "$tmp/place/kept"
+cp "$tmp/mine" "$file"
+works "a user's file has the device's name" restore "$tmp/linked"
+is_mine "$(echo "$file".cut-*)"
+dd if=/dev/urandom of="$file" bs=4096 count=1 conv=notrunc 2>"$tmp/null"
+works "the device's own file without its superblock" restore "$tmp/linked"
+works "  is whole" check "$tmp/linked"
+ln "$file" "$tmp/user/backup"
+truncate -s 60K "$file"
+refuses 2 "has other names too (hard links)" restore "$tmp/linked"
+same 61440 "$(stat -c %s "$tmp/user/backup")" "  which has its length"
+result "$(sqlite3 "$tmp/linked/run.db" "SELECT count(*) FROM runs WHERE key = 'going_back'" | grep -qx 0; echo $?)" "  nor does the run go back"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/within" $data $shape $snapped
+rm -r "$tmp/within/dev0"
+ln -s "$tmp/user" "$tmp/within/dev0"
+refuses 2 "$tmp/within/dev0 is a link: remove it; then the same command makes device 0 in $tmp/within" restore "$tmp/within"
+is_mine "$tmp/user/states"
+rm "$tmp/within/dev0"
+works "as it says" restore "$tmp/within"
+
+# a snapshot's file on a drive
+mkdir "$tmp/p1" "$tmp/p2"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/parity" $data $shape $snapped --snapshot-on devices --device "$tmp/p1" --device "$tmp/p2"
+file=$(echo "$tmp/p1"/parity-*/step-00000002.*.parity0)
+rm "$file"
+ln -s "$tmp/user/states" "$file"
+run restore "$tmp/parity"
+result "$([ "$got" = 1 ] && grep -q "of its snapshots, 1 cannot be made whole" "$tmp/err"; echo $?)" "a link in the place of a snapshot's file on a drive"
+is_mine "$tmp/user/states"
+rm "$file"
+works "without the link its parity is made again" restore "$tmp/parity"
+works "  and it is whole" snapshots "$tmp/parity" --check
+
+# a backup was put in the place of a run whose parent was renamed
+mkdir -p "$tmp/old/d" "$tmp/new"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/old/r" $data $shape $snapped --device "$tmp/old/d"
+cp -a "$tmp/old" "$tmp/backup"
+mv "$tmp/old" "$tmp/moved"
+cp -a "$tmp/backup" "$tmp/old"
+theirs=$(sha256sum "$tmp/old/d"/*)
+refuses 1 "so this one may be another run's" restore "$tmp/moved/r"
+same "$theirs" "$(sha256sum "$tmp/old/d"/*)" "  the backup's device is as it was"
+works "another place" restore "$tmp/moved/r" --device "0=$tmp/new"
+same "$theirs" "$(sha256sum "$tmp/old/d"/*)" "  the backup's device is as it was"
+works "  both are whole" check "$tmp/moved/r"
+works "  both are whole" check "$tmp/old/r"
+
+# --device names a place where a copy's device lies
+mkdir "$tmp/d1" "$tmp/d2" "$tmp/d3"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/origin" $data $shape $snapped --device "$tmp/d1"
+cp -a "$tmp/d1"/* "$tmp/d2"
+theirs=$(sha256sum "$tmp/d2"/*)
+run pretrain --resume "$tmp/origin" --steps 6 --quiet
+rm "$tmp/d1"/*
+run restore "$tmp/origin" --device "0=$tmp/d2"
+result "$([ "$got" = 2 ] && grep -q "device 0 is there, which may be another run's: name a place that has none" "$tmp/err"; echo $?)" "a copy's device in the place that --device names"
+same "$theirs" "$(sha256sum "$tmp/d2"/*)" "  it is as it was"
+works "another place" restore "$tmp/origin" --device "0=$tmp/d3"
+
+# a copy that took the device and was resharded has another layout
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/first" $data $shape $snapped --device "$tmp/place/f"
+cp -a "$tmp/first" "$tmp/second"
+run pretrain --resume "$tmp/second" --device "$tmp/place/f" --steps 5 --quiet
+run reshard "$tmp/second" --device "$tmp/place/g" --device "$tmp/place/h"
+run reshard "$tmp/second" --device "$tmp/place/f" --device "$tmp/place/i"
+theirs=$(sha256sum "$tmp/place/f")
+refuses 1 "$tmp/place/f was taken by a copy of this run" restore "$tmp/first"
+works "as it says" restore "$tmp/first" --device "0=$tmp/place/j"
+same "$theirs" "$(sha256sum "$tmp/place/f")" "  the copy's device is as it was"
+
 done_testing

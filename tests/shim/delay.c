@@ -11,7 +11,8 @@
  *                           made and the process waits until it is gone; PATH.over then: not again
  *     SHIM_AT=pread:TEXT:N:fail     the Nth read of such a file fails with EIO; it may be held, too
  *     SHIM_AT=open:TEXT:N:fail, SHIM_AT=look:TEXT:N:fail     ... and the Nth open, or look (below);
- *                           fail=EINTR: with another error
+ *                           fail=EINTR: with another error; TEXT$: whose path ends in TEXT
+ *     SHIM_TOLD=FILE        each call that SHIM_AT fails adds a line to it: the call and its path
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
  *                           link, exchange (renameat2 with RENAME_EXCHANGE), look (stat, access,
  *                           and the like); TEXT: where the path contains it
@@ -48,6 +49,7 @@ static struct {
     uint64_t state;
     long     most_us, budget_us, left;
     char     call[16], text[WORDS], path[PATH_MAX];
+    const char *told;
     int      n_fails;
     size_t   hex;
     unsigned char random[16];
@@ -107,6 +109,11 @@ static void read_at(const char *text)
     shim.changes_names = !strcmp(shim.call, "name");
     shim.any = !strcmp(shim.call, "any");
     snprintf(shim.path, sizeof shim.path, "%s", path);
+    if (shim.error && strcmp(shim.call, "open") && strcmp(shim.call, "look") &&
+        strcmp(shim.call, "pread")) {
+        fprintf(stderr, "shim: no %s can fail here\n", shim.call);
+        _exit(99);
+    }
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -117,6 +124,7 @@ __attribute__((constructor)) static void begin(void)
     shim.state = seed ? strtoull(seed, NULL, 10) * 0x9e3779b97f4a7c15u + 1 : 1;
     shim.most_us = number("SHIM_US", 3000);
     shim.budget_us = number("SHIM_BUDGET_US", 300000);
+    shim.told = getenv("SHIM_TOLD");
     read_fails(getenv("SHIM_FAIL"));
     read_at(getenv("SHIM_AT"));
     for (; hex && hex[0] && hex[1] && shim.hex < sizeof shim.random; hex += 2)
@@ -166,18 +174,42 @@ static void hold(void)
     }
 }
 
+static int is_named(const char *path)
+{
+    size_t end = strlen(shim.text) - 1, n = strlen(path);
+
+    if (shim.text[end] != '$')
+        return strstr(path, shim.text) != NULL;
+    return n >= end && !strncmp(path + n - end, shim.text, end);
+}
+
 static int is_at(const char *call, int names, const char *path)
 {
     int at = 0;
 
     if (!shim.at || !path ||
-        !(shim.any || (shim.changes_names ? names : !strcmp(call, shim.call))) ||
-        !strstr(path, shim.text))
+        !(shim.any || (shim.changes_names ? names : !strcmp(call, shim.call))) || !is_named(path))
         return 0;
     pthread_mutex_lock(&guard);
     at = shim.left > 0 && --shim.left == 0;
     pthread_mutex_unlock(&guard);
     return at;
+}
+
+/* The call that was named fails: errno is set, and whoever counts the calls is told. */
+static int fails_now(const char *path)
+{
+    char line[PATH_MAX + 32];
+    int  n = snprintf(line, sizeof line, "%s %s\n", shim.call, path), fd = -1;
+
+    if (shim.told)
+        fd = (int)syscall(SYS_openat, AT_FDCWD, shim.told, O_CREAT | O_WRONLY | O_APPEND, 0600);
+    if (shim.told && (fd < 0 || syscall(SYS_write, fd, line, n) != n))
+        _exit(99);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    errno = shim.error;
+    return 1;
 }
 
 /* Returns whether the call is to fail; errno is set then. */
@@ -191,10 +223,9 @@ static int before(const char *call, int names, const char *path)
     if (is_at(call, names, path)) {
         if (shim.kills)
             kill(getpid(), SIGKILL);
-        if (!shim.error)
-            hold();
-        errno = shim.error ? shim.error : error;
-        return shim.error != 0;
+        if (shim.error)
+            return fails_now(path);
+        hold();
     }
     errno = error;
     return 0;
@@ -241,9 +272,8 @@ static int read_fails_at(int fd)
 
     if (!shim.at || strcmp(shim.call, "pread") || !is_at("pread", 0, name_of(fd, name)))
         return 0;
-    errno = shim.error;
     if (shim.error)
-        return 1;
+        return fails_now(name);
     hold();
     return 0;
 }
@@ -342,10 +372,8 @@ struct dirent *readdir(DIR *d)
 
 static int look_fails(const char *path)
 {
-    if (!strcmp(shim.call, "look") && is_at("look", 0, path)) {
-        errno = shim.error;
-        return 1;
-    }
+    if (!strcmp(shim.call, "look") && is_at("look", 0, path))
+        return fails_now(path);
     return fails_at("look", path, -1);
 }
 
