@@ -484,10 +484,10 @@ works "another place" restore "$tmp/origin" --device "0=$tmp/d3"
 # a copy that took the device and was resharded has another layout
 # shellcheck disable=SC2086
 run pretrain --run "$tmp/first" $data $shape $snapped --device "$tmp/place/f"
-cp -a "$tmp/first" "$tmp/second"
-run pretrain --resume "$tmp/second" --device "$tmp/place/f" --steps 5 --quiet
-run reshard "$tmp/second" --device "$tmp/place/g" --device "$tmp/place/h"
-run reshard "$tmp/second" --device "$tmp/place/f" --device "$tmp/place/i"
+cp -a "$tmp/first" "$tmp/taker"
+run pretrain --resume "$tmp/taker" --device "$tmp/place/f" --steps 5 --quiet
+run reshard "$tmp/taker" --device "$tmp/place/g" --device "$tmp/place/h"
+run reshard "$tmp/taker" --device "$tmp/place/f" --device "$tmp/place/i"
 theirs=$(sha256sum "$tmp/place/f")
 refuses 1 "$tmp/place/f was taken by a copy of this run" restore "$tmp/first"
 works "as it says" restore "$tmp/first" --device "0=$tmp/place/j"
