@@ -205,8 +205,8 @@ static int is_apart(const struct session *s)
 }
 
 /* Whether RUN was renamed, and device i is there, with a superblock, and may be another run's: that
- * of a backup that was put in the old place. In a RUN that was not renamed it is taken for the run's
- * own, as its user has put it back. */
+ * of a backup that was put in the old place. In a RUN that was not renamed it is taken for the
+ * run's own, as its user has put it back. */
 static int is_anothers(const struct run_config *cfg, size_t i)
 {
     struct superblock super;
