@@ -273,7 +273,7 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
     return rc;
 }
 
-int slots_fit(struct devices *d, struct err *err)
+int slots_fit(struct devices *d, int all, struct err *err)
 {
     const struct store *st = &d->store;
     struct journal      j = { 0 };
@@ -293,7 +293,7 @@ int slots_fit(struct devices *d, struct err *err)
     if (m.dev)
         slots_reader_close(&m);
     journal_close(&j);
-    if (rc || 2 * others <= st->n_trained)
+    if (rc || (all ? !others : 2 * others <= st->n_trained))
         return rc;
     return err_set(err, -ESTALE, "the devices hold other states than run.db of %s names (%zu of "
                    "%zu parts): a copy of the run, or a later state of it, has trained on them; "

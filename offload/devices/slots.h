@@ -66,8 +66,9 @@ struct slots_copy { float *states, *residual; size_t n_pad, to; };
 int slots_reader_copy(struct slots_reader *m, size_t block, size_t at, size_t n,
                       const struct slots_copy *out, struct err *err);
 /* Do open devices hold the states that the journal in cfg.log names? Reads all wire parameters that
- * are trained. 0, also if few of them are damaged; -ESTALE: more than half are others. */
-int slots_fit(struct devices *d, struct err *err);
+ * are trained. 0, also if few of them are damaged, unless `all` must fit; -ESTALE: any, or more
+ * than half, are others. */
+int slots_fit(struct devices *d, int all, struct err *err);
 /* params_source.read: masters; ctx is the struct slots_reader. */
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out,
                       struct err *err);

@@ -19,21 +19,33 @@
 
 // the first line is the layout's name; each further line is a path, relative to RUN if it is in it
 #define REMOVE_KEY "reshard.remove"
+// the file_identity of each file in it that was there when it was listed, a line each; else empty
+#define FILES_KEY "reshard.files"
 
 /* ---- what is listed for removal */
+
+static void put_identity(FILE *f, const char *path)
+{
+    char *real = realpath(path, NULL), identity[FILE_IDENTITY] = "";
+
+    if (real && !file_is_block(real))
+        file_identity(real, identity);
+    fprintf(f, "%s\n", identity);
+    free(real);
+}
 
 /* Lists cfg's device files. A path with a line break is refused, because it would be read as
  * two. */
 static int list_put(const struct run_config *cfg, int create, struct err *err)
 {
     size_t own = strlen(cfg->dir), size;
-    char  *text = NULL, *path;
-    FILE  *f = open_memstream(&text, &size);
+    char  *text = NULL, *files = NULL, *path;
+    FILE  *f = open_memstream(&text, &size), *are = open_memstream(&files, &size);
     int    rc = 0;
 
     if (f)
         fprintf(f, "%s\n", devices_layout(cfg));
-    for (size_t i = 0; f && i < cfg->n_devices && !rc; i++) {
+    for (size_t i = 0; f && are && i < cfg->n_devices && !rc; i++) {
         rc = devices_path(&path, cfg, i, create, err);
         if (!rc) {
             int in_run = !strncmp(path, cfg->dir, own) && path[own] == '/';
@@ -42,15 +54,19 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
                 rc = err_misuse(err, "--device %s: a path with a line break cannot be a device's",
                                 path);
             fprintf(f, "%s\n", in_run ? path + own + 1 : path);
+            put_identity(are, path);
         }
         free(path);
     }
-    if (!f || fclose(f))
+    int failed = !f || fclose(f);
+    if (!are || fclose(are) || failed)
         rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
     rc = rc ? rc : runlog_set(cfg->log, REMOVE_KEY, text, err);
+    rc = rc ? rc : runlog_set(cfg->log, FILES_KEY, files, err);
     for (size_t i = 0; rc && create && i < cfg->n_devices; i++)
         devices_folder_remove(cfg, i);
     free(text);
+    free(files);
     return rc;
 }
 
@@ -86,10 +102,22 @@ static const char *page_is_not(int fd, const struct run_config *cfg, const char 
     return strcmp(s.owner, cfg->owner ? cfg->owner : "") ? "a copy of the run has taken it" : NULL;
 }
 
-/* Removes one listed file. -EBUSY if another process uses it: a killed one may not have ended
- * yet. */
+/* Whether another file has come to the path since it was listed, as that of a copy whose drive was
+ * mounted there. */
+static int is_other(const char *path, const char *identity)
+{
+    char *real = identity && *identity ? realpath(path, NULL) : NULL;
+    int   other = real && !file_is(real, identity);
+
+    free(real);
+    return other;
+}
+
+/* Removes one listed file. identity: its own; NULL or "": not known. -EBUSY if another process
+ * uses it: a killed one may not have ended yet. */
 static int remove_one(const struct run_config *cfg, int outside, const char *layout,
-                      const char *listed, size_t i, char *notice, size_t size)
+                      const char *listed, const char *identity, size_t i, char *notice,
+                      size_t size)
 {
     int         in_run = *listed != '/';
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
@@ -108,6 +136,8 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
     else if (fd >= 0 && !outside && !devices_inside(cfg, path))
         not = "the run was copied or moved, and it may be the other run's";
+    else if (fd >= 0 && is_other(path, identity))
+        not = "it is another file than the run had there";
     else if (fd >= 0)
         not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
     int busy = fd >= 0 && !not ? file_lock(fd, 0) : drive && fd == -EBUSY ? fd : 0;
@@ -148,15 +178,18 @@ static int are_there(const struct run_config *cfg)
 
 /* Removes what is listed for another layout than the run's. Returns 1 at the first that another
  * process uses: its other ones would be waited for, too. */
-static int remove_listed(const struct run_config *cfg, int outside, char *list, char *notice,
-                         size_t size)
+static int remove_listed(const struct run_config *cfg, int outside, char *list, char *files,
+                         char *notice, size_t size)
 {
     char  *rest = list, *layout = strsep(&rest, "\n"), *path;
     size_t i = 0;
 
-    while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
-        if (*path && remove_one(cfg, outside, layout, path, i++, notice, size))
+    while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n"))) {
+        const char *identity = strsep(&files, "\n");
+
+        if (*path && remove_one(cfg, outside, layout, path, identity, i++, notice, size))
             return 1;
+    }
     return 0;
 }
 
@@ -165,20 +198,23 @@ static int remove_listed(const struct run_config *cfg, int outside, char *list, 
 int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
                   struct err *err)
 {
-    char *list;
+    char *list, *files = NULL;
     int   rc = runlog_text(cfg->log, REMOVE_KEY, &list, err);
 
     if (rc)
         return rc == -ENOENT ? 0 : rc;
-    if ((rc = runlog_begin(cfg->log, err)))
+    rc = runlog_text(cfg->log, FILES_KEY, &files, err); // an older version stored none
+    if ((rc = rc == -ENOENT ? 0 : rc) || (rc = runlog_begin(cfg->log, err)))
         goto out;
-    if (!are_there(cfg) || remove_listed(cfg, outside, list, notice, notice_size)) {
+    if (!are_there(cfg) || remove_listed(cfg, outside, list, files, notice, notice_size)) {
         runlog_rollback(cfg->log); // the next opening tries again
         goto out;
     }
-    rc = runlog_end(cfg->log, runlog_unset(cfg->log, REMOVE_KEY, err), err);
+    rc = runlog_unset(cfg->log, REMOVE_KEY, err);
+    rc = runlog_end(cfg->log, rc ? rc : runlog_unset(cfg->log, FILES_KEY, err), err);
 out:
     free(list);
+    free(files);
     return rc;
 }
 

@@ -245,15 +245,18 @@ static int devices_settle(void *ctx, struct err *err)
 static int devices_found(struct session *s, size_t had, struct err *err)
 {
     struct devices d = { 0 };
-    int            rc;
+    char           original[PATH_MAX]; // a step later some of a copy's states are still there
+    int            rc = moved_original(original, s->log, s->dir, err);
 
+    if (rc)
+        return rc;
     if (s->o.device.n != had)
         return err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
                           "the run's order (siTrain reshard changes the number)",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     if (!(rc = session_config(s, err)) && !(rc = moved_original_rests(&s->run, err)) &&
         !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
-        !(rc = slots_fit(&d, err)))
+        !(rc = slots_fit(&d, *original != '\0', err)))
         rc = owner_take(&d, s->owner, s->owner_next, devices_settle, &(struct finding){ s, &d },
                         err);
     devices_close(&d);

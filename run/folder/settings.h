@@ -53,6 +53,7 @@
  *     owner             the word in the devices' superblocks since a user named them (moved.h)
  *     owner.next        the next such word, until all devices have it
  *     reshard.remove    device files that are not the run's (offload/upkeep/reshard.h)
+ *     reshard.files     the file_identity of each of them
  *     spares            spare slots: 1: for --speculate; few: as --spare-slots few; absent: half
  *     command created version host system cpu    how and where the run was created
  *     engine            the matrix-multiplication engine

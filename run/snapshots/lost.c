@@ -204,15 +204,18 @@ static int is_apart(const struct session *s)
     return apart;
 }
 
-/* Whether device i is there, with a superblock, and may be another run's: a backup's that was put
- * in the old place, or a copy's. */
+/* Whether RUN was renamed, and device i is there, with a superblock, and may be another run's: that
+ * of a backup that was put in the old place. In a RUN that was not renamed it is taken for the
+ * run's own, as its user has put it back. */
 static int is_anothers(const struct run_config *cfg, size_t i)
 {
     struct superblock super;
-    char             *path;
-    int               is = cfg->mode != RUN_MEM && moved_is_strange(cfg, i) &&
+    char             *path, *place = settings_get(cfg->log, "place");
+    int               is = cfg->mode != RUN_MEM && place &&
+             moved_folder(cfg->dir, place) == MOVED_RENAMED && moved_is_strange(cfg, i) &&
              !devices_path(&path, cfg, i, 0, NULL);
 
+    free(place);
     if (!is)
         return 0;
     is = devices_whose(&super, cfg, i, path) != DEVICE_NONE;

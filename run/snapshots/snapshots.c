@@ -103,7 +103,7 @@ static int look_portions(struct snapshot *at, struct runlog *log)
     at->lost = portions_lost(&p, &at->lost_first);
     at->bytes += portions_held(&p);
     portions_release(&p);
-    return !rc;
+    return rc;
 }
 
 /* What its run.db says. 1: it is a snapshot of this run, or may be. */
@@ -120,7 +120,8 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     at->ours = whose == CERTAINLY_OURS;
     at->whole = known;
     at->whole = known && !snapshot_files_each(at->path, files, look_file, at) && at->whole;
-    at->files = at->whole = at->whole && look_portions(at, log);
+    int rc = at->whole ? look_portions(at, log) : 0;
+    at->files = at->whole = at->whole && !rc;
     at->whole = at->whole && !at->lost;
     if (known && !stat(runlog_path(log), &st))
         at->bytes += (uint64_t)st.st_blocks * 512;
@@ -130,7 +131,7 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
         at->loss = runlog_real(loss);
     free(of);
     free(files);
-    return whose != NOT_OURS;
+    return whose != NOT_OURS && !file_is_unread(rc) && !runlog_unread(log, NULL);
 }
 
 const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path)
@@ -407,16 +408,24 @@ static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int 
                                kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
 }
 
+static int snapshot_text(char out[STEP_ROW], const struct snapshot *at, int kept)
+{
+    struct runlog *log = NULL;
+    int            rc = runlog_open_in(&log, at->path, 1, NULL);
+
+    rc = rc ? rc : step_text(out, log, at->step, kept);
+    runlog_close(log);
+    return rc;
+}
+
 int snapshot_is_now(const struct snapshot *at, const struct session *s)
 {
-    char           was[STEP_ROW], is[STEP_ROW];
-    struct runlog *log = NULL;
-    int            kept = s->kept_by != 0;
+    char was[STEP_ROW], is[STEP_ROW];
+    int  kept = s->kept_by != 0, rc = snapshot_text(was, at, kept);
 
-    int same = !runlog_open_in(&log, at->path, 1, NULL) && !step_text(was, log, at->step, kept) &&
-               !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
-    runlog_close(log);
-    return same;
+    if (file_is_unread(rc)) // one call may have failed: it would pass for another branch's
+        rc = snapshot_text(was, at, kept);
+    return !rc && !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
 }
 
 const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,

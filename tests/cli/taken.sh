@@ -484,13 +484,39 @@ works "another place" restore "$tmp/origin" --device "0=$tmp/d3"
 # a copy that took the device and was resharded has another layout
 # shellcheck disable=SC2086
 run pretrain --run "$tmp/first" $data $shape $snapped --device "$tmp/place/f"
-cp -a "$tmp/first" "$tmp/second"
-run pretrain --resume "$tmp/second" --device "$tmp/place/f" --steps 5 --quiet
-run reshard "$tmp/second" --device "$tmp/place/g" --device "$tmp/place/h"
-run reshard "$tmp/second" --device "$tmp/place/f" --device "$tmp/place/i"
+cp -a "$tmp/first" "$tmp/taker"
+run pretrain --resume "$tmp/taker" --device "$tmp/place/f" --steps 5 --quiet
+run reshard "$tmp/taker" --device "$tmp/place/g" --device "$tmp/place/h"
+run reshard "$tmp/taker" --device "$tmp/place/f" --device "$tmp/place/i"
 theirs=$(sha256sum "$tmp/place/f")
 refuses 1 "$tmp/place/f was taken by a copy of this run" restore "$tmp/first"
 works "as it says" restore "$tmp/first" --device "0=$tmp/place/j"
 same "$theirs" "$(sha256sum "$tmp/place/f")" "  the copy's device is as it was"
+
+# a copy one step behind, of whose states some are still in their slots
+mkdir "$tmp/e1"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/ahead" $data --n-layer 3 --n-head 1 --n-embd 16 --seq 16 --batch 1 --schedule constant --quiet --steps 4 --mode base --spare-slots few --device "$tmp/e1"
+cp -a "$tmp/ahead" "$tmp/behind"
+run pretrain --resume "$tmp/ahead" --steps 5 --quiet
+refuses 1 "the devices hold other states than run.db of $tmp/behind names (1 of 5 parts)" pretrain --resume "$tmp/behind" --steps 6 --device "$tmp/e1" --quiet
+works "the original goes on" pretrain --resume "$tmp/ahead" --steps 6 --quiet
+
+# a reshard that was killed before it removed the old devices, in whose place a copy's are by now
+if [ -n "$shim" ]; then
+    mkdir "$tmp/g1" "$tmp/g2" "$tmp/g3"
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/switched" $data $shape --steps 3 --mode base --device "$tmp/g1"
+    cp -a "$tmp/g1"/* "$tmp/g2"
+    LD_PRELOAD="$shim" SHIM_AT=unlink:/g1/sit:1:kill "$bin" reshard "$tmp/switched" --device "$tmp/g3" >"$tmp/out" 2>"$tmp/err" </dev/null
+    mv "$tmp/g1" "$tmp/g4"
+    mv "$tmp/g2" "$tmp/g1"
+    theirs=$(sha256sum "$tmp/g1"/sitrain-*)
+    works "a reshard killed behind its switch" pretrain --resume "$tmp/switched" --steps 4 --quiet
+    result "$(grep -q "was left where it is: it is another file than the run had there" "$tmp/err"; echo $?)" "  says what it has left"
+    same "$theirs" "$(sha256sum "$tmp/g1"/sitrain-*)" "  which is as it was"
+else
+    skip "a reshard killed behind its switch" "no shim"
+fi
 
 done_testing
