@@ -144,6 +144,7 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
 
     // before counting: recorded places may be another's
     rc = rc ? rc : places(s, o, &elsewhere, err);
+    rc = rc ? rc : lost_places_check(s, NULL, err);
     rc = rc ? rc : lost_count(s, &gone, err);
 
     all = rc ? 0 : gone + made + (uint64_t)settings_has(s->log, "going_back");

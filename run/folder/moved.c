@@ -4,6 +4,7 @@
 
 #include "data/file/file.h"
 #include "data/base/machine.h"
+#include "data/base/text_made.h"
 #include "offload/devices/devices.h"
 #include "offload/devices/devices_place.h"
 #include "offload/layout/ranks.h"
@@ -127,31 +128,37 @@ static int device_file(char **file, const struct run_config *run, size_t i, stru
     return rc;
 }
 
-/* True if the file of device i may be another run's. copied: the run is in another folder than
- * before, so its earlier files are the original's. */
-static int is_strange(const struct run_config *run, size_t i, const char *file, enum moved moved,
-                      int copied)
+/* Whether run.db names `file` as device i. copied: the run is in another folder than before, so its
+ * earlier files are the original's. */
+static int file_look(enum moved_file *out, const struct run_config *run, size_t i, const char *file,
+                     enum moved moved, int copied, struct err *err)
 {
-    char *was = settings_get(run->log, "device.%zu", i);
-    int   same = was && file_is(file, was), inside = devices_inside(run, file);
+    char *was;
+    int   rc = settings_find(&was, run->log, err, "device.%zu", i);
+    int   same = was && file_is(file, was), whole = moved == MOVED_WHOLE;
+    int   theirs = whole && (!devices_inside(run, file) || (copied && same));
+    int   likely = whole ? 1 : was ? !strcmp(was, MOVED_NEW) : moved == MOVED_NOT;
 
-    same |= was ? !strcmp(was, MOVED_NEW) : moved == MOVED_NOT;
+    *out = theirs ? MOVED_STRANGE : same ? MOVED_NAMED : likely ? MOVED_LIKELY : MOVED_STRANGE;
     free(was);
-    return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
+    return rc;
 }
 
-int moved_is_strange(const struct run_config *run, size_t i)
+int moved_file(enum moved_file *out, const struct run_config *run, size_t i, struct err *err)
 {
-    char *place = settings_get(run->log, "place"), *noted = settings_get(run->log, "device.place");
-    char *file = NULL;
-    int   strange = place && !device_file(&file, run, i, NULL) && file &&
-                  is_strange(run, i, file, moved_folder(run->dir, place),
-                             !file_is(run->dir, noted ? noted : place));
+    char *place, *noted = NULL, *file = NULL;
+    int   rc = settings_find(&place, run->log, err, "place");
 
+    *out = MOVED_LIKELY;
+    rc = rc || !place ? rc : settings_find(&noted, run->log, err, "device.place");
+    rc = rc || !place ? rc : device_file(&file, run, i, err);
+    if (!rc && file)
+        rc = file_look(out, run, i, file, moved_folder(run->dir, place),
+                       !file_is(run->dir, noted ? noted : place), err);
     free(place);
     free(noted);
     free(file);
-    return strange;
+    return rc;
 }
 
 /* The first device that may be another run's: its number and path, malloced; NULL: none. */
@@ -162,13 +169,15 @@ static int other_device(struct other *out, const struct run_config *run, enum mo
 {
     *out = (struct other){ 0 };
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !out->path; i++) {
-        char *file;
-        int   rc = device_file(&file, run, i, err);
+        char           *file;
+        enum moved_file is = MOVED_LIKELY;
+        int             rc = device_file(&file, run, i, err);
 
+        rc = rc || !file ? rc : file_look(&is, run, i, file, moved, copied, err);
         if (rc)
-            return rc;
+            return free(file), rc;
         // no file: a drive, or not mounted. One that is missing in RUN is no other run's
-        if (file ? !is_strange(run, i, file, moved, copied)
+        if (file ? is != MOVED_STRANGE || (moved != MOVED_WHOLE && devices_inside(run, file))
                  : moved != MOVED_WHOLE || !run->device_paths) {
             free(file);
             continue;
@@ -339,19 +348,45 @@ int moved_check(enum moved *out, const struct run_config *run, int named, struct
     return rc;
 }
 
-int moved_refuse_restore(const struct run_config *run, uint64_t mended, struct err *err)
+/* The command that goes on with the run, malloced. named: with its devices. */
+static char *command_text(const struct run_config *run, int named)
 {
-    char  *command = NULL;
+    char  *text = NULL;
     size_t size;
-    FILE  *f = open_memstream(&command, &size);
+    FILE  *f = open_memstream(&text, &size);
 
     if (f)
-        put_command(f, run);
-    if (!f || fclose(f) || !command)
-        return free(command), err_set(err, -ENOMEM, "out of memory for a sentence");
-    int rc = err_misuse(err, "no device of %s is gone: the states were read where --device says%s; "
-                        "go on with: %s", run->dir,
-                        mended ? ", and its snapshots with parity are whole again" : "", command);
+        named ? put_command(f, run) : put_resume(f, run);
+    return text_made(f, &text, 0);
+}
+
+int moved_refuse_restore(const struct run_config *run, uint64_t mended, struct err *err)
+{
+    char *command = command_text(run, 1);
+    int   rc = !command
+                   ? err_set(err, -ENOMEM, "out of memory for a sentence")
+                   : err_misuse(err, "no device of %s is gone: the states were read where --device "
+                                "says%s; go on with: %s", run->dir,
+                                mended ? ", and its snapshots with parity are whole again" : "",
+                                command);
+
+    free(command);
+    return rc;
+}
+
+int moved_refuse_file(const struct run_config *run, size_t i, const char *path, struct err *err)
+{
+    char *command = command_text(run, run->device_paths != NULL), other[64] = "";
+
+    if (run->device_paths)
+        snprintf(other, sizeof other, "name another place with --device %zu=PATH, or ", i);
+    int rc = !command ? err_set(err, -ENOMEM, "out of memory for a sentence")
+                      : err_set(err, -EXDEV, "%s is not the file that %s was trained with, and may "
+                                "be another run's, as a copy's or a backup's: if it holds the "
+                                "states of %s, go on with: %s; if not, %smove it aside (mv), and "
+                                "the same command makes device %zu again", path, run->dir,
+                                run->dir, command, other, i);
+
     free(command);
     return rc;
 }

@@ -35,8 +35,14 @@ enum moved moved_folder(const char *dir, const char *place);
  * names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
 
-/* True if a file is in the place of device i that may be another run's. */
-int moved_is_strange(const struct run_config *run, size_t i);
+/* Whether run.db names the file that is in the place of device i. LIKELY: restore was making it, an
+ * older version recorded no file, or it lies in a copy of RUN, as copied with it; or there is none.
+ * STRANGE: it may be another run's. */
+enum moved_file { MOVED_NAMED, MOVED_LIKELY, MOVED_STRANGE };
+int moved_file(enum moved_file *out, const struct run_config *run, size_t i, struct err *err);
+
+/* Refuses the STRANGE file `path` in the place of device i, with what to do. Returns -EXDEV. */
+int moved_refuse_file(const struct run_config *run, size_t i, const char *path, struct err *err);
 
 /* `device.N` while device N is made again: a file with its superblock is this run's. */
 #define MOVED_NEW "new"

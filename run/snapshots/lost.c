@@ -11,6 +11,7 @@
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/snapshots/damaged.h"
+#include "run/snapshots/lost_place.h"
 #include "run/snapshots/snapshots.h"
 
 #include <unistd.h>
@@ -27,92 +28,6 @@ static int image_is_lost(const struct run_config *cfg, unsigned area)
            (!stat(path, &st) && S_ISREG(st.st_mode) &&
             (uint64_t)st.st_size < (area == IMAGE_FROZEN ? image_frozen_bytes(cfg)
                                                          : image_bytes(cfg)));
-}
-
-static int is_own(const struct run_config *cfg, size_t i, const char *path)
-{
-    struct superblock super;
-
-    return devices_whose(&super, cfg, i, path) == DEVICE_OWN;
-}
-
-/* Whether a file is in the place of device i, has a superblock of `whose`, and is not the file that
- * run.db names. */
-static int is_unknown(const struct run_config *cfg, size_t i, enum device_whose whose)
-{
-    struct superblock super;
-    struct stat       st;
-    char             *path, *real = NULL, *was = NULL;
-    int               unknown = 0;
-
-    if (!devices_path(&path, cfg, i, 0, NULL) && !stat(path, &st) && S_ISREG(st.st_mode) &&
-        devices_whose(&super, cfg, i, path) == whose) {
-        was = settings_get(cfg->log, "device.%zu", i);
-        real = realpath(path, NULL);
-        unknown = !was || !real || !file_is(real, was);
-        if (whose == DEVICE_OWN && was && !strcmp(was, MOVED_NEW))
-            unknown = 0;
-    }
-    free(path);
-    free(real);
-    free(was);
-    return unknown;
-}
-
-/* A link, a mounted folder or a copy may have put a user's file in the place of device i. */
-static int is_strange(const struct run_config *cfg, size_t i)
-{
-    return is_unknown(cfg, i, DEVICE_NONE);
-}
-
-/* Refuses a place of device i that holds another device's states, or a copy's. */
-static int refuse_other(const struct run_config *cfg, size_t i, struct err *err)
-{
-    struct superblock super, want = devices_super(cfg, 0, i);
-    char             *path, what[SUPERBLOCK_WHAT];
-    enum device_whose whose = devices_path(&path, cfg, i, 0, NULL)
-                                  ? DEVICE_NONE
-                                  : devices_whose(&super, cfg, i, path);
-    int               rc = 0;
-
-    if (whose == DEVICE_TAKEN)
-        rc = devices_refuse_taken(cfg, i, path, err);
-    else if (whose == DEVICE_OTHER && superblock_swapped(what, &super, &want))
-        rc = err_misuse(err, "%s holds %s", path, what);
-    else if (whose == DEVICE_OTHER)
-        rc = err_misuse(err, "%s holds the states of another run (%s, device %" PRIu32 "): name "
-                        "another place with --device %zu=PATH", path, super.id, super.device, i);
-    free(path);
-    return rc;
-}
-
-/* Refuses a place from which a link leads into another run's folder: that run's device is there. */
-static int refuse_inside(const struct session *s, size_t i, struct err *err)
-{
-    struct err unsaid;
-    char      *path, *real = devices_path(&path, &s->run, i, 0, NULL) ? NULL : realpath(path, NULL);
-    size_t     n = strlen(s->dir);
-    int        own = real && !strncmp(real, s->dir, n) && real[n] == '/', rc = 0;
-
-    if (real && !own && output_check_name(NULL, real, &unsaid))
-        rc = err_misuse(err, "%s leads to %s, a part of another run: remove the link; then the "
-                        "same command makes device %zu again", path, real, i);
-    free(path);
-    free(real);
-    return rc;
-}
-
-/* Whether the place of device i holds another device's states. */
-static int is_other(const struct run_config *cfg, size_t i)
-{
-    struct err unsaid;
-
-    return refuse_other(cfg, i, &unsaid) != 0;
-}
-
-static int is_lost(const struct run_config *cfg, const struct store *st, size_t i)
-{
-    return devices_gone(cfg, i) || devices_cut(cfg, i, st->device_bytes[i]) || is_strange(cfg, i);
 }
 
 /* RUN/frozen is made again if it is gone, or proved damaged. */
@@ -144,9 +59,12 @@ int lost_count(const struct session *s, size_t *n, struct err *err)
         return 0;
     rc = store_init(&st, cfg, err);
     for (size_t i = 0; i < cfg->n_devices && !rc; i++) {
-        rc = refuse_inside(s, i, err);
-        rc = rc ? rc : refuse_other(cfg, i, err);
-        *n += (size_t)is_lost(cfg, &st, i);
+        struct place p;
+
+        if ((rc = place_look(&p, s, i, st.device_bytes[i], err)))
+            break;
+        *n += p.found == FOUND_NOTHING || p.found == FOUND_CUT || p.found == FOUND_FILE;
+        place_release(&p);
     }
     store_release(&st);
     return rc;
@@ -204,23 +122,19 @@ static int is_apart(const struct session *s)
     return apart;
 }
 
-/* Whether RUN was renamed, and device i is there, with a superblock, and may be another run's: that
- * of a backup that was put in the old place. In a RUN that was not renamed it is taken for the
- * run's own, as its user has put it back. */
-static int is_anothers(const struct run_config *cfg, size_t i)
+int lost_places_check(const struct session *s, const struct opt_strings *named, struct err *err)
 {
-    struct superblock super;
-    char             *path, *place = settings_get(cfg->log, "place");
-    int               is = cfg->mode != RUN_MEM && place &&
-             moved_folder(cfg->dir, place) == MOVED_RENAMED && moved_is_strange(cfg, i) &&
-             !devices_path(&path, cfg, i, 0, NULL);
+    int none = s->run.mode == RUN_MEM || devices_fake(&s->run), rc = 0;
 
-    free(place);
-    if (!is)
-        return 0;
-    is = devices_whose(&super, cfg, i, path) != DEVICE_NONE;
-    free(path);
-    return is;
+    for (size_t i = 0; !none && i < s->run.n_devices && !rc; i++) {
+        struct place p;
+
+        if ((named && is_named(s, named, i)) || (rc = place_look(&p, s, i, 0, err)))
+            continue;
+        rc = place_refuse(&p, s, i, err);
+        place_release(&p);
+    }
+    return rc;
 }
 
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err)
@@ -228,15 +142,12 @@ int lost_apart_check(const struct session *s, const struct opt_strings *named, s
     char       line[SESSION_LINE];
     enum moved is;
     size_t     n = 0;
-    int        apart = is_apart(s);
 
-    while (n < s->run.n_devices &&
-           (is_named(s, named, n) || (!apart && !is_anothers(&s->run, n))))
+    if (!is_apart(s))
+        return lost_places_check(s, named, err);
+    while (n < s->run.n_devices && is_named(s, named, n))
         n++;
-    if (n == s->run.n_devices)
-        return 0;
-    int rc = apart ? 0 : refuse_inside(s, n, err);
-    rc = rc ? rc : moved_check(&is, &s->run, 0, err);
+    int rc = n == s->run.n_devices ? 0 : moved_check(&is, &s->run, 0, err);
     return rc != -EXDEV || !s->o.device.n
                ? rc
                : err_set(err, rc, "%s; %s with --device I=PATH for each device makes new ones",
@@ -263,7 +174,8 @@ static int place_in_run(const struct session *s, const char *text, size_t i, con
  * another device's. */
 static int refuse_file(const struct session *s, size_t i, const char *path, struct err *err)
 {
-    struct stat st;
+    struct superblock super;
+    struct stat       st;
 
     for (size_t k = 0; k < s->o.device.n; k++)
         if (k != i && !strcmp(s->o.device.item[k], path) && (stat(path, &st) ||
@@ -271,25 +183,35 @@ static int refuse_file(const struct session *s, size_t i, const char *path, stru
             return err_misuse(err, "--device %s is the place of device %zu, too: a file or a drive "
                               "holds one device, a folder any number", path, k);
 
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || is_own(&s->run, i, path))
+    if (stat(path, &st) || !S_ISREG(st.st_mode) ||
+        devices_whose(&super, &s->run, i, path) == DEVICE_OWN)
         return 0;
     return err_misuse(err, "--device %s exists; expected a folder, a block device or the name of a "
                       "new file", path);
 }
 
+/* Whether device i is in its place, so that it gets no other one. */
+static int is_there(const struct session *s, size_t i)
+{
+    struct store st;
+    struct place p = { 0 };
+    struct err   unsaid;
+
+    if (is_apart(s) || store_init(&st, &s->run, &unsaid))
+        return 0;
+    int there = !place_look(&p, s, i, st.device_bytes[i], &unsaid) && p.found == FOUND_OWN &&
+                !place_refuse(&p, s, i, &unsaid);
+    place_release(&p);
+    store_release(&st);
+    return there;
+}
+
 int lost_is(const struct session *s, const char *text)
 {
-    const char  *path;
-    struct err   unsaid;
-    struct store st;
-    long         i = place_of(s, text, &path);
+    const char *path;
+    long        i = place_of(s, text, &path);
 
-    if (i < 0 || s->run.mode == RUN_MEM || store_init(&st, &s->run, &unsaid))
-        return 0;
-    int lost = is_lost(&s->run, &st, (size_t)i) || is_other(&s->run, (size_t)i) ||
-               is_anothers(&s->run, (size_t)i) || is_apart(s);
-    store_release(&st);
-    return lost;
+    return i >= 0 && s->run.mode != RUN_MEM && !is_there(s, (size_t)i);
 }
 
 int lost_place(struct session *s, const char *text, struct err *err)
@@ -313,14 +235,10 @@ int lost_place(struct session *s, const char *text, struct err *err)
         free(path);
         return 0;
     }
-    struct store st = { 0 };
     rc = refuse_file(s, (size_t)i, path, err);
-    rc = rc ? rc : store_init(&st, &s->run, err);
-    if (!rc && !apart && !is_lost(&s->run, &st, (size_t)i) && !is_other(&s->run, (size_t)i) &&
-        !is_anothers(&s->run, (size_t)i))
+    if (!rc && is_there(s, (size_t)i))
         rc = err_misuse(err, "--device %s: device %ld of %s is there, in %s: leave it out (siTrain "
                         "reshard moves devices)", text, i, s->dir, s->o.device.item[i]);
-    store_release(&st);
     if (rc) {
         free(path);
         return rc;
@@ -444,28 +362,26 @@ static int refuse_link(const struct session *s, size_t i, struct err *err)
 }
 
 /* Looks at device i, which is lost. *bytes: that it needs. */
-static int check_one(const struct session *s, size_t i, int named, uint64_t *bytes, struct err *err)
+static int check_one(const struct session *s, size_t i, const struct place *p, int named,
+                     uint64_t *bytes, struct err *err)
 {
     struct stat st;
-    char       *folder, *path = NULL;
+    char       *folder;
     const char *fixed;
-    int         cut = !devices_gone(&s->run, i), rc = cut ? 0 : place_check(s, i, err);
+    int         gone = p->found == FOUND_NOTHING, rc = gone ? place_check(s, i, err) : 0;
 
     if (rc || (rc = folder_of(&folder, s, i, err)))
         return rc;
-    rc = cut ? devices_path(&path, &s->run, i, 0, err) : 0;
-    int own = path && is_own(&s->run, i, path);
-    if (own && !stat(path, &st))
+    if (p->found == FOUND_CUT && !stat(p->path, &st))
         *bytes -= (uint64_t)st.st_size < *bytes ? (uint64_t)st.st_size : *bytes;
-    if (path && !rc && !own && (fixed = file_fixed(path))) // put_aside
-        rc = err_misuse(err, "%s %s", path, fixed);
-    if (!rc && !own && !s->run.device_paths)
+    if (p->found == FOUND_FILE && (fixed = file_fixed(p->path))) // put_aside
+        rc = err_misuse(err, "%s %s", p->path, fixed);
+    if (!rc && p->found != FOUND_CUT && !s->run.device_paths)
         rc = refuse_link(s, i, err);
-    if (!cut && !named && folder)
+    if (gone && !named && folder)
         rc = mount_check(s, i, folder, err);
-    rc = rc || cut ? rc : place_fits(s, i, folder, err);
+    rc = rc || !gone ? rc : place_fits(s, i, folder, err);
     free(folder);
-    free(path);
     return rc;
 }
 
@@ -475,16 +391,19 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
     struct store             st = { 0 };
     int                      rc = cfg->mode == RUN_MEM ? 0 : store_init(&st, cfg, err);
 
-    for (size_t i = 0; i < st.n_devices && !rc; i++)
-        if (is_named(s, named, i) && is_unknown(cfg, i, DEVICE_OWN))
-            rc = err_misuse(err, "--device %zu=PATH: device %zu is there, which may be another "
-                            "run's: name a place that has none", i, i);
-        else if (!is_strange(cfg, i) && (rc = devices_named_once(cfg, i, err)))
+    for (size_t i = 0; i < st.n_devices && !rc; i++) {
+        struct place p;
+
+        if ((rc = place_look(&p, s, i, st.device_bytes[i], err)))
             break;
-        else if (is_lost(cfg, &st, i))
-            rc = check_one(s, i, is_named(s, named, i), &st.device_bytes[i], err);
+        if (p.found != FOUND_FILE)
+            rc = devices_named_once(cfg, i, err);
+        if (!rc && p.found != FOUND_OWN)
+            rc = check_one(s, i, &p, is_named(s, named, i), &st.device_bytes[i], err);
         else if (!cfg->device_paths || !file_is_block(cfg->device_paths[i]))
             st.device_bytes[i] = 0; // a drive that has no medium now is not lost, but too small
+        place_release(&p);
+    }
     rc = rc || cfg->mode == RUN_MEM ? rc : devices_room_check(cfg, st.device_bytes, err);
     store_release(&st);
     return rc;
@@ -492,36 +411,39 @@ int lost_check(const struct session *s, const struct opt_strings *named, struct 
 
 /* ---- making ---- */
 
-/* A file without the run's superblock is not certainly its own: it stays, under another name. */
-static int put_aside(struct session *s, size_t i, struct err *err)
+/* A file without the run's superblock is not certainly its own: it stays, under another name.
+ * *made: device i is a new file, which a failure removes again. */
+static int put_aside(struct session *s, size_t i, uint64_t bytes, int *made, struct err *err)
 {
-    char *path = NULL, *to = NULL;
-    int   rc = devices_path(&path, &s->run, i, 0, err);
+    const struct run_config *cfg = &s->run;
+    struct place             p;
+    char                    *to = NULL;
+    int                      rc = place_look(&p, s, i, bytes, err);
 
-    rc = rc ? rc : refuse_other(&s->run, i, err);
-    if (!rc && !is_own(&s->run, i, path) && !(rc = file_put_aside(&to, path, "cut", err)))
+    if (rc)
+        return rc;
+    if (p.found == FOUND_NOTHING)
+        *made &= !cfg->device_paths || !file_is_block(cfg->device_paths[i]);
+    else if (p.found != FOUND_OWN)
+        *made = 0;
+    rc = place_refuse(&p, s, i, err);
+    if (!rc && p.found == FOUND_FILE && !(rc = file_put_aside(&to, p.path, "cut", err)))
         rc = session_notice(s, err, "%s is not certainly device %zu of this run: it is %s now",
-                            path, i, to);
-    free(path);
+                            p.path, i, to);
+    place_release(&p);
     free(to);
     return rc;
 }
 
-/* *made: only new files are to be made, which a failure removes again. */
+/* *made: only new files are to be made. */
 static int put_aside_all(struct session *s, int *made, struct err *err)
 {
-    const struct run_config *cfg = &s->run;
-    struct store             st;
-    int                      rc = store_init(&st, cfg, err);
+    struct store st;
+    int          rc = store_init(&st, &s->run, err);
 
     *made = 1;
-    for (size_t i = 0; i < cfg->n_devices && !rc; i++)
-        if (devices_gone(cfg, i)) {
-            *made &= !cfg->device_paths || !file_is_block(cfg->device_paths[i]);
-        } else if (is_lost(cfg, &st, i)) {
-            *made = 0;
-            rc = put_aside(s, i, err);
-        }
+    for (size_t i = 0; i < s->run.n_devices && !rc; i++)
+        rc = put_aside(s, i, st.device_bytes[i], made, err);
     store_release(&st);
     return rc;
 }

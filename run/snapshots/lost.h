@@ -6,13 +6,18 @@
 #include "run/folder/session.h"
 
 /* How many devices are gone: their files, or in mode mem the newest image or RUN/frozen. A drive
- * counts as gone if it is not there, or carries no states; a file, if it was cut. -errno, also if a
- * place holds another device's states, or those of a copy of the run, or leads into another run. */
+ * counts as gone if it is not there, or carries no states; a file, if it was cut. */
 int lost_count(const struct session *s, size_t *n, struct err *err);
 
-/* Before anything is read: refuse a run that is a copy, or was moved, if the devices that it names
- * may be another run's, with the sentence of moved_check. It is not refused if `named` has a place
- * for each device. */
+/* Refuse a place that holds another device's states or those of a copy of the run, that leads into
+ * another run, or that has a file with the device's superblock that run.db does not name
+ * (moved_file): it may be another run's. Devices with a new place in `named` are passed over; NULL:
+ * none is. */
+int lost_places_check(const struct session *s, const struct opt_strings *named, struct err *err);
+
+/* Before anything is read: lost_places_check. A run that is a copy, or was moved, whose devices may
+ * be another run's, is refused with the sentence of moved_check, unless `named` has a place for
+ * each device. */
 int lost_apart_check(const struct session *s, const struct opt_strings *named, struct err *err);
 
 /* Device I is to be at PATH from now on: "I=PATH". The device must be gone, or its place hold

@@ -24,10 +24,12 @@ begin() {
     mkdir "$tmp/kept"
     (cd "$tmp" && tar cf kept/run.tar run && for d in d?; do tar cf "kept/$d.tar" "$d"; done)
 }
-# put_back: all as begin has left it, but devices whose files are other ones than those that the run knows, which restore takes.
+# put_back: all as begin has left it. The devices' files are other ones than those that the run knows: --device names them.
 put_back() {
     rm -rf "$tmp/run/snapshots" "$tmp"/d?
     (cd "$tmp" && for t in kept/*.tar; do tar xf "$t" --overwrite; done)
+    # shellcheck disable=SC2086
+    run pretrain --resume "$tmp/run" $devices --quiet
 }
 # a drive that is gone, and has been replaced by an empty one; one that has zeros; files that were cut; bytes that flipped
 hurt() { # HOW DRIVE

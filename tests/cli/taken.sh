@@ -461,7 +461,7 @@ cp -a "$tmp/old" "$tmp/backup"
 mv "$tmp/old" "$tmp/moved"
 cp -a "$tmp/backup" "$tmp/old"
 theirs=$(sha256sum "$tmp/old/d"/*)
-refuses 1 "so this one may be another run's" restore "$tmp/moved/r"
+refuses 1 "is not the file that $tmp/moved/r was trained with, and may be another run's" restore "$tmp/moved/r"
 same "$theirs" "$(sha256sum "$tmp/old/d"/*)" "  the backup's device is as it was"
 works "another place" restore "$tmp/moved/r" --device "0=$tmp/new"
 same "$theirs" "$(sha256sum "$tmp/old/d"/*)" "  the backup's device is as it was"
@@ -477,9 +477,60 @@ theirs=$(sha256sum "$tmp/d2"/*)
 run pretrain --resume "$tmp/origin" --steps 6 --quiet
 rm "$tmp/d1"/*
 run restore "$tmp/origin" --device "0=$tmp/d2"
-result "$([ "$got" = 2 ] && grep -q "device 0 is there, which may be another run's: name a place that has none" "$tmp/err"; echo $?)" "a copy's device in the place that --device names"
+result "$([ "$got" = 1 ] && grep -q "is not the file that $tmp/origin was trained with" "$tmp/err"; echo $?)" "a copy's device in the place that --device names"
 same "$theirs" "$(sha256sum "$tmp/d2"/*)" "  it is as it was"
 works "another place" restore "$tmp/origin" --device "0=$tmp/d3"
+
+# a copy's drive, or a backup's, is mounted where the drive of the run was
+mkdir "$tmp/h1" "$tmp/h2"
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/stays" $data $shape $snapped --device "$tmp/h1"
+cp -a "$tmp/stays" "$tmp/copied"
+cp -a "$tmp/h1"/. "$tmp/h2"
+run pretrain --resume "$tmp/stays" --steps 5 --quiet
+mv "$tmp/h1" "$tmp/h0"
+mv "$tmp/h2" "$tmp/h1"
+file=$(echo "$tmp/h1"/sitrain-*-dev0)
+theirs=$(sha256sum "$file")
+for where in "" "--device 0=$tmp/h1"; do
+    # shellcheck disable=SC2086
+    refuses 1 "$file is not the file that $tmp/stays was trained with, and may be another run's, as a copy's or a backup's: if it holds the states of $tmp/stays, go on with: siTrain pretrain --resume $tmp/stays --device $tmp/h1; if not, name another place with --device 0=PATH, or move it aside (mv), and the same command makes device 0 again" \
+        restore "$tmp/stays" $where
+done
+same "$theirs" "$(sha256sum "$file")" "  the copy's device is as it was"
+refuses 1 "the devices hold other states than run.db of $tmp/stays names" pretrain --resume "$tmp/stays" --device "$tmp/h1" --quiet
+same "$theirs" "$(sha256sum "$file")" "  the copy's device is as it was"
+refuses 2 "no device of $tmp/stays is gone: the states were read where --device says; go on with: siTrain pretrain --resume $tmp/stays --device $tmp/h0" restore "$tmp/stays" --device "0=$tmp/h0"
+mkdir "$tmp/h3"
+mv "$file" "$tmp/h3"
+works "moved aside" restore "$tmp/stays"
+works "  the run is whole" check "$tmp/stays"
+works "  and its copy has its device" pretrain --resume "$tmp/copied" --device "$tmp/h3" --steps 6 --quiet
+
+# the same in RUN: a copy's device, or a backup's
+# shellcheck disable=SC2086
+run pretrain --run "$tmp/inner" $data $shape $snapped
+cp -a "$tmp/inner" "$tmp/inner2"
+run pretrain --resume "$tmp/inner" --steps 5 --quiet
+mv "$tmp/inner/dev0" "$tmp/inner0"
+mv "$tmp/inner2/dev0" "$tmp/inner/dev0"
+theirs=$(sha256sum "$tmp/inner/dev0/states")
+refuses 1 "$tmp/inner/dev0/states is not the file that $tmp/inner was trained with, and may be another run's, as a copy's or a backup's: if it holds the states of $tmp/inner, go on with: siTrain pretrain --resume $tmp/inner; if not, move it aside (mv), and the same command makes device 0 again" \
+    restore "$tmp/inner"
+same "$theirs" "$(sha256sum "$tmp/inner/dev0/states")" "  it is as it was"
+run pretrain --resume "$tmp/inner" --steps 6 --quiet
+result "$([ "$got" = 1 ]; echo $?)" "  nor does the run go on with it"
+same "$theirs" "$(sha256sum "$tmp/inner/dev0/states")" "  it is as it was"
+mv "$tmp/inner/dev0" "$tmp/inner2/dev0"
+works "moved aside" restore "$tmp/inner"
+works "  the run is whole" check "$tmp/inner"
+works "  and its copy" check "$tmp/inner2"
+cp -a "$tmp/inner" "$tmp/inner3"
+rm -r "$tmp/inner/dev0"
+cp -a "$tmp/inner3/." "$tmp/inner" # as from a backup
+works "put back whole, it goes on" pretrain --resume "$tmp/inner" --steps 5 --quiet
+truncate -s 20000 "$tmp/inner/dev0/states"
+works "and is restored" restore "$tmp/inner"
 
 # a copy that took the device and was resharded has another layout
 # shellcheck disable=SC2086
