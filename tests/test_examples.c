@@ -140,7 +140,7 @@ static void test_types(void **state)
     assert_true(examples_type(got[4]) && examples_id(got[4]) == 0);
     assert_true(!examples_type(got[1]) && examples_id(got[1]) == 9);
     r->h.version = 1;
-    assert_int_equal(examples_read(r, 0, got, 6, &n, &x, &e), -EIO);
+    assert_int_equal(examples_read(r, 0, got, 6, &n, &x, &e), -EINVAL);
     assert_says("an id that the header does not allow");
     assert_int_equal(examples_read(r, 1, got, 6, &n, &x, &e), 0);
     examples_close(r);
@@ -220,7 +220,7 @@ static void test_damage(void **state)
     }
     bytes[size] = 0;
     files_write(tempdir_at("x"), bytes, size + 1);
-    assert_int_equal(read_all("x", &row), -EIO);
+    assert_int_equal(read_all("x", &row), -EINVAL);
     assert_says("does not fit");
     files_write(tempdir_at("x"), bytes, size);
     assert_int_equal(read_all("x", &row), 0);
@@ -231,7 +231,7 @@ static void test_damage(void **state)
         bytes[1656 + i] = b;
     }
     files_write(tempdir_at("x"), bytes, size);
-    assert_int_equal(read_all("x", &row), -EIO);
+    assert_int_equal(read_all("x", &row), -EINVAL);
     assert_int_equal(row, 0);
     free(bytes);
 }
@@ -289,7 +289,7 @@ static void test_marks(void **state)
     bytes[size - 24 * 7 + 8] ^= 1; // a length
     files_write(tempdir_at("f"), (char *)bytes, size);
     assert_int_equal(examples_open(&r, tempdir_at("f"), &e), 0);
-    assert_int_equal(examples_lengths(r, n, &e), -EIO);
+    assert_int_equal(examples_lengths(r, n, &e), -EINVAL);
     assert_says("damaged");
     examples_close(r);
     free(bytes);

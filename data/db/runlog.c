@@ -381,7 +381,8 @@ static int open_reading(struct runlog *log, struct err *err)
     return rc ? rc : db_exec(&log->db, "opening", err, "PRAGMA query_only=1");
 }
 
-int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err)
+static int open_once(struct runlog **out, const char *path, int read_only, int durable,
+                     struct err *err)
 {
     struct stat st;
 
@@ -402,6 +403,13 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         runlog_close(log);
     *out = rc ? NULL : log;
     return rc;
+}
+
+int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err)
+{
+    int rc = open_once(out, path, read_only, durable, err);
+
+    return read_only && file_is_unread(rc) ? open_once(out, path, 1, durable, err) : rc;
 }
 
 int runlog_refuse_begun(const char *dir, struct err *err)

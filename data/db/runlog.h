@@ -49,7 +49,8 @@ extern const char *const runlog_phase_names[PHASES];
  *
  * A reader (read_only) can open the database where nothing can be written next to it: a
  * read-only mount, another user's folder, a full disk. It then reads the log, too, and keeps
- * writers away as runlog_lock_reading does. */
+ * writers away as runlog_lock_reading does. A reading that a failed call ended is tried once
+ * more. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
 /* Opens the database of the run or snapshot in the folder `dir`, durably. */

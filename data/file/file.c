@@ -431,8 +431,12 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
 {
     struct statx x;
 
+    int          rc = -1;
+
     *out = '\0';
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &x))
+    for (int i = 0; rc && i < 2; i++) // a look that fails once makes no other file
+        rc = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &x);
+    if (rc)
         return;
     forget_numbers(path, &x);
     if (!(x.stx_mask & STATX_BTIME))

@@ -60,15 +60,15 @@ static int header_check(const struct examples_header *h, uint64_t size, const ch
         return err_set(err, -EINVAL, "%s is a file of examples of version %" PRIu32 ", but only "
                        "versions %d to %d are known", path, h->version, PLAIN, MARKED);
     if (h->crc != header_crc(h))
-        return err_set(err, -EIO, "%s: its header is damaged (its checksum is %08" PRIx32
+        return err_set(err, -EINVAL, "%s: its header is damaged (its checksum is %08" PRIx32
                        ", recorded is %08" PRIx32 ")", path, header_crc(h), h->crc);
     if (h->rows == 0 || h->rows > body / sizeof(struct examples_record) ||
         h->ids > body / sizeof(int32_t) ||
         h->rows * sizeof(struct examples_record) + h->ids * sizeof(int32_t) != body)
-        return err_set(err, -EIO, "%s has %" PRIu64 " bytes, which does not fit its header's "
+        return err_set(err, -EINVAL, "%s has %" PRIu64 " bytes, which does not fit its header's "
                        "%" PRIu64 " rows and %" PRIu64 " ids", path, size, h->rows, h->ids);
     if (h->longest == 0 || h->longest > h->ids || h->max_id < 0 || h->max_label < -1)
-        return err_set(err, -EIO, "%s: its header's bounds (longest row %" PRIu32 ", largest id "
+        return err_set(err, -EINVAL, "%s: its header's bounds (longest row %" PRIu32 ", largest id "
                        "%" PRId32 ", largest label %" PRId32 ") are impossible", path, h->longest,
                        h->max_id, h->max_label);
     return 0;
@@ -86,7 +86,7 @@ int examples_open(struct examples **out, const char *path, struct err *err)
                           : err_set(err, -ENOMEM, "no memory to open %s", path);
 
     if (!rc && size < sizeof e->h)
-        rc = err_set(err, -EIO, "%s has %" PRIu64 " bytes, less than the %zu of a header of "
+        rc = err_set(err, -EINVAL, "%s has %" PRIu64 " bytes, less than the %zu of a header of "
                      "examples", path, size, sizeof e->h);
     rc = rc ? rc : file_pread(e->fd, &e->h, sizeof e->h, 0, path, err);
     rc = rc ? rc : header_check(&e->h, size, path, err);
@@ -108,7 +108,7 @@ void examples_close(struct examples *e)
 
 static int examples_damaged(const struct examples *e, uint64_t i, const char *what, struct err *err)
 {
-    return err_set(err, -EIO, "%s: row %" PRIu64 " is damaged: %s", e->path, i, what);
+    return err_set(err, -EINVAL, "%s: row %" PRIu64 " is damaged: %s", e->path, i, what);
 }
 
 static int record_check(const struct examples *e, uint64_t i, const struct examples_record *r,
@@ -174,7 +174,7 @@ int examples_lengths(const struct examples *e, uint32_t *n, struct err *err)
     }
     free(r);
     if (!rc && sum != e->h.sum)
-        rc = err_set(err, -EIO, "%s: its table of rows is damaged (checksum differs)", e->path);
+        rc = err_set(err, -EINVAL, "%s: its table of rows is damaged (checksum differs)", e->path);
     return rc;
 }
 

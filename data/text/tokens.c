@@ -247,8 +247,8 @@ int tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, str
 int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err)
 {
     if (n != tokens_sums(t))
-        return err_set(err, -EIO, "%s is %zu MiB long, but %zu MiB were recorded when it was first "
-                       "used: the file was changed since", t->path, tokens_sums(t), n);
+        return err_set(err, -EINVAL, "%s is %zu MiB long, but %zu MiB were recorded when it was "
+                       "first used: bring back the file as it was", t->path, tokens_sums(t), n);
     free(t->mibs);
     t->mibs = calloc(n + 1, sizeof *t->mibs);
     t->held_bytes = 0;
@@ -269,8 +269,9 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     int rc = tokens_sum(t, at, n, &sum, err);
 
     if (!rc && sum != t->mibs[i].sum)
-        rc = err_set(err, -EIO, "%s was changed since it was first used: the MiB at byte %" PRIu64
-                     " has checksum %08x, recorded is %08x", t->path, at, sum, t->mibs[i].sum);
+        rc = err_set(err, -EINVAL, "%s was changed since it was first used: the MiB at byte "
+                     "%" PRIu64 " has checksum %08x, recorded is %08x: bring back the file as it "
+                     "was", t->path, at, sum, t->mibs[i].sum);
     if (rc)
         return rc;
     t->held = at;
@@ -297,7 +298,7 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
     int      rc = tokens_sum(t, at, n, &sum, err);
 
     if (!rc && sum != had)
-        rc = err_set(err, -EIO, "%s was changed while it is in use: the %zu bytes at byte "
+        rc = err_set(err, -EINVAL, "%s was changed while it is in use: the %zu bytes at byte "
                      "%" PRIu64 " have checksum %08x, they had %08x", t->path, n, at, sum, had);
     t->held = at;
     t->held_bytes = rc ? 0 : n;

@@ -92,8 +92,7 @@ static int tell(struct told *t, struct runlog *log, const char *dir, int linked,
     rc = rc ? rc : settings_find(&first, log, err, RANK_OWNER_FIRST);
     snprintf(t->dir, sizeof t->dir, "%s", dir);
     snprintf(t->first, sizeof t->first, "%s", first ? first : "");
-    // asked twice: a look that fails once makes no copy
-    t->apart = !rc && !(place && (file_is(dir, place) || file_is(dir, place)));
+    t->apart = !rc && !(place && file_is(dir, place));
     t->linked = linked;
     free(place);
     free(first);

@@ -209,7 +209,10 @@ static int name_check(const struct snapshot_making *m, struct err *err)
 
     if (lstat(m->name, &st))
         return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", m->name, strerror(errno));
-    if (S_ISDIR(st.st_mode) && snapshots_look(&at, m->s, m->name) && at.ours)
+    int found = S_ISDIR(st.st_mode) ? snapshots_look(&at, m->s, m->name, err) : 0;
+    if (file_is_unread(found))
+        return found;
+    if (found > 0 && at.ours)
         return 0;
     return err_set(err, -EEXIST, "%s is not certainly a snapshot of this run (it may be that of a "
                    "copy of it), so it stays, and no new one takes its name: move it elsewhere, or "
@@ -587,8 +590,9 @@ int snapshot_adopt_end(struct snapshot_making *m, int rc, struct snapshot *out,
     rc = rc ? rc : prove(m, err);
     snapshot_moved(m, moved);
     rc = rc ? rc : take_name(m, err);
-    if (!rc && !snapshots_look(out, m->s, m->name))
-        rc = err_set(err, -EIO, "%s is no snapshot of this run", m->name);
+    int found = rc ? rc : snapshots_look(out, m->s, m->name, err);
+    rc = found > 0 ? 0
+         : found   ? found : err_set(err, -EIO, "%s is no snapshot of this run", m->name);
     file_new_abort(&m->folder);
     free(m);
     return rc;

@@ -94,10 +94,10 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
 }
 
 /* Its files on the devices' drives. */
-static int look_portions(struct snapshot *at, struct runlog *log)
+static int look_portions(struct snapshot *at, struct runlog *log, struct err *err)
 {
     struct portions p;
-    int             rc = portions_load(&p, log, NULL);
+    int             rc = portions_load(&p, log, err);
 
     at->parity = p.parity;
     at->lost = portions_lost(&p, &at->lost_first);
@@ -106,10 +106,25 @@ static int look_portions(struct snapshot *at, struct runlog *log)
     return rc;
 }
 
-/* What its run.db says. 1: it is a snapshot of this run, or may be. */
-static int look_log(struct snapshot *at, const struct session *s, struct runlog *log)
+/* The row of the last of `steps`, as text. The seconds that it took tell branches apart in which a
+ * step gave the same loss. Of a rank whose part is kept elsewhere, another rank's seconds are
+ * known. */
+static int step_text(char out[SNAPSHOT_STEP], struct runlog *log, uint64_t steps,
+                     const struct session *s, struct err *err)
 {
-    char  id[sizeof s->id] = "", loss[32], *of = settings_get(log, "snapshot.of");
+    *out = '\0';
+    return steps ? runlog_value(log, out, SNAPSHOT_STEP, err, "SELECT loss || ' ' || tokens || ' ' "
+                                "|| %s FROM steps WHERE step = %" PRIu64,
+                                s->kept_by ? "lr || ' ' || grad_norm" : "seconds", steps - 1)
+                 : 0;
+}
+
+/* What its run.db says. 1: it is a snapshot of this run, or may be. 0: it is not. -errno: its
+ * run.db cannot be read. */
+static int look_log(struct snapshot *at, const struct session *s, struct runlog *log,
+                    struct err *err)
+{
+    char  id[sizeof s->id] = "", *of = settings_get(log, "snapshot.of");
     char *files = settings_get(log, "snapshot.files");
     int   known = settings_scan(log, "%" SCNu64, &at->step, "snapshot") &&
                   settings_scan(log, "%" SCNu64, &at->n, "snapshot.n") && of && files &&
@@ -120,18 +135,19 @@ static int look_log(struct snapshot *at, const struct session *s, struct runlog 
     at->ours = whose == CERTAINLY_OURS;
     at->whole = known;
     at->whole = known && !snapshot_files_each(at->path, files, look_file, at) && at->whole;
-    int rc = at->whole ? look_portions(at, log) : 0;
+    int rc = at->whole ? look_portions(at, log, err) : 0;
     at->files = at->whole = at->whole && !rc;
     at->whole = at->whole && !at->lost;
     if (known && !stat(runlog_path(log), &st))
         at->bytes += (uint64_t)st.st_blocks * 512;
     runlog_get(log, "snapshot.taken", at->taken, sizeof at->taken, NULL);
-    if (known && at->step && !runlog_value(log, loss, sizeof loss, NULL, "SELECT loss FROM steps "
-                                           "WHERE step = %" PRIu64, at->step - 1) && *loss)
-        at->loss = runlog_real(loss);
+    if (known && !file_is_unread(rc) && !(rc = step_text(at->last, log, at->step, s, err)) &&
+        *at->last)
+        at->loss = strtod(at->last, NULL);
     free(of);
     free(files);
-    return whose != NOT_OURS && !file_is_unread(rc) && !runlog_unread(log, NULL);
+    rc = file_is_unread(rc) ? rc : runlog_unread(log, err);
+    return rc ? rc : whose != NOT_OURS;
 }
 
 const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, const char *path)
@@ -148,16 +164,18 @@ const struct snapshot *snapshots_newest_next_to(const struct snapshots *list, co
     return NULL;
 }
 
-int snapshots_look(struct snapshot *at, const struct session *s, const char *path)
+int snapshots_look(struct snapshot *at, const struct session *s, const char *path, struct err *err)
 {
     struct runlog *log = NULL;
 
     *at = (struct snapshot){ .loss = (double)NAN };
+    snprintf(at->path, sizeof at->path, "%s", path);
     if (!realpath(path, at->path))
-        return 0;
-    int found = !runlog_open_in(&log, at->path, 1, NULL) && look_log(at, s, log);
+        return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    int rc = runlog_open_in(&log, at->path, 1, err);
+    int found = rc ? rc : look_log(at, s, log, err);
     runlog_close(log);
-    return found;
+    return found == -ENOENT || found == -ENOTDIR ? 0 : found;
 }
 
 /* ---- all snapshots ---- */
@@ -191,29 +209,6 @@ static uint64_t step_of(const char *path)
     return strtoull(strrchr(path, '/') + strlen("/step-"), NULL, 10);
 }
 
-/* Whether the run.db in a folder with a snapshot's name can be read: 0 or -errno. */
-static int is_readable(const char *path, struct err *why)
-{
-    char           any[32];
-    struct runlog *log = NULL;
-    int            rc = runlog_open_in(&log, path, 1, why);
-
-    rc = rc ? rc : runlog_value(log, any, sizeof any, why, "SELECT sum(length(value)) FROM runs");
-    runlog_close(log);
-    return rc;
-}
-
-/* Notes such a folder, which may be the run's, if it cannot be read: 0 if it can. */
-static int look_unread(struct snapshots *list, const char *path)
-{
-    struct err why;
-    int        rc = is_readable(path, &why);
-
-    if (rc && rc != -ENOENT && rc != -ENOTDIR)
-        note_unread(list, step_of(path), rc, &why);
-    return rc;
-}
-
 /* True if the folder's run.db is there and does not begin as a database does. A run.db of another
  * siTrain, or of another program, does. */
 static int has_no_database(const char *path)
@@ -230,22 +225,25 @@ static int has_no_database(const char *path)
 
 int snapshots_is_damaged(const struct session *s, const char *path)
 {
-    struct stat st;
-    struct err  unsaid;
-    int         rc = is_in_run(s, path) && !lstat(path, &st) && S_ISDIR(st.st_mode)
-                         ? is_readable(path, &unsaid) : 0;
+    struct stat    st;
+    struct err     unsaid;
+    struct runlog *log = NULL;
+    int            rc = is_in_run(s, path) && !lstat(path, &st) && S_ISDIR(st.st_mode)
+                            ? runlog_open_in(&log, path, 1, &unsaid) : 0;
 
+    runlog_close(log);
     return rc == -EBADMSG || (rc == -EINVAL && has_no_database(path));
 }
 
 static int add(struct snapshots *list, const struct session *s, const char *path, struct err *err)
 {
     struct snapshot at, *grown;
-    int             found = snapshots_look(&at, s, path);
+    struct err      why;
+    int             found = snapshots_look(&at, s, path, &why);
 
-    if (!found && !look_unread(list, path)) // one call may have failed: it is looked at once more
-        found = snapshots_look(&at, s, path);
-    if (!found || is_known(list, at.path))
+    if (found < 0) // it may be the run's
+        note_unread(list, step_of(path), found, &why);
+    if (found <= 0 || is_known(list, at.path))
         return 0;
     if (!(grown = realloc(list->at, (list->n + 1) * sizeof *grown)))
         return err_set(err, -ENOMEM, "out of memory for %zu snapshots", list->n + 1);
@@ -396,36 +394,11 @@ int snapshots_step(struct snapshot *out, const struct session *s, uint64_t step,
     return rc;
 }
 
-enum { STEP_ROW = 128 };
-
-/* The row of a step, as text. The seconds that it took tell branches apart in which a step gave the
- * same loss. Of a rank whose part is kept elsewhere, another rank's seconds are known. */
-static int step_text(char out[STEP_ROW], struct runlog *log, uint64_t step, int kept)
-{
-    *out = '\0';
-    return step ? runlog_value(log, out, STEP_ROW, NULL, "SELECT tokens || ' ' || loss || ' ' || %s"
-                               " FROM steps WHERE step = %" PRIu64,
-                               kept ? "lr || ' ' || grad_norm" : "seconds", step - 1) : 0;
-}
-
-static int snapshot_text(char out[STEP_ROW], const struct snapshot *at, int kept)
-{
-    struct runlog *log = NULL;
-    int            rc = runlog_open_in(&log, at->path, 1, NULL);
-
-    rc = rc ? rc : step_text(out, log, at->step, kept);
-    runlog_close(log);
-    return rc;
-}
-
 int snapshot_is_now(const struct snapshot *at, const struct session *s)
 {
-    char was[STEP_ROW], is[STEP_ROW];
-    int  kept = s->kept_by != 0, rc = snapshot_text(was, at, kept);
+    char is[SNAPSHOT_STEP];
 
-    if (file_is_unread(rc)) // one call may have failed: it would pass for another branch's
-        rc = snapshot_text(was, at, kept);
-    return !rc && !step_text(is, s->log, at->step, kept) && !strcmp(was, is);
+    return !step_text(is, s->log, at->step, s, NULL) && !strcmp(at->last, is);
 }
 
 const struct snapshot *snapshots_present(const struct snapshots *list, const struct session *s,

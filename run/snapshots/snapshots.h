@@ -33,6 +33,8 @@
 #define SNAPSHOT_WAS "was."
 extern const char *const snapshot_changes[];
 
+enum { SNAPSHOT_STEP = 128 };
+
 struct snapshot {
     char     path[SESSION_PATH];
     uint64_t step;      // steps that are done
@@ -49,6 +51,7 @@ struct snapshot {
                         // a run of which this one is a copy
     uint64_t bytes;     // that its files take on the drive
     double   loss;      // of the last step; NaN: there was none
+    char     last[SNAPSHOT_STEP]; // what its run.db says of that step, which tells branches apart
     char     taken[32]; // the time (UTC)
 };
 
@@ -61,8 +64,10 @@ struct snapshots {
     struct err       unread_why;
 };
 
-/* Look at the folder `path`, which has a snapshot's name. True if it is a snapshot of the run. */
-int  snapshots_look(struct snapshot *out, const struct session *s, const char *path);
+/* Look at the folder `path`, which has a snapshot's name. 1: it is a snapshot of the run. 0: it is
+ * not. -errno: its run.db cannot be read. */
+int  snapshots_look(struct snapshot *out, const struct session *s, const char *path,
+                    struct err *err);
 
 /* Find all snapshots of the run. A folder of that name that cannot be read as a snapshot is not
  * one. The caller frees the list, also after a failure. */

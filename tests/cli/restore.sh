@@ -31,6 +31,10 @@ refuses 1 "siTrain restore $tmp/run makes it again and goes back to the newest s
 works "a lost file" restore "$tmp/run"
 goes_on "a lost file"
 refuses 2 "no device of $tmp/run is gone" restore "$tmp/run"
+turn "$tmp/text.bin" 1500
+run pretrain --resume "$tmp/run" --steps 14 --schedule-steps 14 --quiet
+result "$([ "$got" = 1 ] && grep -q ": bring back the file as it was$" "$tmp/err"; echo $?)" "restore is not named where tokens were changed, which are in no snapshot"
+turn "$tmp/text.bin" 1500
 
 if [ -n "$shim" ]; then
     lose_inside() {

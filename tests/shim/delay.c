@@ -9,9 +9,9 @@
  *     SHIM_AT=CALL:TEXT:N:kill      the process is killed before its Nth call of CALL (`name`: any
  *     SHIM_AT=CALL:TEXT:N:PATH      that changes names; `any`) whose path contains TEXT; or PATH is
  *                           made and the process waits until it is gone; PATH.over then: not again
- *     SHIM_AT=pread:TEXT:N:fail     the Nth read of such a file fails with EIO; it may be held, too
- *     SHIM_AT=open:TEXT:N:fail, SHIM_AT=look:TEXT:N:fail     ... and the Nth open, or look (below);
- *                           fail=EINTR: with another error; TEXT$: whose path ends in TEXT
+ *     SHIM_AT=CALL:TEXT:N:fail  the Nth call fails with EIO; fail=EINTR: with another error;
+ *                           TEXT$: whose path ends in TEXT; CALL may also be pread, write,
+ *                           fdatasync or fstat, which are held, too, or look (below)
  *     SHIM_TOLD=FILE        each call that SHIM_AT fails adds a line to it: the call and its path
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
  *                           link, exchange (renameat2 with RENAME_EXCHANGE), look (stat, access,
@@ -70,7 +70,7 @@ static int error_of(const char *word)
     static const struct { const char *name; int error; } errors[] = {
         { "ENOLCK", ENOLCK }, { "ENOSYS", ENOSYS }, { "EOPNOTSUPP", EOPNOTSUPP },
         { "EINVAL", EINVAL }, { "EIO", EIO }, { "ENOMEM", ENOMEM },
-        { "EINTR", EINTR }, { "EACCES", EACCES }, { "ESTALE", ESTALE },
+        { "EINTR", EINTR }, { "EACCES", EACCES }, { "ESTALE", ESTALE }, { "ENOSPC", ENOSPC },
     };
 
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
@@ -109,11 +109,6 @@ static void read_at(const char *text)
     shim.changes_names = !strcmp(shim.call, "name");
     shim.any = !strcmp(shim.call, "any");
     snprintf(shim.path, sizeof shim.path, "%s", path);
-    if (shim.error && strcmp(shim.call, "open") && strcmp(shim.call, "look") &&
-        strcmp(shim.call, "pread")) {
-        fprintf(stderr, "shim: no %s can fail here\n", shim.call);
-        _exit(99);
-    }
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -242,11 +237,11 @@ static const char *name_of(int fd, char name[PATH_MAX])
     return name;
 }
 
-static void before_fd(const char *call, int fd)
+static int before_fd(const char *call, int fd)
 {
     char name[PATH_MAX];
 
-    before(call, 0, shim.at ? name_of(fd, name) : NULL);
+    return before(call, 0, shim.at ? name_of(fd, name) : NULL);
 }
 
 /* Whether it is to fail: errno is set. */
@@ -265,12 +260,12 @@ static int fails_at(const char *call, const char *path, int fd)
     return 0;
 }
 
-/* Whether a read is to fail; it may be held first. Reads are neither delayed nor in `any`. */
-static int read_fails_at(int fd)
+/* Whether this call is to fail; it may be held first. It is neither delayed nor one of `any`. */
+static int fd_fails_at(const char *call, int fd)
 {
     char name[PATH_MAX];
 
-    if (!shim.at || strcmp(shim.call, "pread") || !is_at("pread", 0, name_of(fd, name)))
+    if (!shim.at || strcmp(shim.call, call) || !is_at(call, 0, name_of(fd, name)))
         return 0;
     if (shim.error)
         return fails_now(name);
@@ -319,29 +314,27 @@ static int read_fails_at(int fd)
         va_end(ap); \
         int locks = what == F_SETLK || what == F_SETLKW || what == F_OFD_SETLK || \
                     what == F_OFD_SETLKW; \
-        if (locks) \
-            before_fd("fcntl", fd); \
+        if (locks && before_fd("fcntl", fd)) \
+            return -1; \
         return locks && fails_at("fcntl", NULL, fd) ? -1 : real(fd, what, arg); \
     }
 #define PWRITE(name) \
     ssize_t name(int fd, const void *buf, size_t n, off_t off) \
     { \
         NEXT(name); \
-        before_fd("pwrite", fd); \
-        return real(fd, buf, n, off); \
+        return before_fd("pwrite", fd) ? -1 : real(fd, buf, n, off); \
     }
 #define PREAD(name) \
     ssize_t name(int fd, void *buf, size_t n, off_t off) \
     { \
         NEXT(name); \
-        return read_fails_at(fd) ? -1 : real(fd, buf, n, off); \
+        return fd_fails_at("pread", fd) ? -1 : real(fd, buf, n, off); \
     }
 #define TRUNCATE(name) \
     int name(int fd, off_t size) \
     { \
         NEXT(name); \
-        before_fd("ftruncate", fd); \
-        return real(fd, size); \
+        return before_fd("ftruncate", fd) ? -1 : real(fd, size); \
     }
 
 OPEN(open)
@@ -360,8 +353,7 @@ TRUNCATE(ftruncate64)
 int flock(int fd, int how)
 {
     NEXT(flock);
-    before_fd("flock", fd);
-    return fails_at("flock", NULL, fd) ? -1 : real(fd, how);
+    return before_fd("flock", fd) || fails_at("flock", NULL, fd) ? -1 : real(fd, how);
 }
 
 struct dirent *readdir(DIR *d)
@@ -397,32 +389,46 @@ char *realpath(const char *path, char *out)
     return look_fails(path) ? NULL : real(path, out);
 }
 
+ssize_t write(int fd, const void *buf, size_t n)
+{
+    NEXT(write);
+    return fd_fails_at("write", fd) ? -1 : real(fd, buf, n);
+}
+
+int fdatasync(int fd)
+{
+    NEXT(fdatasync);
+    return fd_fails_at("fdatasync", fd) ? -1 : real(fd);
+}
+
+int fstat(int fd, struct stat *st)
+{
+    NEXT(fstat);
+    return fd_fails_at("fstat", fd) ? -1 : real(fd, st);
+}
+
 int fsync(int fd)
 {
     NEXT(fsync);
-    before_fd("fsync", fd);
-    return real(fd);
+    return before_fd("fsync", fd) ? -1 : real(fd);
 }
 
 int rename(const char *from, const char *to)
 {
     NEXT(rename);
-    before("rename", 1, to);
-    return real(from, to);
+    return before("rename", 1, to) ? -1 : real(from, to);
 }
 
 int renameat(int a, const char *from, int b, const char *to)
 {
     NEXT(renameat);
-    before("rename", 1, to);
-    return real(a, from, b, to);
+    return before("rename", 1, to) ? -1 : real(a, from, b, to);
 }
 
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
     NEXT(renameat2);
-    before("rename", 1, to);
-    if ((flags & RENAME_EXCHANGE) && fails_at("exchange", to, -1))
+    if (before("rename", 1, to) || ((flags & RENAME_EXCHANGE) && fails_at("exchange", to, -1)))
         return -1;
     return real(a, from, b, to, flags);
 }
@@ -430,57 +436,49 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 int link(const char *from, const char *to)
 {
     NEXT(link);
-    before("link", 1, to);
-    return fails_at("link", to, -1) ? -1 : real(from, to);
+    return before("link", 1, to) || fails_at("link", to, -1) ? -1 : real(from, to);
 }
 
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
     NEXT(linkat);
-    before("link", 1, to);
-    return real(a, from, b, to, flags);
+    return before("link", 1, to) ? -1 : real(a, from, b, to, flags);
 }
 
 int unlink(const char *path)
 {
     NEXT(unlink);
-    before("unlink", 1, path);
-    return real(path);
+    return before("unlink", 1, path) ? -1 : real(path);
 }
 
 int unlinkat(int dir, const char *path, int flags)
 {
     NEXT(unlinkat);
-    before("unlink", 1, path);
-    return real(dir, path, flags);
+    return before("unlink", 1, path) ? -1 : real(dir, path, flags);
 }
 
 int remove(const char *path)
 {
     NEXT(remove);
-    before("unlink", 1, path);
-    return real(path);
+    return before("unlink", 1, path) ? -1 : real(path);
 }
 
 int rmdir(const char *path)
 {
     NEXT(rmdir);
-    before("rmdir", 1, path);
-    return real(path);
+    return before("rmdir", 1, path) ? -1 : real(path);
 }
 
 int mkdir(const char *path, mode_t mode)
 {
     NEXT(mkdir);
-    before("mkdir", 1, path);
-    return real(path, mode);
+    return before("mkdir", 1, path) ? -1 : real(path, mode);
 }
 
 int mkdirat(int dir, const char *path, mode_t mode)
 {
     NEXT(mkdirat);
-    before("mkdir", 1, path);
-    return real(dir, path, mode);
+    return before("mkdir", 1, path) ? -1 : real(dir, path, mode);
 }
 
 ssize_t getrandom(void *out, size_t n, unsigned flags)
