@@ -66,6 +66,18 @@ result "$([ ! -e "$tmp/copy" ]; echo $?)" "nor is rank 0's made next to it"
 rm "$tmp/copy.rank1"
 same "$states" "$(cat "$tmp"/drive/* | sha256sum)" "and the original's states are as they were"
 for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/copy$r"; done
+device_of() { echo "$tmp"/drive/sitrain-????000"$1"*-dev0; }
+taken_of() {
+    cat "$tmp/drive"/* "$tmp/run/run.db" "$tmp/run.rank1/run.db" | sha256sum
+    for r in "" .rank1; do ask "$tmp/copy$r" "SELECT count(*) FROM runs WHERE key LIKE 'owner%'"; done
+}
+is=$(taken_of)
+go_on="pretrain --resume $tmp/copy --steps 7 --schedule-steps 7"
+for wrong in "$tmp/away" "$(device_of 0)" "$tmp/drive --act-device $tmp/drive"; do
+    # shellcheck disable=SC2086
+    job 1 "$bin" $go_on --device "$(device_of 0)" : -n 1 "$bin" $go_on --device $wrong
+    same "yes $is" "$([ "$got" != 0 ] && echo yes) $(taken_of)" "rank 1 refuses its device, and rank 0 takes none: ${wrong#"$tmp"/}"
+done
 job 2 "$bin" restore "$tmp/copy"
 result "$([ "$got" != 0 ] && grep -q "mpirun -n 2 siTrain restore $tmp/copy with --device I=PATH for each device makes new ones" "$tmp/err"; echo $?)" "a copy of all folders: the sentence says how it gets devices"
 mkdir "$tmp/other"
