@@ -159,6 +159,14 @@ result "$([ ! -e "$tmp/run/run.db" ] && [ ! -e "$tmp/run.rank1" ]; echo $?)" "an
 
 # ---- killed while it restores
 if [ -n "$shim" ]; then
+    put_back
+    rm -r "$tmp/run.rank1"
+    job 3 env LD_PRELOAD="$shim" SHIM_AT="pwrite:/run.rank1/run.db-wal:1:kill" "$bin" restore "$tmp/run"
+    places_of() { ask "$tmp/run.rank1" "SELECT count(*) FROM runs WHERE key LIKE 'was.%'"; }
+    is=$(places_of)
+    job_n=3
+    timeout 120 flock "$tmp/run/run.lock" mpirun $more -n 3 "$bin" restore "$tmp/run" >"$tmp/out" 2>"$tmp/err" </dev/null
+    result "$([ $? != 0 ] && grep -q "in use" "$tmp/err" && [ "$is" -gt 0 ] && [ "$is" = "$(places_of)" ]; echo $?)" "the new folder of a rank is not written before rank 0's lock is had"
     bad='' killed=0
     for at in any:/run.rank1/:4 any:/run.rank1/:60 pwrite:/run.rank1/run.db-wal:4 pwrite:/run.rank1/dev0/:2 rename:/run.rank1/:1 pwrite:/run/run.db-wal:4 \
         pwrite:/run.rank2/run.db-wal:9; do
