@@ -36,7 +36,7 @@ int job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, 
         *own = '\0'; // another check says that it is not there
     rc = first_has(first, own, sizeof own, comm, err);
     if (!rc && *own && *first && strcmp(own, first) &&
-        !strcmp(comm_host(comm, 0), comm_host(comm, comm->rank)))
+        !comm_host(comm, comm->rank))
         rc = err_misuse(err, "%s is the run here and %s on rank 0: give all ranks the same run",
                         own, first);
     return rc;

@@ -157,6 +157,29 @@ rm -r "$tmp/run" "$tmp/run.rank1"
 refused_by 3 "hosts: two that follow each other are more than is kept" "lacks the part of rank 0" restore "$tmp/run"
 result "$([ ! -e "$tmp/run/run.db" ] && [ ! -e "$tmp/run.rank1" ]; echo $?)" "and nothing is made"
 
+# ---- what is a host: machines of one name, and with long names that differ in the last letter
+if [ "$(id -u)" = 0 ] && unshare -u -m true 2>"$tmp/null"; then
+    cat >"$tmp/on" <<'END'
+case $OMPI_COMM_WORLD_RANK$PMI_RANK in [01]) at=$1 ;; *) at=$2 ;; esac
+echo "${at%%:*}" >/proc/sys/kernel/hostname
+[ "$at" = "${at#*:}" ] || mount --bind "${at#*:}" /proc/sys/kernel/random/boot_id || exit 99
+shift 2
+exec "$@"
+END
+    echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot"
+    long=abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk
+    for pair in "one one:$tmp/boot" "${long}1 ${long}2"; do
+        clear_all
+        # shellcheck disable=SC2086
+        job 3 unshare -u -m sh "$tmp/on" $pair "$bin" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts
+        same "0 run.rank2 run.rank2 run" "$got$(cd "$tmp" && for r in "" .rank1 .rank2; do
+            for at in run run.rank1 run.rank2; do [ "$at" = "run$r" ] || ! [ -d "$(echo $at/snapshots/*/step-00000001$r)" ] || printf ' %s' $at; done
+        done)" "two hosts keep each other's snapshots: ${pair%:*}"
+    done
+else
+    skip "two hosts" "not root, or no namespaces here"
+fi
+
 # ---- killed while it restores
 if [ -n "$shim" ]; then
     put_back
