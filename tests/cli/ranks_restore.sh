@@ -157,6 +157,17 @@ rm -r "$tmp/run" "$tmp/run.rank1"
 refused_by 3 "hosts: two that follow each other are more than is kept" "lacks the part of rank 0" restore "$tmp/run"
 result "$([ ! -e "$tmp/run/run.db" ] && [ ! -e "$tmp/run.rank1" ]; echo $?)" "and nothing is made"
 
+put_back
+ask "$tmp/run.rank1" ".backup $tmp/old.db"
+works_by 3 "one step more" pretrain --resume "$tmp/run" --steps 7 --schedule-steps 7
+rm -f "$tmp"/run.rank1/run.db*
+cp "$tmp/old.db" "$tmp/run.rank1/run.db"
+job 3 "$bin" pretrain --resume "$tmp/run"
+result "$([ "$got" != 0 ] && grep -q "move $tmp/run.rank1 aside, and mpirun -n 3 siTrain restore $tmp/run makes it again" "$tmp/err"; echo $?)" "a rank whose run.db is of an older time: refused with what helps"
+mv "$tmp/run.rank1" "$tmp/aside"
+works_by 3 "which works" restore "$tmp/run"
+rm -r "$tmp/aside"
+
 # ---- what is a host: machines of one name, and with long names that differ in the last letter
 if [ "$(id -u)" = 0 ] && unshare -u -m true 2>"$tmp/null"; then
     cat >"$tmp/on" <<'END'
