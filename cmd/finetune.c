@@ -376,7 +376,8 @@ static int overlay(struct session *s, struct opt_line *line, struct err *err)
         opt_mark_given(line, "steps");
     }
     rc = resume_overlay(s, line, &o->train, 0, err);
-    return rc ? rc : train_opts_check(&s->o, err);
+    rc = rc ? rc : train_opts_check(&s->o, err);
+    return rc ? rc : session_take_devices(s, err);
 }
 
 static int open_run(struct session *s, const char *dir, struct opt_line *line, struct comm *comm,

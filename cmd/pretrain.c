@@ -92,6 +92,7 @@ static int without_data(struct session *s, struct opt_line *line, struct err *er
     int                   named = opt_given(line, "device");
     int                   rc = named ? resume_overlay(s, line, &o->train, 1, err) : 0;
 
+    rc = rc ? rc : session_take_devices(s, err);
     if (named && !rc)
         rc = moved_settle(s->moved, &s->run, err);
     return rc ? rc
@@ -123,7 +124,7 @@ static int overlay(struct session *s, struct opt_line *line, int first, struct e
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
-    return rc;
+    return rc ? rc : session_take_devices(s, err);
 }
 
 /* What --resume refuses of these options, for a run that goes back first. */

@@ -60,9 +60,13 @@ void comm_close(struct comm *c)
         c->ops->close(c);
 }
 
-const char *comm_host(const struct comm *c, size_t rank)
+size_t comm_host(const struct comm *c, size_t rank)
 {
-    return c->ops && c->ops->host ? c->ops->host(c, rank) : "";
+    size_t first = 0;
+
+    while (c->ops && c->ops->near && first < rank && !c->ops->near(c, first, rank))
+        first++;
+    return first;
 }
 
 void comm_abort(struct comm *c, int code)

@@ -46,7 +46,7 @@ struct comm_ops {
     int  (*test)(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err);
     int  (*give_up)(struct comm *c, struct comm_request *r);
     void (*who)(const struct comm *c, size_t rank, char *out, size_t n);
-    const char *(*host)(const struct comm *c, size_t rank); // NULL: all ranks are on one
+    int  (*near)(const struct comm *c, size_t a, size_t b); // on one host; NULL: all are
     void (*abort)(struct comm *c, int code);
     void (*close)(struct comm *c);
 };
@@ -67,8 +67,8 @@ int comm_mpi_open(struct comm **out, struct err *err) __attribute__((weak));
 /* All ranks call it, and it waits for all. NULL is fine. */
 void comm_close(struct comm *c);
 
-/* The name of the host of a rank. */
-const char *comm_host(const struct comm *c, size_t rank);
+/* The first rank on the host of `rank`. Hosts of one name are told apart. */
+size_t comm_host(const struct comm *c, size_t rank);
 
 /* This rank cannot go on: end all ranks with this exit code. Returns only in a job of one rank. */
 void comm_abort(struct comm *c, int code);

@@ -8,6 +8,8 @@
  * a copy, so that other libraries that use MPI do not interfere. */
 #include "comm/comm.h"
 
+#include "data/base/machine.h"
+
 #include <mpi.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -15,8 +17,10 @@
 
 #define MESSAGE_MOST ((size_t)1 << 30)
 
-/* Where a rank runs. heard: the number of its latest message, counted over all ranks' messages. */
-struct place { char host[64]; long pid; uint64_t heard; };
+/* Where a rank runs: its host's name, and boot, a number that each start of a kernel draws, since
+ * several hosts may have one name. heard: the number of its latest message, counted over all ranks'
+ * messages. */
+struct place { char host[72], boot[40]; long pid; uint64_t heard; };
 
 struct mpi_comm {
     struct comm   comm;
@@ -173,9 +177,11 @@ static void mpi_who(const struct comm *c, size_t rank, char *out, size_t n)
     snprintf(out, n, "process %ld on %s", p->pid, p->host);
 }
 
-static const char *mpi_host(const struct comm *c, size_t rank)
+static int mpi_near(const struct comm *c, size_t a, size_t b)
 {
-    return ((const struct mpi_comm *)c)->place[rank].host;
+    const struct place *place = ((const struct mpi_comm *)c)->place;
+
+    return !strcmp(place[a].host, place[b].host) && !strcmp(place[a].boot, place[b].boot);
 }
 
 /* Other threads may be active, but none is inside MPI for long. */
@@ -202,7 +208,7 @@ static void mpi_close(struct comm *c)
 
 static const struct comm_ops mpi_ops = {
     .exchange = mpi_exchange, .test = mpi_test,
-    .give_up = mpi_give_up, .who = mpi_who, .host = mpi_host, .abort = mpi_abort,
+    .give_up = mpi_give_up, .who = mpi_who, .near = mpi_near, .abort = mpi_abort,
     .close = mpi_close,
 };
 
@@ -213,8 +219,8 @@ static int places_share(struct mpi_comm *m, struct err *err)
     m->place = calloc(m->comm.size, sizeof *m->place);
     if (!m->place)
         return err_set(err, -ENOMEM, "out of memory");
-    if (gethostname(mine.host, sizeof mine.host - 1))
-        strcpy(mine.host, "?");
+    machine_host(mine.host, sizeof mine.host);
+    machine_field(mine.boot, sizeof mine.boot, "/proc/sys/kernel/random/boot_id", "");
     return comm_share(&m->comm, &mine, sizeof mine, m->place, err);
 }
 

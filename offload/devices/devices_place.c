@@ -86,8 +86,11 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
     if (!there && (errno != ENOENT || !create))
         return err_name(err, errno, "--device %s: %s; expected a folder, a file or a block device"
                         "%s", given, strerror(errno),
-                        create ? "" : " (--resume with --device PATH for each names where they are "
-                                      "now)");
+                        create ? ""
+                        : cfg->ranks.size > 1
+                            ? " (--resume with --device PATH for each device of each rank names "
+                              "where they are now: " RANKS_DEVICES ")"
+                            : " (--resume with --device PATH for each names where they are now)");
     if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
         return err_misuse(err, "--device %s exists; expected a folder, a block device "
                           "or the name of a new file", given);

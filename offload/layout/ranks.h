@@ -41,6 +41,9 @@ size_t ranks_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out)
  * the path, if it has no such end. */
 size_t ranks_first_length(const char *dir, size_t rank);
 
+/* How each rank is given its own --device. */
+#define RANKS_DEVICES "mpirun -n 1 siTrain ... --device A ... : -n 1 siTrain ... --device B ..."
+
 /* Writes the command that all ranks of a run take together: "mpirun -n SIZE siTrain COMMAND RUN",
  * without mpirun for one process. RUN is rank 0's folder, quoted for a shell; dir: this rank's.
  * Returns out. */

@@ -204,8 +204,7 @@ static void put_resume(FILE *f, const struct run_config *run)
 static void put_form(FILE *f, const struct run_config *run)
 {
     if (run->ranks.size > 1)
-        fprintf(f, "--device PATH for each device of each rank (mpirun -n 1 siTrain ... --device A "
-                "... : -n 1 siTrain ... --device B ...)");
+        fprintf(f, "--device PATH for each device of each rank (" RANKS_DEVICES ")");
     else if (run->n_devices > 1)
         fprintf(f, "--device PATH for each of its %zu devices", run->n_devices);
     else

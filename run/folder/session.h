@@ -25,6 +25,7 @@ struct session {
     enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST or LIVE, or by EITHER as READ
     enum moved        moved;        // set if opened for writing
+    int               renames;      // a resume names its devices anew (session_overlay)
     int               past;         // opened by PAST, before the last commit
     struct model_config config;
     enum session_rows rows;
@@ -52,13 +53,13 @@ struct session {
 };
 
 /* How to open a run. WRITE locks it and removes leftovers of killed processes. NAMED is WRITE when
- * the user names the run's devices (session_overlay checks them). READ is for a run that cannot be
- * written; if run.lock is readable, a lock keeps writers out. EITHER tries WRITE, then READ if
- * writing is not possible (session_cannot_write). PAST opens a run with a damaged log (run.db-wal)
- * at its last intact commit (runlog_open_past). LIVE reads the settings of a run that another
- * process trains; its states cannot be read. BACK is WRITE, for going_back.h: only it opens a run
- * that was killed on its way back to a snapshot. RESTORE is BACK and NAMED: for lost.h. LOOK is
- * LIVE, of such a run, too. */
+ * the user names the run's devices (session_take_devices checks them). READ is for a run that
+ * cannot be written; if run.lock is readable, a lock keeps writers out. EITHER tries WRITE, then
+ * READ if writing is not possible (session_cannot_write). PAST opens a run with a damaged log
+ * (run.db-wal) at its last intact commit (runlog_open_past). LIVE reads the settings of a run that
+ * another process trains; its states cannot be read. BACK is WRITE, for going_back.h: only it opens
+ * a run that was killed on its way back to a snapshot. RESTORE is BACK and NAMED: for lost.h. LOOK
+ * is LIVE, of such a run, too. */
 enum session_how { SESSION_RESTORE, SESSION_BACK, SESSION_WRITE, SESSION_NAMED, SESSION_READ,
                    SESSION_EITHER, SESSION_PAST, SESSION_LIVE, SESSION_LOOK };
 
@@ -131,6 +132,10 @@ int session_notice(struct session *s, struct err *err, const char *fmt, ...)
  * changes s->o. Another one is misuse if its value differs. `first`: the run has not
  * been trained yet, so only options that define its layout are fixed. */
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err);
+/* After session_overlay, and before session_config: if --device names the devices anew, look
+ * whether they are the run's, and take them (owner_take). All ranks call this, unless they fail,
+ * and none takes its devices before all have looked. */
+int session_take_devices(struct session *s, struct err *err);
 /* For a command other than a resume, in its transaction: from now on the run counts as no copy and
  * as not renamed. If its TensorBoard folder is the original's, it has none any more, with a
  * notice. */

@@ -2,6 +2,7 @@
  * change. A resume that names the devices anew (--device) takes them here. */
 #include "run/folder/session.h"
 
+#include "comm/comm.h"
 #include "csd/csd.h"
 #include "data/file/file.h"
 #include "offload/devices/slots.h"
@@ -91,7 +92,6 @@ int session_reload_options(struct session *s, struct err *err)
 struct overlay {
     struct session *s;
     int             first;
-    int             moved; // --device changed
     struct err     *err;
 };
 
@@ -124,7 +124,7 @@ static int overlay_option(void *ctx, const struct opt_row *row, int given, const
     if (!new || (old && !strcmp(old, new)))
         goto out;
     int moved = !strcmp(name, "device") && c->s->run.mode != RUN_MEM;
-    c->moved |= moved;
+    c->s->renames |= moved;
     if (moved || may_change(c, row, new))
         rc = opt_set(&line, name, new, c->err);
     else if (!strcmp(name, "devices"))
@@ -240,26 +240,36 @@ static int devices_settle(void *ctx, struct err *err)
     return rc ? rc : moved_settle(s->moved, &s->run, err);
 }
 
-/* Open the devices at their new paths, given by --device. If they are this run's, each in its
- * place, mark them with the owner word and store the paths. */
-static int devices_found(struct session *s, size_t had, struct err *err)
+/* Open the devices at their new paths, given by --device. Are they this run's, each in its
+ * place? */
+static int devices_look(struct devices *d, struct session *s, struct err *err)
+{
+    char   original[PATH_MAX]; // a step later some of a copy's states are still there
+    size_t had = s->run.n_devices;
+    int    rc = moved_original(original, s->log, s->dir, err);
+
+    if (!rc && s->o.device.n != had)
+        rc = err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
+                        "the run's order (siTrain reshard changes the number)",
+                        s->dir, had, had > 1 ? "s" : "", s->o.device.n);
+    rc = rc ? rc : session_config(s, err);
+    rc = rc ? rc : moved_original_rests(&s->run, err);
+    rc = rc ? rc : devices_open(d, &s->run, DEVICES_MEND, NULL, err);
+    return rc ? rc : slots_fit(d, *original != '\0', err);
+}
+
+int session_take_devices(struct session *s, struct err *err)
 {
     struct devices d = { 0 };
-    char           original[PATH_MAX]; // a step later some of a copy's states are still there
-    int            rc = moved_original(original, s->log, s->dir, err);
+    int            rc = s->renames ? devices_look(&d, s, err) : 0;
 
-    if (rc)
-        return rc;
-    if (s->o.device.n != had)
-        return err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
-                          "the run's order (siTrain reshard changes the number)",
-                          s->dir, had, had > 1 ? "s" : "", s->o.device.n);
-    if (!(rc = session_config(s, err)) && !(rc = moved_original_rests(&s->run, err)) &&
-        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
-        !(rc = slots_fit(&d, *original != '\0', err)))
+    if (!rc && s->ranks.comm) // what one rank refuses is taken by none
+        rc = comm_share(s->ranks.comm, NULL, 0, NULL, err);
+    if (!rc && s->renames)
         rc = owner_take(&d, s->owner, s->owner_next, devices_settle, &(struct finding){ s, &d },
                         err);
     devices_close(&d);
+    s->renames = 0;
     return rc;
 }
 
@@ -314,10 +324,9 @@ int session_settle(struct session *s, struct err *err)
 
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
 {
-    struct overlay c = { s, first, s->moved == MOVED_APART, err }; // APART implies --device
-    size_t         had = s->run.n_devices;
+    struct overlay c = { s, first, err };
     int            rc = board_check(s, line, err);
 
-    rc = rc ? rc : opt_each(line, overlay_option, &c);
-    return rc || !c.moved ? rc : devices_found(s, had, err);
+    s->renames = s->moved == MOVED_APART; // which implies --device
+    return rc ? rc : opt_each(line, overlay_option, &c);
 }

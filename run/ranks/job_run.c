@@ -36,7 +36,7 @@ int job_run_own_dir(char out[SESSION_PATH], const char *run, struct comm *comm, 
         *own = '\0'; // another check says that it is not there
     rc = first_has(first, own, sizeof own, comm, err);
     if (!rc && *own && *first && strcmp(own, first) &&
-        !strcmp(comm_host(comm, 0), comm_host(comm, comm->rank)))
+        !comm_host(comm, comm->rank))
         rc = err_misuse(err, "%s is the run here and %s on rank 0: give all ranks the same run",
                         own, first);
     return rc;
@@ -96,8 +96,15 @@ static int job_fits(const struct session *s, const struct comm *comm, struct err
 int job_run_open_own(struct session *s, const char *dir, enum session_how how,
                      const struct events *events, struct comm *comm, struct err *err)
 {
-    int rc = session_open(s, dir, how, events, err);
+    struct run_ranks r;
+    char             line[RANKS_COMMAND];
+    int              rc = session_open(s, dir, how, events, err);
 
+    if (rc == -EBADMSG && !s->log && comm) { // its run.db is lost, and other ranks have theirs
+        r = (struct run_ranks){ .rank = comm->rank, .size = comm->size };
+        err_set(err, rc, "%s; if the run has a snapshot, move %s aside, and %s makes it again",
+                err->text, dir, ranks_command(line, dir, &r, "restore"));
+    }
     rc = rc ? rc : rank_owner_neighbour(dir, s->ranks.rank, s->id, err);
     s->linked = rank_owner_is_link(dir);
     return rc ? rc : job_fits(s, comm, err); // said before anybody waits for one that failed

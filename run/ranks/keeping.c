@@ -8,47 +8,37 @@
 
 /* ---- who keeps whose ---- */
 
-/* The first rank on the host of `rank`, and how many ranks of that host are below it. */
-static size_t first_there(const struct comm *c, size_t rank, size_t *below)
+/* How many ranks below `end` are on the host whose first rank is `first` (comm_host). */
+static size_t ranks_below(const struct comm *c, size_t first, size_t end)
 {
-    size_t first = rank;
+    size_t n = 0;
 
-    *below = 0;
-    for (size_t p = rank; p-- > 0;)
-        if (!strcmp(comm_host(c, p), comm_host(c, rank))) {
-            first = p;
-            ++*below;
-        }
-    return first;
+    for (size_t p = first; p < end; p++)
+        n += comm_host(c, p) == first;
+    return n;
 }
 
 /* The first rank of the host that follows the one whose first rank is `first`. */
 static size_t next_host(const struct comm *c, size_t first)
 {
-    size_t below;
+    size_t p = (first + 1) % c->size;
 
-    for (size_t k = 1; k < c->size; k++) {
-        size_t p = (first + k) % c->size;
-
-        if (first_there(c, p, &below) == p && p != first)
-            return p;
-    }
-    return first;
+    while (comm_host(c, p) != p)
+        p = (p + 1) % c->size;
+    return p;
 }
 
 static size_t keeper_of(const struct comm *c, size_t rank)
 {
-    size_t below, other, first = first_there(c, rank, &below), next = next_host(c, first), n = 0;
+    size_t first = comm_host(c, rank), next = next_host(c, first), p = next;
 
     if (next == first) // one host
         return (rank + 1) % c->size;
-    for (size_t p = 0; p < c->size; p++)
-        n += first_there(c, p, &other) == next;
-    below %= n;
-    for (size_t p = next; p < c->size; p++)
-        if (first_there(c, p, &other) == next && other == below)
-            return p;
-    return next;
+    size_t below = ranks_below(c, first, rank) % ranks_below(c, next, c->size);
+
+    while (comm_host(c, p) != next || ranks_below(c, next, p) != below)
+        p++;
+    return p;
 }
 
 /* ---- moving parts ---- */

@@ -301,11 +301,11 @@ int rank_again_open(struct session *s, const char *dir, const struct opt_strings
 {
     int rc = job_run_finish(dir, comm, err);
 
-    rc = rc ? rc : take_places(dir, err);
     rc = rc ? rc : comm_first_begin(comm, err);
     int has = !rc && session_may_be_run(dir);
     if (has) {
-        rc = job_run_open_own(s, dir, SESSION_RESTORE, events, comm, err);
+        rc = take_places(dir, err);
+        rc = rc ? rc : job_run_open_own(s, dir, SESSION_RESTORE, events, comm, err);
         rc = rc ? rc : lost_apart_check(s, named, err);
     }
     rc = rc ? rc : comm_first_end(comm, err);

@@ -21,7 +21,7 @@ static int folder_of(struct stat *st, const char *path)
 
 /* The place of one device: a file, the name of a new file in its folder, or a drive. 0: a folder,
  * which holds any number, or nobody could look. Places on two hosts are not compared. */
-static uint64_t place_of(const char *path, const char *host)
+static uint64_t place_of(const char *path, size_t host)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat st;
@@ -41,7 +41,7 @@ static uint64_t place_of(const char *path, const char *host)
         at[2] = (uint64_t)st.st_ino;
     }
     at[3] = hash_bytes(name, strlen(name));
-    at[4] = hash_bytes(host, strlen(host));
+    at[4] = host;
     return hash_bytes(at, sizeof at);
 }
 

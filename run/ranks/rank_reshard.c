@@ -53,6 +53,7 @@ static int check(const struct session *from, const struct rank_reshard *n, struc
                           "expected a divisor of %" PRIu64, to.o.groups, from->dir, n->ranks,
                           to.o.groups);
     to.ranks.size = n->ranks;
+    to.o.keep_best = 0; // leave_best
     rc = job_run_groups(&to, err);
     for (size_t i = 0; i < n->ranks && !rc; i++) {
         rank_dir(dir, n->dir, i);
@@ -92,6 +93,21 @@ static int copy_files(const struct session *from, const char *dir, struct err *e
     return file_walk_end(&w, rc, err);
 }
 
+/* The best model stays with the old run. Several ranks keep none. */
+static int leave_best(struct session *to, const struct session *from, const struct rank_reshard *n,
+                      size_t rank, struct err *err)
+{
+    static const char *const keys[] = { "best.step", "best.folder", "best.next", "best.sum" };
+    int                      rc = runlog_set(to->log, "option.keep-best", "", err);
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !rc; i++)
+        rc = runlog_unset(to->log, keys[i], err);
+    if (!rc && !rank)
+        events_notice(from->events, "several ranks keep no best model: %s has no --keep-best, and "
+                      "%s/best stays where it is", n->dir, from->dir);
+    return rc;
+}
+
 /* Change the settings that differ in the copy. */
 static int settle(struct session *to, const struct session *from, const struct rank_reshard *n,
                   size_t rank, struct err *err)
@@ -114,6 +130,8 @@ static int settle(struct session *to, const struct session *from, const struct r
         events_notice(from->events, "--snapshot-on hosts is for several ranks: snapshots of %s are "
                       "taken as by --snapshot-on dir", n->dir);
     }
+    if (!rc && from->o.keep_best)
+        rc = leave_best(to, from, n, rank, err);
     rc = rc ? rc : runlog_unset(to->log, "layout", err);
     rc = rc ? rc : runlog_unset(to->log, "owner", err);
     rc = rc ? rc : runlog_unset(to->log, "owner.next", err);

@@ -67,11 +67,7 @@ for shell in bash zsh fish; do
     same "$(offered 6)" my.txt "$shell: a command's files"
     same "$(offered 7)" fish "$shell: its own name"
     [ $shell = bash ] || same "$(offered 8 | sed 's/^disk,//')" products "$shell: the second of a list of words"
-    if [ $shell = bash ]; then
-        same "none$(offered 9)" none "bash: a word behind = is typed"
-    else
-        same "$(offered 9)" "--mode=su+o+c" "$shell: an option's word behind ="
-    fi
+    same "$(offered 9 | sed 's/^--mode=//')" "su+o+c" "$shell: an option's word behind ="
     n=9
     echo "$commands" >"$tmp/commands"
     while read -r c; do

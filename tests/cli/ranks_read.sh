@@ -252,6 +252,12 @@ result "$same" "predictions and results are one process's, and are rank 0's alon
 # shellcheck disable=SC2086
 ranks 2 finetune --run "$tmp/best" --init "$tmp/hf1" $tune --keep-best
 result "$(refused_by_ranks && grep -q 'keep-best does not work with several ranks' "$tmp/err" && [ ! -e "$tmp/best" ]; echo $?)" "--keep-best with several ranks is refused"
+# shellcheck disable=SC2086
+run finetune --run "$tmp/best" --init "$tmp/hf1" $tune --keep-best
+works "a run with a best model becomes one for 2 ranks" reshard "$tmp/best" --ranks 2 --new-run "$tmp/best2"
+works "  which is whole" check "$tmp/best2"
+ranks 2 finetune --resume "$tmp/best2"
+result "$got" "  and goes on"
 ranks 2 eval "$tmp/tuned" --task sst2 --data "$tmp/sst2"
 result "$(refused_by_ranks && grep -q 'this command is one process: start it without them' "$tmp/err"; echo $?)" "eval through mpirun is refused"
 # A copy of rank 0's folder alone: it does not go on with the other folders of its original.

@@ -66,6 +66,18 @@ result "$([ ! -e "$tmp/copy" ]; echo $?)" "nor is rank 0's made next to it"
 rm "$tmp/copy.rank1"
 same "$states" "$(cat "$tmp"/drive/* | sha256sum)" "and the original's states are as they were"
 for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/copy$r"; done
+device_of() { echo "$tmp"/drive/sitrain-????000"$1"*-dev0; }
+taken_of() {
+    cat "$tmp/drive"/* "$tmp/run/run.db" "$tmp/run.rank1/run.db" | sha256sum
+    for r in "" .rank1; do ask "$tmp/copy$r" "SELECT count(*) FROM runs WHERE key LIKE 'owner%'"; done
+}
+is=$(taken_of)
+go_on="pretrain --resume $tmp/copy --steps 7 --schedule-steps 7"
+for wrong in "$tmp/away" "$(device_of 0)" "$tmp/drive --act-device $tmp/drive"; do
+    # shellcheck disable=SC2086
+    job 1 "$bin" $go_on --device "$(device_of 0)" : -n 1 "$bin" $go_on --device $wrong
+    same "yes $is" "$([ "$got" != 0 ] && echo yes) $(taken_of)" "rank 1 refuses its device, and rank 0 takes none: ${wrong#"$tmp"/}"
+done
 job 2 "$bin" restore "$tmp/copy"
 result "$([ "$got" != 0 ] && grep -q "mpirun -n 2 siTrain restore $tmp/copy with --device I=PATH for each device makes new ones" "$tmp/err"; echo $?)" "a copy of all folders: the sentence says how it gets devices"
 mkdir "$tmp/other"
@@ -145,8 +157,50 @@ rm -r "$tmp/run" "$tmp/run.rank1"
 refused_by 3 "hosts: two that follow each other are more than is kept" "lacks the part of rank 0" restore "$tmp/run"
 result "$([ ! -e "$tmp/run/run.db" ] && [ ! -e "$tmp/run.rank1" ]; echo $?)" "and nothing is made"
 
+put_back
+ask "$tmp/run.rank1" ".backup $tmp/old.db"
+works_by 3 "one step more" pretrain --resume "$tmp/run" --steps 7 --schedule-steps 7
+rm -f "$tmp"/run.rank1/run.db*
+cp "$tmp/old.db" "$tmp/run.rank1/run.db"
+job 3 "$bin" pretrain --resume "$tmp/run"
+result "$([ "$got" != 0 ] && grep -q "move $tmp/run.rank1 aside, and mpirun -n 3 siTrain restore $tmp/run makes it again" "$tmp/err"; echo $?)" "a rank whose run.db is of an older time: refused with what helps"
+mv "$tmp/run.rank1" "$tmp/aside"
+works_by 3 "which works" restore "$tmp/run"
+rm -r "$tmp/aside"
+
+# ---- what is a host: machines of one name, and with long names that differ in the last letter
+if [ "$(id -u)" = 0 ] && unshare -u -m true 2>"$tmp/null"; then
+    cat >"$tmp/on" <<'END'
+case $OMPI_COMM_WORLD_RANK$PMI_RANK in [01]) at=$1 ;; *) at=$2 ;; esac
+echo "${at%%:*}" >/proc/sys/kernel/hostname
+[ "$at" = "${at#*:}" ] || mount --bind "${at#*:}" /proc/sys/kernel/random/boot_id || exit 99
+shift 2
+exec "$@"
+END
+    echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot"
+    long=abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk
+    for pair in "one one:$tmp/boot" "${long}1 ${long}2"; do
+        clear_all
+        # shellcheck disable=SC2086
+        job 3 unshare -u -m sh "$tmp/on" $pair "$bin" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts
+        same "0 run.rank2 run.rank2 run" "$got$(cd "$tmp" && for r in "" .rank1 .rank2; do
+            for at in run run.rank1 run.rank2; do [ "$at" = "run$r" ] || ! [ -d "$(echo $at/snapshots/*/step-00000001$r)" ] || printf ' %s' $at; done
+        done)" "two hosts keep each other's snapshots: ${pair%:*}"
+    done
+else
+    skip "two hosts" "not root, or no namespaces here"
+fi
+
 # ---- killed while it restores
 if [ -n "$shim" ]; then
+    put_back
+    rm -r "$tmp/run.rank1"
+    job 3 env LD_PRELOAD="$shim" SHIM_AT="pwrite:/run.rank1/run.db-wal:1:kill" "$bin" restore "$tmp/run"
+    places_of() { ask "$tmp/run.rank1" "SELECT count(*) FROM runs WHERE key LIKE 'was.%'"; }
+    is=$(places_of)
+    job_n=3
+    timeout 120 flock "$tmp/run/run.lock" mpirun $more -n 3 "$bin" restore "$tmp/run" >"$tmp/out" 2>"$tmp/err" </dev/null
+    result "$([ $? != 0 ] && grep -q "in use" "$tmp/err" && [ "$is" -gt 0 ] && [ "$is" = "$(places_of)" ]; echo $?)" "the new folder of a rank is not written before rank 0's lock is had"
     bad='' killed=0
     for at in any:/run.rank1/:4 any:/run.rank1/:60 pwrite:/run.rank1/run.db-wal:4 pwrite:/run.rank1/dev0/:2 rename:/run.rank1/:1 pwrite:/run/run.db-wal:4 \
         pwrite:/run.rank2/run.db-wal:9; do
