@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { SUM_TEXT = 40, ROW_BYTES = 1024 };
 enum whose { NOBODYS, OURS, ANOTHERS, UNREAD };
@@ -156,13 +155,15 @@ void result_files_check(struct result_files *f, const char *name)
     free(path);
 }
 
-void result_files_remove(struct result_files *f, const char *name)
+int result_files_blank(struct result_files *f, const char *name, struct err *err)
 {
-    char sum[SUM_TEXT], *path = file_path(NULL, "%s/%s", f->dir, name);
+    char  sum[SUM_TEXT], *path = file_path(err, "%s/%s", f->dir, name);
+    int   rc = !path                                    ? -ENOMEM
+               : look(f, name, path, "", sum) == OURS ? put(f, name, path, "", 0, err)
+                                                      : 0;
 
-    if (path && look(f, name, path, "", sum) == OURS)
-        unlink(path);
     free(path);
+    return rc;
 }
 
 int result_files_end(const struct result_files *f, struct err *err)

@@ -24,8 +24,9 @@ int result_files_know(struct result_files *f, const char *name, const char *head
                       struct err *err);
 /* Record in `first` if result_files_put would refuse to replace dir/name. */
 void result_files_check(struct result_files *f, const char *name);
-/* Remove dir/name if siTrain wrote it. */
-void result_files_remove(struct result_files *f, const char *name);
+/* Empty dir/name if siTrain wrote it. Unlike a removal this keeps the file's mode, owner and access
+ * lists for the content to come. */
+int  result_files_blank(struct result_files *f, const char *name, struct err *err);
 int  result_files_end(const struct result_files *f, struct err *err); // 0 or -EEXIST
 
 /* Files in RUN that have names of a run's data or results. OURS: this run wrote it. UNKNOWN: its

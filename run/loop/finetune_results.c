@@ -118,20 +118,26 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
 
 enum { NAME = 64 };
 
-/* True if the model's predictions of this split exist. A file that siTrain did not write is
- * refused. Predictions of an older model are removed, since the new model may get none. */
-static int predictions_there(struct finetune_results *o, size_t split, int trained)
+/* Looks whether the model's predictions of this split exist: *there. A file that siTrain did not
+ * write is refused. Predictions of an older model are emptied, since the new model may get none. */
+static int predictions_look(int *there, struct finetune_results *o, size_t split, int trained,
+                            struct err *err)
 {
     char     name[NAME], path[SESSION_PATH + NAME];
     uint64_t of = o->step; // default: an older version stored no step
+    int      rc = 0;
 
     results_predictions_name(name, sizeof name, &o->labels.task, split);
     snprintf(path, sizeof path, "%s/%s", o->dir, name);
     result_files_check(&o->files, name);
     settings_scan(o->files.log, "%" SCNu64, &of, "predicted.step");
-    if (trained || of != o->step)
-        result_files_remove(&o->files, name);
-    return file_may_be(path);
+    int older = trained || of != o->step;
+    if (older) // of no step, until new ones have their names
+        rc = settings_set(o->files.log, err, "predicted.step=%" PRIu64, UINT64_MAX);
+    if (older && !rc)
+        rc = result_files_blank(&o->files, name, err);
+    *there = !older && file_may_be(path);
+    return rc;
 }
 
 /* Record existing files of a version without checksums. Result files are siTrain's if they equal
@@ -225,9 +231,14 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     rc = write_results(out, s, now, &best, err);
     if (rc || *out->files.first.text)
         out->results.n_evals = 0; // the files were not written
-    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (task_files_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++) {
+        int there = 1;
+
+        if (task_files_rows(s, run_test[i]))
+            rc = predictions_look(&there, out, i, trained, err);
+        if (!rc && !there)
             rc = task_files_open(&out->test[i], s, run_test[i], err);
+    }
     out->how = now < s->o.steps ? ENDING_EARLY : ENDING_STEPS;
     if (!rc && !out->test[0] && !out->test[1])
         rc = ending_record(s->log, out->how, err);
@@ -248,10 +259,8 @@ static int put_predictions(struct finetune_results *o, size_t split, const char 
 {
     char name[NAME];
 
-    int rc = settings_set(o->files.log, err, "predicted.step=%" PRIu64, o->step);
-
     results_predictions_name(name, sizeof name, &o->labels.task, split);
-    return rc ? rc : result_files_put(&o->files, name, text, n, err);
+    return result_files_put(&o->files, name, text, n, err);
 }
 
 static int predict(struct finetune_results *o, struct err *err)
@@ -282,6 +291,8 @@ static int predict(struct finetune_results *o, struct err *err)
             rc = put_predictions(o, i, text[i], n[i], err);
         free(text[i]);
     }
+    if (!rc) // after all of them: until then a file is an older model's, or empty
+        rc = settings_set(o->files.log, err, "predicted.step=%" PRIu64, o->step);
     rc = rc ? rc : ending_record(o->files.log, o->how, err);
     runlog_close(o->files.log);
     o->files.log = NULL;

@@ -152,7 +152,10 @@ asked="best is not there any more, or has no config.json: put a copy of the best
 run finetune --resume "$tmp/kept" --steps 3 --quiet # no step is better
 result "$([ "$got" = 1 ] && grep -qF "$asked" "$tmp/err" && [ ! -e "$tmp/kept/best" ]; echo $?)" "moved elsewhere, it is asked for at the end"
 cp "$tmp/config.json" "$tmp/kept.best/" && mv "$tmp/kept.best" "$tmp/kept/best"
+chmod 600 "$tmp/kept/predict_results_None.txt"
 run finetune --resume "$tmp/kept" --steps 3 --quiet
-result "$([ "$got" = 0 ] && [ -f "$tmp/kept/predict_results_None.txt" ]; echo $?)" "  and put back, it predicts"
+result "$([ "$got" = 0 ] && [ -s "$tmp/kept/predict_results_None.txt" ]; echo $?)" "  and put back, it predicts"
+run finetune --resume "$tmp/kept" --steps 4 --quiet
+same "0 600" "$got $(stat -c %a "$tmp/kept/predict_results_None.txt")" "  into files as private as those before"
 
 done_testing
