@@ -244,14 +244,9 @@ static int devices_settle(void *ctx, struct err *err)
  * place? */
 static int devices_look(struct devices *d, struct session *s, struct err *err)
 {
-    char   original[PATH_MAX]; // a step later some of a copy's states are still there
-    size_t had = s->run.n_devices;
-    int    rc = moved_original(original, s->log, s->dir, err);
+    char original[PATH_MAX]; // a step later some of a copy's states are still there
+    int  rc = moved_original(original, s->log, s->dir, err);
 
-    if (!rc && s->o.device.n != had)
-        rc = err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
-                        "the run's order (siTrain reshard changes the number)",
-                        s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     rc = rc ? rc : session_config(s, err);
     rc = rc ? rc : moved_original_rests(&s->run, err);
     rc = rc ? rc : devices_open(d, &s->run, DEVICES_MEND, NULL, err);
@@ -328,5 +323,10 @@ int session_overlay(struct session *s, const struct opt_line *line, int first, s
     int            rc = board_check(s, line, err);
 
     s->renames = s->moved == MOVED_APART; // which implies --device
-    return rc ? rc : opt_each(line, overlay_option, &c);
+    rc = rc ? rc : opt_each(line, overlay_option, &c);
+    if (!rc && s->renames && s->o.device.n != s->run.n_devices)
+        rc = err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
+                        "the run's order (siTrain reshard changes the number)", s->dir,
+                        s->run.n_devices, s->run.n_devices > 1 ? "s" : "", s->o.device.n);
+    return rc;
 }

@@ -168,29 +168,6 @@ mv "$tmp/run.rank1" "$tmp/aside"
 works_by 3 "which works" restore "$tmp/run"
 rm -r "$tmp/aside"
 
-# ---- what is a host: machines of one name, and with long names that differ in the last letter
-if [ "$(id -u)" = 0 ] && unshare -u -m true 2>"$tmp/null"; then
-    cat >"$tmp/on" <<'END'
-case $OMPI_COMM_WORLD_RANK$PMI_RANK in [01]) at=$1 ;; *) at=$2 ;; esac
-echo "${at%%:*}" >/proc/sys/kernel/hostname
-[ "$at" = "${at#*:}" ] || mount --bind "${at#*:}" /proc/sys/kernel/random/boot_id || exit 99
-shift 2
-exec "$@"
-END
-    echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot"
-    long=abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk
-    for pair in "one one:$tmp/boot" "${long}1 ${long}2"; do
-        clear_all
-        # shellcheck disable=SC2086
-        job 3 unshare -u -m sh "$tmp/on" $pair "$bin" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts
-        same "0 run.rank2 run.rank2 run" "$got$(cd "$tmp" && for r in "" .rank1 .rank2; do
-            for at in run run.rank1 run.rank2; do [ "$at" = "run$r" ] || ! [ -d "$(echo $at/snapshots/*/step-00000001$r)" ] || printf ' %s' $at; done
-        done)" "two hosts keep each other's snapshots: ${pair%:*}"
-    done
-else
-    skip "two hosts" "not root, or no namespaces here"
-fi
-
 # ---- killed while it restores
 if [ -n "$shim" ]; then
     put_back
@@ -214,5 +191,28 @@ if [ -n "$shim" ]; then
         [ "$got" = 0 ] && [ "$(state)" = "$whole" ] || bad="$bad $at"
     done
     result "$([ -z "$bad" ] && [ $killed -gt 5 ]; echo $?)" "killed $killed times as it was restored, and then finished$bad"
+fi
+
+# ---- what is a host: machines of one name, and with long names that differ in the last letter
+if [ "$(id -u)" = 0 ] && unshare -u -m true 2>"$tmp/null"; then
+    cat >"$tmp/on" <<'END'
+case $OMPI_COMM_WORLD_RANK$PMI_RANK in [01]) at=$1 ;; *) at=$2 ;; esac
+echo "${at%%:*}" >/proc/sys/kernel/hostname
+[ "$at" = "${at#*:}" ] || mount --bind "${at#*:}" /proc/sys/kernel/random/boot_id || exit 99
+shift 2
+exec "$@"
+END
+    echo 01234567-89ab-4def-8123-456789abcdef >"$tmp/boot"
+    long=abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk
+    for pair in "one one:$tmp/boot" "${long}1 ${long}2"; do
+        clear_all
+        # shellcheck disable=SC2086
+        job 3 unshare -u -m sh "$tmp/on" $pair "$bin" pretrain --run "$tmp/run" $shape --steps 1 --snapshot-every 1 --snapshot-on hosts
+        same "0 run.rank2 run.rank2 run" "$got$(cd "$tmp" && for r in "" .rank1 .rank2; do
+            for at in run run.rank1 run.rank2; do [ "$at" = "run$r" ] || ! [ -d "$(echo $at/snapshots/*/step-00000001$r)" ] || printf ' %s' $at; done
+        done)" "two hosts keep each other's snapshots: ${pair%:*}"
+    done
+else
+    skip "two hosts" "not root, or no namespaces here"
 fi
 done_testing
