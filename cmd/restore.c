@@ -135,11 +135,21 @@ static int places(struct session *s, const struct restore_opts *o, uint64_t *els
     return rc ? rc : together_add(comm, elsewhere, NULL, err);
 }
 
+/* options: those with which a killed process was going back; the resume has to be given them. */
+static void say_whole(const struct session *s, const char *run, uint64_t step, const char *options)
+{
+    char line[SESSION_LINE], from[32] = "";
+
+    if (options)
+        snprintf(from, sizeof from, " --from %" PRIu64, step);
+    say_line(stdout, "%s is whole, after step %" PRIu64 "; go on with: %s%s%s", run, step,
+             session_resume_line(line, s), from, options ? options : "");
+}
+
 static int restore(struct session *s, const struct restore_opts *o, size_t made, struct err *err)
 {
     uint64_t step, all, mended = 0, elsewhere = 0;
     size_t   gone;
-    char     line[SESSION_LINE];
     int      rc = lost_apart_check(s, &o->device, err);
 
     // before counting: recorded places may be another's
@@ -160,12 +170,13 @@ static int restore(struct session *s, const struct restore_opts *o, size_t made,
     rc = lost_check(s, &o->device, err);
     rc = rc ? rc : rank_places_check(s->ranks.comm, s->o.device.item, s->o.device.n, err);
     rc = rc ? rc : back_wait(s, err);
+    char *options = settings_get(s->log, "going_back.options");
     rc = rc ? rc : going_back_restore(s, &step, err);
     rc = rc || !damaged ? rc : look_again(s, o->run, err);
     rc = rc ? rc : back_wait(s, err);
     if (!rc && job_speaks())
-        say_line(stdout, "%s is whole, after step %" PRIu64 "; go on with: %s", o->run, step,
-                 session_resume_line(line, s));
+        say_whole(s, o->run, step, options);
+    free(options);
     return rc;
 }
 

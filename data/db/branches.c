@@ -184,15 +184,6 @@ int branches_leave(struct branch *b, struct runlog *log, struct runlog *from, st
 
 /* ---- while the run goes back ---- */
 
-int branches_begin(struct runlog *log, const char *to, struct err *err)
-{
-    int64_t format;
-
-    if (db_number(&log->db, "PRAGMA user_version", &format))
-        return db_fail(&log->db, "reading its header", err);
-    return branches_begin_as(log, to, (uint64_t)format, err);
-}
-
 int branches_format(struct runlog *log, uint64_t *format, struct err *err)
 {
     char    text[24];
@@ -208,7 +199,16 @@ int branches_format(struct runlog *log, uint64_t *format, struct err *err)
     return 0;
 }
 
-int branches_begin_as(struct runlog *log, const char *to, uint64_t format, struct err *err)
+int branches_begin(struct runlog *log, const char *to, const char *options, struct err *err)
+{
+    uint64_t format;
+    int      rc = branches_format(log, &format, err);
+
+    return rc ? rc : branches_begin_as(log, to, options, format, err);
+}
+
+int branches_begin_as(struct runlog *log, const char *to, const char *options, uint64_t format,
+                      struct err *err)
 {
     char text[24];
     int  rc = runlog_begin(log, err);
@@ -217,6 +217,9 @@ int branches_begin_as(struct runlog *log, const char *to, uint64_t format, struc
         return rc;
     snprintf(text, sizeof text, "%" PRIu64, format);
     rc = runlog_set(log, "going_back", to, err);
+    if (!rc && options)
+        rc = *options ? runlog_set(log, "going_back.options", options, err)
+                      : runlog_unset(log, "going_back.options", err);
     rc = rc ? rc : runlog_set(log, "going_back.format", text, err);
     rc = rc ? rc : db_exec(&log->db, "storing its format", err, "PRAGMA user_version=%d",
                            FORMAT_GOING_BACK);
@@ -236,5 +239,6 @@ int branches_end(struct runlog *log, struct err *err)
                        "had before it went back", format);
     rc = db_exec(&log->db, "storing its format", err, "PRAGMA user_version=%ld", was);
     rc = rc ? rc : runlog_unset(log, "going_back.format", err);
+    rc = rc ? rc : runlog_unset(log, "going_back.options", err);
     return rc ? rc : runlog_unset(log, "going_back", err);
 }

@@ -21,11 +21,12 @@ struct branch {
  * database is `from`. Rows of earlier branches that the run takes up again are removed there. */
 int branches_leave(struct branch *b, struct runlog *log, struct runlog *from, struct err *err);
 
-/* Store the setting going_back, and the format. branches_end, inside the caller's transaction,
- * removes both. */
-int branches_begin(struct runlog *log, const char *to, struct err *err);
+/* Store the setting going_back, and the format. options: the setting going_back.options; NULL: it
+ * stays as it is. branches_end, inside the caller's transaction, removes all of these. */
+int branches_begin(struct runlog *log, const char *to, const char *options, struct err *err);
 int branches_end(struct runlog *log, struct err *err);
 /* The format that the run has, or had before it began to go back. The second stores the setting
  * with such a format in a database of any format, as that of a snapshot, which becomes a run's. */
 int branches_format(struct runlog *log, uint64_t *format, struct err *err);
-int branches_begin_as(struct runlog *log, const char *to, uint64_t format, struct err *err);
+int branches_begin_as(struct runlog *log, const char *to, const char *options, uint64_t format,
+                      struct err *err);

@@ -46,6 +46,16 @@ const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
                                                                    : "pretrain --resume");
 }
 
+const char *session_back_line(char out[SESSION_LINE], const struct session *s, uint64_t step)
+{
+    char  *options = settings_get(s->log, "going_back.options");
+    size_t n = strlen(session_resume_line(out, s));
+
+    snprintf(out + n, SESSION_LINE - n, " --from %" PRIu64 "%s", step, options ? options : "");
+    free(options);
+    return out;
+}
+
 int session_load(struct session *s, struct err *err)
 {
     int rc = session_load_config(s, err);
@@ -114,12 +124,11 @@ static int refuse_half_way(const struct session *s, enum session_how how, struct
 
     if (!to)
         return 0;
-    to[strcspn(to, " ")] = '\0';
-    int rc = err_misuse(err, "%s is on its way back to the snapshot after step %s, and was stopped "
-                        "before it was there; go on with: %s --from %s", s->dir, to,
-                        session_resume_line(line, s), to);
+    uint64_t step = strtoull(to, NULL, 10);
     free(to);
-    return rc;
+    return err_misuse(err, "%s is on its way back to the snapshot after step %" PRIu64 ", and was "
+                      "stopped before it was there; go on with: %s", s->dir, step,
+                      session_back_line(line, s, step));
 }
 
 /* Open run.db. --durability is stored in the database that it configures, so run.db is opened

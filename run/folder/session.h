@@ -83,6 +83,11 @@ const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
 const char *session_ranks_line(char out[SESSION_LINE], const struct session *s,
                                const char *command);
 
+/* Of a run that is on its way back to the snapshot after so many steps, the command line that
+ * finishes it, with the options that it was given: "siTrain pretrain --resume RUN --from STEP --lr
+ * 0.001". Returns out. */
+const char *session_back_line(char out[SESSION_LINE], const struct session *s, uint64_t step);
+
 /* True if rc means that the run cannot be written: read-only, no permission, disk full, or its
  * devices may be another run's (moved_check). */
 int  session_cannot_write(int rc);
@@ -141,13 +146,16 @@ int session_take_devices(struct session *s, struct err *err);
  * notice. */
 int session_settle(struct session *s, struct err *err);
 
-/* Of a run that goes back to a snapshot, whose database is `from`: take from there the options that
- * decide what is computed, then apply those given on the line (NULL: none). They are misuse if a
- * branch may not change them (OPT_BRANCH). *changed, malloced: what differs from the snapshot, one
- * option a line: "lr: 0.001 instead of 0.0003". Only s->o changes. A new number of steps is left to
- * the resume that follows. */
-int session_branch_options(char **changed, struct session *s, struct runlog *from,
+/* Of a run that goes back to a snapshot, which is open: take from there the options that decide
+ * what is computed, then apply those given on the line. They are misuse if a branch may not change
+ * them (OPT_BRANCH). A new number of steps is left to the resume that follows. line NULL: the run
+ * keeps its own options. *changed, malloced: what differs from the snapshot, one option a line:
+ * "lr: 0.001 instead of 0.0003". Only s->o changes. */
+int session_branch_options(char **changed, struct session *s, const struct session *snapshot,
                            const struct opt_line *line, struct err *err);
+/* The options given on the line that a run keeps, as a command line: " --lr 0.001 --steps 9",
+ * quoted for a shell, with absolute paths; malloced. NULL: out of memory. */
+char *session_given_options(const struct opt_line *line);
 
 /* Store all of s->o. With `places`, in the caller's transaction, store only the location of the
  * devices: s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem,

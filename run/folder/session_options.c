@@ -4,6 +4,8 @@
 
 #include "comm/comm.h"
 #include "csd/csd.h"
+#include "data/base/machine.h"
+#include "data/base/text_made.h"
 #include "data/file/file.h"
 #include "offload/devices/slots.h"
 #include "run/folder/drives.h"
@@ -17,7 +19,7 @@ static char *absolute(const char *path) { return *path ? file_absolute(path, NUL
  * may start in another directory. */
 static char *stored_text(const struct opt_row *row, const char *text)
 {
-    if ((row->type != OPT_PATHS && row->type != OPT_PATH) ||
+    if ((row->type != OPT_PATHS && row->type != OPT_PATH && row->type != OPT_FILES) ||
         (row->words && opt_words_find(row->words, text, strlen(text)) >= 0))
         return strdup(text);
     return opt_place_lines(text, absolute);
@@ -157,7 +159,12 @@ static int is_branchs(const struct opt_row *row)
     return row->kept == OPT_FIXED || row->kept == OPT_BRANCH || is_length(row);
 }
 
-struct branching { struct session *s; struct runlog *from; FILE *changed; struct err *err; };
+struct branching {
+    struct session       *s;
+    const struct session *snapshot;
+    FILE                 *changed;
+    struct err           *err;
+};
 
 /* Options that the rows of this run have decided. */
 static int is_rows(const struct session *s, const char *name)
@@ -175,7 +182,8 @@ static int branch_option(void *ctx, const struct opt_row *row, int given, const 
 
     if (!given || !is_branchs(row))
         return 0;
-    char *was = settings_get(b->from, "option.%s", row->name), *now = stored_text(row, text);
+    char *was = settings_get(b->snapshot->log, "option.%s", row->name);
+    char *now = stored_text(row, text);
     const char *had = was && *was ? was : "the default";
     if (!now)
         rc = err_set(b->err, -ENOMEM, "%s: out of memory", b->s->dir);
@@ -192,29 +200,51 @@ static int branch_option(void *ctx, const struct opt_row *row, int given, const 
     return rc;
 }
 
-int session_branch_options(char **changed, struct session *s, struct runlog *from,
-                           const struct opt_line *line, struct err *err)
+/* The i-th option as text, malloced. */
+static char *text_of(const struct train_opts *o, size_t i)
 {
-    struct opt_line       own = train_opts_line(&s->o);
-    struct branching      b = { s, from, NULL, err };
+    size_t                at;
+    const struct opt_row *row = opt_row_at(train_opts_line(NULL).cmd, i, &at);
+
+    return opt_value_text(row, (const char *)o + at);
+}
+
+/* Take the snapshot's options; or, where `keep`, say in which ones the run's own differ. */
+static int snapshot_options(struct branching *b, int keep)
+{
+    struct opt_line       own = train_opts_line(&b->s->o);
     const struct opt_row *row;
-    size_t                size;
     int                   rc = 0;
 
     for (size_t i = 0; (row = train_opts_row(i)) && !rc; i++) {
-        char *text = is_branchs(row) ? settings_get(from, "option.%s", row->name) : NULL;
+        if (!is_branchs(row) || (keep && is_length(row)))
+            continue;
+        char *was = text_of(&b->snapshot->o, i), *now = text_of(&b->s->o, i);
 
-        if (text && *text)
-            rc = opt_set(&own, row->name, text, err);
-        free(text);
+        if (!was || !now)
+            rc = err_set(b->err, -ENOMEM, "%s: out of memory", b->s->dir);
+        else if (!keep)
+            rc = opt_set(&own, row->name, was, b->err);
+        else if (strcmp(was, now))
+            fprintf(b->changed, "%s: %s instead of %s\n", row->name, now, was);
+        free(was);
+        free(now);
     }
-    *changed = NULL;
-    if (!rc && !(b.changed = open_memstream(changed, &size)))
-        rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    if (rc)
-        return rc;
+    return rc;
+}
+
+int session_branch_options(char **changed, struct session *s, const struct session *snapshot,
+                           const struct opt_line *line, struct err *err)
+{
+    size_t           size;
+    struct branching b = { s, snapshot, open_memstream(changed, &size), err };
+    int              rc;
+
+    if (!b.changed)
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    rc = snapshot_options(&b, !line);
     uint64_t steps = s->o.steps, horizon = s->o.schedule_steps;
-    rc = line ? opt_each(line, branch_option, &b) : 0;
+    rc = rc || !line ? rc : opt_each(line, branch_option, &b);
     if (fclose(b.changed) && !rc)
         rc = err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     if (!rc && **changed)
@@ -223,6 +253,34 @@ int session_branch_options(char **changed, struct session *s, struct runlog *fro
     s->o.steps = steps; // the resume that follows changes these
     s->o.schedule_steps = horizon;
     return rc;
+}
+
+static int put_given(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    char word[2 * SESSION_PATH], *one;
+
+    if (!given || row->kept == OPT_COMMAND || row->kept == OPT_PASSING)
+        return 0;
+    char *stored = stored_text(row, text), *rest = stored;
+    if (!stored)
+        return -ENOMEM;
+    while ((one = strsep(&rest, "\n"))) {
+        fprintf(ctx, " --%s", row->name);
+        if (row->type != OPT_FLAG)
+            fprintf(ctx, " %s", machine_word(word, sizeof word, one));
+    }
+    free(stored);
+    return 0;
+}
+
+char *session_given_options(const struct opt_line *line)
+{
+    char  *text = NULL;
+    size_t size;
+    FILE  *f = open_memstream(&text, &size);
+    int    rc = f ? opt_each(line, put_given, f) : -ENOMEM;
+
+    return text_made(f, &text, rc);
 }
 
 /* ---- devices that moved ---- */

@@ -25,6 +25,7 @@
  *     going_back        the snapshot to which the run goes back, until it is there: its steps, its
  *                       number, its path (going_back.h)
  *     going_back.format the format of run.db before (branches.h)
+ *     going_back.options    the options that the command gave, as session_given_options
  *     branch            a word for the ways back that led here with other options
  *                       (offload/upkeep/recovery.h)
  *     was.NAME          of a snapshot, or a folder made of one: what the run had as NAME

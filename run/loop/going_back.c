@@ -12,6 +12,7 @@
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/loop/checkpoints.h"
+#include "run/loop/resume_opts.h"
 #include "run/ranks/back.h"
 #include "run/ranks/job_run.h"
 #include "run/ranks/keeping.h"
@@ -24,6 +25,7 @@ struct back {
     struct snapshot at;
     struct snapshots others;     // restores: those that may have to be made whole. files 0: known
     char           *changed;     // options, as session_branch_options gives them
+    char           *options;     // of the command line (session_given_options); NULL: there is none
     char           *noted;       // the snapshot to which a killed process went: "STEP N PATH"
     int             half_way;    // it was killed after the states began to be written over
     int             there;       // the run is at the snapshot: only options change
@@ -289,7 +291,8 @@ static int take_branch(const struct back *b, struct err *err)
 /* Make the run what the snapshot is. In the caller's transaction. */
 static int record(struct back *b, struct snapshot_put *put, struct err *err)
 {
-    static const char *const keys[] = { "engine", "schedule.step", "schedule.was" };
+    static const char *const keys[] = { "engine", "schedule.step", "schedule.was",
+                                        "option.schedule-steps" };
     struct session *s = b->s;
     struct branch   left = { .to = b->at.step, .steps = b->present,
                              .options = b->restores ? "restored" : b->changed };
@@ -301,6 +304,7 @@ static int record(struct back *b, struct snapshot_put *put, struct err *err)
         rc = rc ? rc : best_take_record(s, &b->snapshot, err);
         for (size_t i = 0; i < sizeof keys / sizeof *keys && !rc; i++)
             rc = settings_take(s->log, b->snapshot.log, keys[i], err);
+        rc = rc ? rc : schedule_end_record(s, b->at.step, err); // that it keeps
         rc = rc ? rc : runlog_unset(s->log, "finished", err);
         rc = rc ? rc : branches_end(s->log, err);
     }
@@ -315,8 +319,7 @@ static int begin(const struct back *b, struct err *err)
     char to[SESSION_PATH + 64];
 
     snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64 " %s", b->at.step, b->at.n, b->at.path);
-    return b->noted ? runlog_set(b->s->log, "going_back", to, err)
-                    : branches_begin(b->s->log, to, err);
+    return branches_begin(b->s->log, to, b->options, err);
 }
 
 /* Make the devices that are gone. If none could be made, the run is where it was. */
@@ -339,8 +342,8 @@ static int say_unfinished(const struct back *b, int rc, struct err *err)
     if (b->restores)
         return err_set(err, rc, "%s; %s is on its way back; type the same command again to "
                        "finish it", err->text, b->s->dir);
-    return err_set(err, rc, "%s; %s is on its way back; go on with: %s --from %" PRIu64,
-                   err->text, b->s->dir, session_resume_line(line, b->s), b->at.step);
+    return err_set(err, rc, "%s; %s is on its way back; go on with: %s", err->text, b->s->dir,
+                   session_back_line(line, b->s, b->at.step));
 }
 
 static int go(struct back *b, struct err *err)
@@ -408,7 +411,7 @@ static int check_options(struct back *b, const struct opt_line *line, struct err
     int back = session_reload_options(s, &why);
     free(b->changed);
     b->changed = NULL;
-    back = back ? back : session_branch_options(&b->changed, s, b->snapshot.log, line, &why);
+    back = back ? back : session_branch_options(&b->changed, s, &b->snapshot, line, &why);
     if (!rc && back)
         *err = why;
     return rc ? rc : back;
@@ -418,8 +421,8 @@ static int go_to(struct back *b, const struct opt_line *line, struct err *err)
 {
     int rc = session_open(&b->snapshot, b->at.path, SESSION_READ, b->s->events, err);
 
-    rc = rc ? say_others(b, rc, err)
-            : session_branch_options(&b->changed, b->s, b->snapshot.log, line, err);
+    rc = rc ? say_others(b, rc, err) : b->restores ? job_run_level_branch(b->s, err) : 0;
+    rc = rc ? rc : session_branch_options(&b->changed, b->s, &b->snapshot, line, err);
     rc = rc ? rc : check_options(b, line, err);
     rc = rc ? rc : job_run_alike(b->s, err);
     rc = rc ? rc : job_run_frames(b->s, err);
@@ -444,12 +447,16 @@ static int find_and_go(struct back *b, const uint64_t *step, const struct opt_li
     struct made_whole_sum sum = { 0 };
     int                   rc = find(b, step, err);
 
+    if (!rc && line && !(b->options = session_given_options(line)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", b->s->dir);
+
     if (rc == -ENOENT && b->restores)
         exports_say(b->s->log, b->s->dir, b->s->events, err);
     rc = rc ? rc : go_to(b, line, err);
     if (!rc && b->restores) // the run has its states: now the others
         rc = made_whole_all(b->s, &b->others, &sum, err);
     snapshots_free(&b->others);
+    free(b->options);
     free(b->noted);
     return rc;
 }

@@ -29,8 +29,8 @@ static int mark_read(struct mark *own, const struct parts_seen *seen, const stru
 
     if (step && (!read || own->step != *step))
         return err_misuse(err, "%s is on its way back to the snapshot after step %" PRIu64 ", and "
-                          "was stopped before it was there; go on with: %s --from %" PRIu64,
-                          s->dir, own->step, session_resume_line(line, s), own->step);
+                          "was stopped before it was there; go on with: %s", s->dir, own->step,
+                          session_back_line(line, s, own->step));
     at = read ? mark_find(seen, rank, own->step, n) : NULL;
     if (step && !at)
         return err_set(err, -ENOENT, "%s is on its way back to the snapshot %s, which is not there,"

@@ -70,6 +70,9 @@ int  job_run_alike(struct session *s, struct err *err);
  * have stored them on some ranks only. first: this rank's folder has stored none yet, as an import
  * has none. All ranks call this, unless they fail. */
 int  job_run_level(struct session *s, const struct opt_line *given, int first, struct err *err);
+/* The same for ranks that are restored, which keep the options of their branch: all take those of
+ * the first rank that is not on its way back, if there is one, and else rank 0's. */
+int  job_run_level_branch(struct session *s, struct err *err);
 
 /* rc: the result of a part of a run's making that a rank's time limit may end (err_time). Then it
  * ends so on all ranks. All ranks call this, unless they fail. */

@@ -106,20 +106,30 @@ static int compare(const struct terms *own, const struct terms *first, struct er
 
 /* ---- options that a stopped process has stored on some ranks only ---- */
 
-struct levelling { struct session *s; const struct opt_line *given; const struct terms *first;
-                   struct terms own; struct err *err; };
+struct levelling {
+    struct session        *s;
+    const struct opt_line *given;
+    int                    branch; // those that decide what is computed, too
+    const struct terms    *from;
+    struct terms           own;
+    struct err            *err;
+};
 
-static int is_level(const struct opt_row *row)
+static int is_level(const struct levelling *l, const struct opt_row *row)
 {
+    if (row->kept == OPT_BRANCH)
+        return l->branch && opt_row_decides(row);
     return row->kept >= OPT_CHANGES &&
            (row->ranks == OPT_ALIKE || !strcmp(row->name, "snapshot-every"));
 }
 
 static int add_level(void *ctx, const struct opt_row *row, int given, const char *text)
 {
+    struct levelling *l = ctx;
+
     (void)given;
-    if (is_level(row))
-        add(ctx, row->name, text);
+    if (is_level(l, row))
+        add(&l->own, row->name, text);
     return 0;
 }
 
@@ -127,42 +137,61 @@ static int take_level(void *ctx, const struct opt_row *row, int given, const cha
 {
     struct levelling  *l = ctx;
     struct opt_line    line = train_opts_line(&l->s->o);
-    const struct term *own = &l->own.at[l->own.n], *first = &l->first->at[l->own.n];
+    const struct term *own = &l->own.at[l->own.n], *from = &l->from->at[l->own.n];
 
     (void)given;
     (void)text;
-    if (!is_level(row))
+    if (!is_level(l, row))
         return 0;
     l->own.n++;
-    if (!memcmp(own, first, sizeof *own) || opt_given(l->given, row->name) ||
-        crc32c(0, first->value, strlen(first->value)) != first->sum) // truncated
+    if (!memcmp(own, from, sizeof *own) || (l->given && opt_given(l->given, row->name)) ||
+        crc32c(0, from->value, strlen(from->value)) != from->sum) // truncated
         return 0;
-    return opt_set(&line, row->name, first->value, l->err);
+    return opt_set(&line, row->name, from->value, l->err);
+}
+
+/* Whose values all take: of a resume, rank 0's, unless it has stored none yet; of a run that is
+ * restored, those of the first rank that is not on its way back, or of rank 0 if all are. Both are
+ * what the last term says of a rank. NULL: nobody's. */
+static const struct terms *level_of(const struct levelling *l, const struct terms *all, size_t n)
+{
+    for (size_t p = 0; l->branch && p < n; p++)
+        if (!*all[p].at[all[p].n - 1].value)
+            return &all[p];
+    return l->branch || !*all->at[all->n - 1].value ? all : NULL;
+}
+
+static int level(struct levelling *l, int apart, struct err *err)
+{
+    struct comm    *comm = l->s->ranks.comm;
+    struct opt_line line = train_opts_line(&l->s->o);
+    struct terms   *all = calloc(comm->size, sizeof *all);
+
+    if (!all || opt_each(&line, add_level, l)) {
+        free(all);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    add(&l->own, "apart", apart ? "1" : "");
+    int rc = comm_share(comm, &l->own, sizeof l->own, all, err);
+    l->from = rc ? NULL : level_of(l, all, comm->size);
+    l->own.n = 0;
+    rc = l->from ? opt_each(&line, take_level, l) : rc;
+    free(all);
+    return rc;
 }
 
 int job_run_level(struct session *s, const struct opt_line *given, int first, struct err *err)
 {
-    struct comm    *comm = s->ranks.comm;
-    struct opt_line line = train_opts_line(&s->o);
-    struct terms   *all;
+    struct levelling l = { .s = s, .given = given, .err = err };
 
-    if (!comm)
-        return 0;
-    struct levelling *l = calloc(1, sizeof *l);
-    if (!(all = calloc(comm->size, sizeof *all)) || !l || opt_each(&line, add_level, &l->own)) {
-        free(all);
-        free(l);
-        return err_set(err, -ENOMEM, "out of memory");
-    }
-    add(&l->own, "first", first ? "1" : "");
-    int rc = comm_share(comm, &l->own, sizeof l->own, all, err);
-    int none = rc || !comm->rank || *all->at[all->n - 1].value; // rank 0 has not stored any yet
-    *l = (struct levelling){ s, given, all, l->own, err };
-    l->own.n = 0;
-    rc = none ? rc : opt_each(&line, take_level, l);
-    free(all);
-    free(l);
-    return rc;
+    return s->ranks.comm ? level(&l, first, err) : 0;
+}
+
+int job_run_level_branch(struct session *s, struct err *err)
+{
+    struct levelling l = { .s = s, .branch = 1, .err = err };
+
+    return s->ranks.comm ? level(&l, settings_has(s->log, "going_back"), err) : 0;
 }
 
 /* ---- all that is to be alike ---- */

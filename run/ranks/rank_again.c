@@ -23,15 +23,30 @@
 enum { AGAIN_PATH = SESSION_PATH + 320 };
 static const char db_copy[] = RUN_DB_NEW ".copy";
 
-/* Options that all ranks have alike, and a resume may change: the newest are another rank's. */
-static const char *const newest[] = {
-    "steps", "schedule-steps", "eval-every", "export-every", "export-limit", "snapshot-every",
-    "snapshot-on", "snapshots", "max-skipped", "early-stopping", "rank-timeout", "log-every",
-};
-enum { NEWEST = sizeof newest / sizeof *newest, VALUE = 40 };
+enum { NEWEST = 48, VALUE = 40 };
 
 /* What each rank tells the others. */
 struct told { uint64_t has, format; char id[40], newest[NEWEST][VALUE]; };
+
+/* The i-th option that all ranks have alike, and that a resume or a branch may have changed since
+ * the snapshot: the newest value is another rank's. NULL past the last. */
+static const struct opt_row *newest_row(size_t i)
+{
+    static const char *const same[] = { "export-limit", "snapshot-every", "snapshots",
+                                        "rank-timeout", "log-every" };
+    const struct opt_row    *row;
+
+    for (size_t k = 0; (row = train_opts_row(k)); k++) {
+        int is = (row->kept == OPT_BRANCH && opt_row_decides(row)) ||
+                 (row->kept == OPT_CHANGES && row->ranks == OPT_ALIKE);
+
+        for (size_t n = 0; n < sizeof same / sizeof *same && !is; n++)
+            is = !strcmp(row->name, same[n]);
+        if (is && !i--)
+            break;
+    }
+    return row;
+}
 
 struct again {
     const struct session *s;      // NULL: this rank is lost
@@ -155,6 +170,7 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
                                         "snapshot.parity", "snapshot.times", "device.place",
                                         "best.step", "best.folder", "owner", "layout",
                                         RANK_OWNER_FIRST };
+    const struct opt_row *row;
     char     to[64], *of;
     uint64_t n = 0;
     int      rc = settings_find(&of, log, err, "snapshot.of");
@@ -167,11 +183,11 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
     snprintf(to, sizeof to, "%" PRIu64 " %" PRIu64, a->at.step, n);
     for (size_t i = 0; i < sizeof none / sizeof *none && !rc; i++)
         rc = runlog_unset(log, none[i], err);
-    for (size_t i = 0; i < NEWEST && !rc; i++)
+    for (size_t i = 0; (row = newest_row(i)) && !rc; i++)
         if (*a->all[a->donor].newest[i])
-            rc = settings_set(log, err, "option.%s=%s", newest[i], a->all[a->donor].newest[i]);
+            rc = settings_set(log, err, "option.%s=%s", row->name, a->all[a->donor].newest[i]);
     rc = rc ? rc : unset_numbered(log, "device", err);
-    return rc ? rc : branches_begin_as(log, to, a->all[a->donor].format, err);
+    return rc ? rc : branches_begin_as(log, to, "", a->all[a->donor].format, err);
 }
 
 /* Replace the empty run.db.new by the one that came. */
@@ -221,14 +237,16 @@ static int take_places(const char *dir, struct err *err)
 
 static int tell(struct again *a, struct err *err)
 {
+    const struct opt_row *row;
     struct told own = { .has = a->s != NULL };
     int         rc = a->s ? branches_format(a->s->log, &own.format, err) : 0;
 
     if (a->s)
         snprintf(own.id, sizeof own.id, "%s", a->s->id);
-    for (size_t i = 0; i < NEWEST && a->s; i++) {
-        char *value = settings_get(a->s->log, "option.%s", newest[i]);
+    for (size_t i = 0; a->s && (row = newest_row(i)); i++) {
+        char *value = settings_get(a->s->log, "option.%s", row->name);
 
+        assert(i < NEWEST);
         snprintf(own.newest[i], VALUE, "%s", value ? value : "");
         free(value);
     }
@@ -243,6 +261,17 @@ static int tell(struct again *a, struct err *err)
         return err_misuse(err, "%s is not a run, and no other rank has a folder of one: at least "
                           "one must be left", a->dir);
     return rc;
+}
+
+/* What of the lost run.db comes from no other rank. */
+static void say_made(const struct again *a)
+{
+    for (size_t p = 0; p < a->comm->size; p++)
+        if (!a->all[p].has)
+            events_notice(a->events, "the folder of rank %zu was made again: its options that "
+                          "other ranks do not share, such as --threads, --host-mem and "
+                          "--activations, are those of the snapshot after step %" PRIu64 " again",
+                          p, a->at.step);
 }
 
 /* Fill the folder of this rank, if it is lost; otherwise send. */
@@ -288,6 +317,8 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
         if (!s && rc)
             creation_give_up(&a.place, &a.to);
         rc = rc ? rc : comm_share(comm, NULL, 0, NULL, err);
+        if (!rc)
+            say_made(&a);
     }
     rank_parts_free(&a.seen);
     free(a.all);

@@ -100,12 +100,20 @@ if [ -n "$shim" ]; then
             if [ "$(ask "$tmp/run" "SELECT count(*) FROM runs WHERE key = 'going_back'")" = 1 ]; then
                 half=$((half + 1))
                 run pretrain --resume "$tmp/run" --steps 8 --quiet
-                [ "$got" = 2 ] && grep -q "is on its way back to the snapshot after step 4, .* --from 4" "$tmp/err" && refused=$((refused + 1))
+                [ "$got" = 2 ] && grep -q "is on its way back to the snapshot after step 4, .* --from 4 --steps 8 --lr 0.005$" "$tmp/err" && refused=$((refused + 1))
                 if [ $half = 1 ]; then # once is enough
                     run export "$tmp/run" "$tmp/none"
                     [ "$got" = 2 ] && grep -q "is on its way back" "$tmp/err" || bad="$bad export-$at"
                     run snapshots "$tmp/run"
                     [ "$got" = 0 ] && grep -q " 4 .* complete " "$tmp/out" || bad="$bad snapshots-$at"
+                    # restore goes there, and says with which options the command that was killed is finished
+                    rm -rf "$tmp/other"
+                    cp -r "$tmp/run" "$tmp/other"
+                    rm -rf "$tmp"/other/dev0 "$tmp"/other/image*
+                    run restore "$tmp/other"
+                    [ "$got" = 0 ] && grep -q "is whole, after step 4; go on with: siTrain pretrain --resume $tmp/other --from 4 --steps 8 --lr 0.005$" "$tmp/out" || bad="$bad restore-$at"
+                    run pretrain --resume "$tmp/other" --from 4 --steps 8 --lr 0.005
+                    [ "$got" = 0 ] && [ "$(exported "$tmp/other") $(steps_of "$tmp/other")" = "$wanted" ] || bad="$bad restored-$at"
                     # without that snapshot, another one will do
                     rm -rf "$tmp/other"
                     cp -r "$tmp/run" "$tmp/other"

@@ -170,6 +170,23 @@ for train in "$small --mode base --devices 2" "$small --mode mem --commit-every 
     goes_on "$name, cut"
 done
 
+# a run that went back with other options, and has no snapshot since: it keeps them, and its lengths
+for train in "$small --mode su+o" "$small --mode mem --commit-every 2"; do
+    name=${train#*--mode }
+    name=${name%% *}
+    rm -rf "$tmp/run"
+    # shellcheck disable=SC2086
+    run pretrain --run "$tmp/run" $train --steps 6 --snapshot-every 4
+    works "$name, another branch" pretrain --resume "$tmp/run" --from 4 --lr 2e-3 --schedule linear --snapshot-every 0 --steps 9 --schedule-steps 10
+    branched="$(exported "$tmp/run") $(steps_of "$tmp/run")"
+    word=$(ask "$tmp/run" "SELECT value FROM runs WHERE key = 'branch'")
+    rm -r "$tmp"/run/image* "$tmp/run/dev0" 2>"$tmp/null"
+    works "$name, another branch: is restored" restore "$tmp/run"
+    result "$(grep -q "went back to step 4, .*; it goes on with lr: 0.002 instead of 0.01;schedule: linear instead of constant$" "$tmp/err"; echo $?)" "$name, another branch: says with which options"
+    works "$name, another branch: goes on" pretrain --resume "$tmp/run" --quiet
+    same "$branched $word" "$(exported "$tmp/run") $(steps_of "$tmp/run") $(ask "$tmp/run" "SELECT value FROM runs WHERE key = 'branch'")" "$name, another branch: with those, to the same bits"
+done
+
 # a device that cannot be made where it was
 train="$small --mode base --devices 2"
 lose "$tmp/a"
