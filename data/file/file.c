@@ -189,13 +189,24 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
+/* Looks at a file, once more if the first look failed: a failed look makes no other file, and no
+ * mount. */
+static int look(struct statx *x, const char *path, int flags, unsigned more)
+{
+    int rc = -1;
+
+    for (int i = 0; rc && i < 2; i++)
+        rc = statx(AT_FDCWD, path, flags, STATX_BASIC_STATS | more, x);
+    return rc;
+}
+
 /* Whether something is mounted there, or -errno if nobody could look. It may be a folder of the
  * same drive (bind mounts). */
 static int is_mounted(const char *path)
 {
     struct statx x;
 
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
+    if (look(&x, path, AT_SYMLINK_NOFOLLOW, 0))
         return errno == ENOENT ? 0 : -errno; // it was removed just now
     return (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
@@ -221,7 +232,7 @@ static const char *fixed_by_attribute(uint64_t has)
 int file_check_folder(const char *dir, struct err *err)
 {
     struct statx x;
-    const char  *fixed = statx(AT_FDCWD, dir, 0, STATX_BASIC_STATS, &x)
+    const char  *fixed = look(&x, dir, 0, 0)
                              ? NULL : fixed_by_attribute(x.stx_attributes_mask & x.stx_attributes);
 
     return fixed ? err_misuse(err, "%s %s", dir, fixed) : 0;
@@ -231,7 +242,7 @@ const char *file_fixed(const char *path)
 {
     struct statx x;
 
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
+    if (look(&x, path, AT_SYMLINK_NOFOLLOW, 0))
         return NULL;
     uint64_t has = x.stx_attributes_mask & x.stx_attributes;
     if (has & STATX_ATTR_MOUNT_ROOT)
@@ -273,12 +284,18 @@ void file_remove_tree(const char *path)
     remove(path);
 }
 
+char *file_real(const char *path)
+{
+    char *at = realpath(path, NULL);
+
+    return at ? at : realpath(path, NULL);
+}
+
 int file_same_mount(const char *a, const char *b)
 {
     struct statx x, y;
 
-    if (statx(AT_FDCWD, a, 0, STATX_BASIC_STATS | STATX_MNT_ID, &x) ||
-        statx(AT_FDCWD, b, 0, STATX_BASIC_STATS | STATX_MNT_ID, &y))
+    if (look(&x, a, 0, STATX_MNT_ID) || look(&y, b, 0, STATX_MNT_ID))
         return 0;
     return x.stx_mask & y.stx_mask & STATX_MNT_ID
                ? x.stx_mnt_id == y.stx_mnt_id
@@ -431,12 +448,8 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
 {
     struct statx x;
 
-    int          rc = -1;
-
     *out = '\0';
-    for (int i = 0; rc && i < 2; i++) // a look that fails once makes no other file
-        rc = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &x);
-    if (rc)
+    if (look(&x, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME))
         return;
     forget_numbers(path, &x);
     if (!(x.stx_mask & STATX_BTIME))
@@ -447,7 +460,7 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
 
 void file_folder_identity(const char *dir, char out[FILE_IDENTITY])
 {
-    char *at = realpath(dir, NULL);
+    char *at = file_real(dir);
 
     file_identity(at ? at : dir, out);
     free(at);

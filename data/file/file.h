@@ -274,6 +274,10 @@ void file_new_clean(const char *dir, int (*clears)(const char *base));
  * can have filled. */
 void file_remove_tree(const char *path);
 
+/* Returns the path without links, malloced. NULL, with errno: nothing is there, or a second look
+ * failed, too. */
+char *file_real(const char *path);
+
 /* Returns whether both paths exist and are in the same mounted file system. Where the kernel does
  * not number its mounts, the drives are compared; an overlay may have several. */
 int file_same_mount(const char *a, const char *b);

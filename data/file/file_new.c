@@ -52,12 +52,14 @@ int file_new_is(const char *name, const char *base, int folder)
 }
 
 /* Whether it belongs to this user. For root, also if it belongs to the user to whom root has given
- * it. */
+ * it: the owner of the folder, which nobody could look at if -errno is returned. */
 static int is_this_users(const struct stat *st, const char *dir)
 {
     struct stat at;
 
-    return st->st_uid == geteuid() || (!geteuid() && !stat(dir, &at) && st->st_uid == at.st_uid);
+    if (st->st_uid == geteuid() || geteuid())
+        return st->st_uid == geteuid();
+    return stat(dir, &at) ? -errno : st->st_uid == at.st_uid;
 }
 
 /* Opens the file or folder at `path`, and locks it, if it belongs to this user and no living
@@ -65,12 +67,12 @@ static int is_this_users(const struct stat *st, const char *dir)
 static int open_dead(const char *path, const char *dir, int folder, int flags)
 {
     struct stat st;
-    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = -EBUSY;
+    int         fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int         rc = fd < 0 || fstat(fd, &st) ? -errno : is_this_users(&st, dir);
 
-    if (fd < 0 || fstat(fd, &st))
-        rc = -errno;
-    else if (is_this_users(&st, dir) && (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)))
-        rc = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+    if (rc >= 0)
+        rc = !rc || !(folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) ? -EBUSY
+             : flock(fd, LOCK_EX | LOCK_NB)                               ? -errno : 0;
     if (!rc)
         return fd;
     file_close(fd);
@@ -372,11 +374,11 @@ int file_new_take(struct file_new *f, const char *path, const char *temp, int fd
 {
     struct stat st;
     char       *dir = file_folder(path);
-    int         own = dir && !fstat(fd, &st) && is_this_users(&st, dir);
+    int         own = !dir ? -ENOMEM : fstat(fd, &st) ? -errno : is_this_users(&st, dir);
 
     free(dir);
-    if (!own)
-        return 0;
+    if (own <= 0)
+        return own ? err_set(err, own, "%s cannot be looked at: %s", temp, strerror(-own)) : 0;
     *f = (struct file_new){ .fd = fd, .folder = 1, .path = strndup(path, file_trimmed(path)),
                             .temp = strdup(temp) };
     if (f->path && f->temp)

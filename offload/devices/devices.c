@@ -371,10 +371,12 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         *err = why;
     if (rc)
         return found < 0 ? found : rc;
-    if (stat(c.path, &st) == 0) {
-        at->dev = st.st_dev;
-        at->ino = st.st_ino;
-    }
+    if (devices_fake(cfg))
+        return 0;
+    if (stat(c.path, &st))
+        return err_set(err, -errno, "stat %s: %s", c.path, strerror(errno));
+    at->dev = st.st_dev;
+    at->ino = st.st_ino;
     return superblock(d, i, create, err);
 }
 

@@ -200,7 +200,7 @@ int devices_refuse_taken(const struct run_config *cfg, size_t i, const char *pat
 
 int devices_inside(const struct run_config *cfg, const char *path)
 {
-    char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
+    char       *at = file_real(path), *run = file_real(cfg->dir);
     size_t      n = run ? strlen(run) : 0;
     int         inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at) &&
                  file_same_mount(at, run);

@@ -26,7 +26,7 @@
 
 static void put_identity(FILE *f, const char *path)
 {
-    char *real = realpath(path, NULL), identity[FILE_IDENTITY] = "";
+    char *real = file_real(path), identity[FILE_IDENTITY] = "";
 
     if (real && !file_is_block(real))
         file_identity(real, identity);
@@ -106,7 +106,7 @@ static const char *page_is_not(int fd, const struct run_config *cfg, const char 
  * mounted there. */
 static int is_other(const char *path, const char *identity)
 {
-    char *real = identity && *identity ? realpath(path, NULL) : NULL;
+    char *real = identity && *identity ? file_real(path) : NULL;
     int   other = real && !file_is(real, identity);
 
     free(real);

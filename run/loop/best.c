@@ -234,11 +234,15 @@ int best_clean(const struct session *s, struct err *err)
     return rc;
 }
 
-static int is_folder(const char *path, const struct stat *asked)
+/* Refuses, in a sentence about `best`, if the folder at this path is not the one that was checked,
+ * or if nobody can look. */
+static int folder_check(const char *path, const struct stat *asked, const char *best,
+                        struct err *err)
 {
     struct stat st;
+    int         there = file_stat(path, &st, err);
 
-    return !lstat(path, &st) && file_same(&st, asked);
+    return there < 0 ? there : there && file_same(&st, asked) ? 0 : refuse(best, err);
 }
 
 /* Call the new folder `base`.new-HEX. */
@@ -264,9 +268,8 @@ static int exchange_by_two(struct file_new *f, const char *run, const struct sta
 
     if (rc)
         return rc;
-    if (!is_folder(old.temp, asked))
-        rc = refuse(best, err);
-    else if (rename(f->temp, best))
+    rc = folder_check(old.temp, asked, best, err);
+    if (!rc && rename(f->temp, best))
         rc = err_set(err, -errno, "rename %s to %s: %s", f->temp, best, strerror(errno));
     if (rc) {
         file_rename_new(old.temp, best, NULL);
@@ -296,14 +299,15 @@ static int exchange(struct file_new *f, const char *run, const struct stat *aske
     if (rc)
         return rc;
     rc = renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE) ? -errno : 0;
-    if (!rc && is_folder(f->temp, asked))
+    int other = rc ? 0 : folder_check(f->temp, asked, f->path, err);
+    if (!rc && !other)
         return 0;
     if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
         file_rename_new(f->temp, f->path, NULL); // somebody removed the new folder
-        return refuse(f->path, err);
+        return other;
     }
     call(f, run, base_name, NULL);
-    return !rc ? refuse(f->path, err)
+    return !rc ? other
            : file_lacks_flags(-rc) ? exchange_by_two(f, run, asked, err)
            : rc == -EXDEV ? in_layer(f->path, err)
                           : err_set(err, rc, "rename %s to %s: %s", f->temp, f->path,

@@ -119,22 +119,21 @@ int snapshot_places_is_folder(const char *path, size_t n, const char *id)
 }
 
 /* Calls each(ctx, DIR/NAME-ID) for each of the run's folders in this snapshot directory. */
-static int each_folder(const struct session *s, const char *dir,
-                       int (*each)(void *ctx, const char *folder), void *ctx)
+static int each_folder(const struct session *s, const char *dir, snapshot_places_fn *each,
+                       void *ctx)
 {
+    struct err       why;
     struct file_walk w;
-    int              rc = file_walk_begin(&w, dir, NULL);
+    int              unread = file_walk_begin(&w, dir, &why), rc = 0;
 
-    if (rc) // or else a drive that is away
-        return file_is_unknown(rc) ? each(ctx, dir) : 0;
     while (!rc && file_walk_next(&w))
-        rc = snapshot_places_is_folder(w.name, strlen(w.name), s->id) ? each(ctx, w.path) : 0;
-    file_walk_end(&w, rc, NULL);
-    return rc;
+        rc = snapshot_places_is_folder(w.name, strlen(w.name), s->id) ? each(ctx, w.path, 0, NULL)
+                                                                      : 0;
+    unread = file_walk_end(&w, unread ? unread : rc, &why);
+    return rc ? rc : file_is_unread(unread) ? each(ctx, dir, unread, &why) : 0;
 }
 
-int snapshot_places_each(const struct session *s, int (*each)(void *ctx, const char *folder),
-                         void *ctx)
+int snapshot_places_each(const struct session *s, snapshot_places_fn *each, void *ctx)
 {
     char own[SESSION_PATH], ranks[SESSION_PATH];
 

@@ -27,8 +27,9 @@ int snapshot_places_check(const struct session *s, struct err *err);
 int snapshot_places_is_folder(const char *path, size_t n, const char *id);
 /* True if a snapshot of this rank may have this name in a folder NAME-ID. */
 int snapshot_places_is_step(const struct session *s, const char *name);
-/* Call each(ctx, DIR/NAME-ID) for each of the run's folders in all snapshot directories, until it
- * returns other than 0, which is returned. A directory that cannot be read is skipped: its drive
- * may be away. One that this user may not read is passed itself. */
-int snapshot_places_each(const struct session *s, int (*each)(void *ctx, const char *folder),
-                         void *ctx);
+/* Call each(ctx, DIR/NAME-ID, 0, NULL) for each of the run's folders in all snapshot directories,
+ * until it returns other than 0, which is returned. A directory that is not there is skipped: its
+ * drive may be away. One whose names could not all be read is passed itself, with -errno in
+ * `unread` and the sentence in `why`. */
+typedef int snapshot_places_fn(void *ctx, const char *folder, int unread, const struct err *why);
+int snapshot_places_each(const struct session *s, snapshot_places_fn *each, void *ctx);

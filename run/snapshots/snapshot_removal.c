@@ -270,11 +270,14 @@ static void clean(struct session *s, const char *path, const char *folder, const
     free(name);
 }
 
-static int clean_folder(void *ctx, const char *folder)
+static int clean_folder(void *ctx, const char *folder, int unread, const struct err *why)
 {
     struct file_walk w;
     size_t           end = strlen(aside);
 
+    (void)why;
+    if (unread)
+        return 0;
     file_walk_begin(&w, folder, NULL);
     while (file_walk_next(&w)) {
         char        base[NAME_MAX + 1];

@@ -170,8 +170,11 @@ int snapshots_look(struct snapshot *at, const struct session *s, const char *pat
 
     *at = (struct snapshot){ .loss = (double)NAN };
     snprintf(at->path, sizeof at->path, "%s", path);
-    if (!realpath(path, at->path))
+    char *real = file_real(path);
+    if (!real)
         return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    snprintf(at->path, sizeof at->path, "%s", real);
+    free(real);
     int rc = runlog_open_in(&log, at->path, 1, err);
     int found = rc ? rc : look_log(at, s, log, err);
     runlog_close(log);
@@ -254,22 +257,24 @@ static int add(struct snapshots *list, const struct session *s, const char *path
 
 struct listing { struct snapshots *list; const struct session *s; struct err *err; int rc; };
 
-static int list_folder(void *ctx, const char *folder)
+static int list_folder(void *ctx, const char *folder, int unread, const struct err *around)
 {
     struct listing  *l = ctx;
     struct file_walk w;
     struct err       why;
-    int              rc = file_walk_begin(&w, folder, &why);
+    int              rc = 0;
 
-    if (rc) {
-        if (file_is_unread(rc))
-            note_unread(l->list, UINT64_MAX, rc, &why);
+    if (unread) {
+        note_unread(l->list, UINT64_MAX, unread, around);
         return 0;
     }
+    unread = file_walk_begin(&w, folder, &why);
     while (!rc && file_walk_next(&w))
         if (snapshot_places_is_step(l->s, w.name))
             rc = add(l->list, l->s, w.path, l->err);
-    file_walk_end(&w, rc, NULL);
+    unread = file_walk_end(&w, unread ? unread : rc, &why);
+    if (!rc && file_is_unread(unread)) // there may be more
+        note_unread(l->list, UINT64_MAX, unread, &why);
     return rc;
 }
 

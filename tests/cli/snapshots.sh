@@ -106,7 +106,26 @@ if [ -n "$shim" ]; then
         done
     }
     fails_once look:looked/tokenizer:EIO copy_whole have_all_or_none "no snapshot lacks a file of the tokenizer" pretrain --resume "$tmp/looked" --steps 2 --snapshot-every 1 --quiet
-    rm -rf "$tmp/whole" "$tmp/looked"
+    run pretrain --run "$tmp/first" $shape --steps 2 --eval-every 1 --eval-data "$tmp/text.bin" --keep-best --snapshot-every 1 --snapshots 2
+    copy_first() { rm -rf "$tmp/looked" && cp -a "$tmp/first" "$tmp/looked"; }
+    is_done_or_said() { # and nothing that was not seen was made once more, or taken for another run's
+        if [ "$got" = 0 ]; then
+            same_folders=$(cd "$tmp/looked/snapshots" && echo ./*/*)
+            [ "${same_folders#*looked*step-00000002}" = "$same_folders" ]
+        else
+            grep -q "Input/output error" "$tmp/err"
+        fi
+    }
+    for at in look:/looked/dev0 look:/best.old look:/step-00000002\$; do
+        fails_once $at:EIO copy_first is_done_or_said "no failed look makes a copy, or another folder" pretrain --resume "$tmp/looked" --steps 3 --quiet
+    done
+    is_whole_or_said() { # not a list that lacks one
+        { [ "$got" = 0 ] && [ "$(grep -c step-0 "$tmp/out")" = 2 ]; } || { [ "$got" = 1 ] && grep -q "Input/output error" "$tmp/out" "$tmp/err"; }
+    }
+    for at in look opendir readdir; do
+        fails_once $at:looked/snapshots:EIO copy_first is_whole_or_said "no snapshot that could not be looked at is left out" snapshots "$tmp/looked"
+    done
+    rm -rf "$tmp/whole" "$tmp/looked" "$tmp/first"
 else
     skip "a look at a file of the tokenizer fails" "no library that fails it"
 fi

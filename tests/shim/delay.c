@@ -11,7 +11,8 @@
  *                           made and the process waits until it is gone; PATH.over then: not again
  *     SHIM_AT=CALL:TEXT:N:fail  the Nth call fails with EIO; fail=EINTR: with another error;
  *                           TEXT$: whose path ends in TEXT; CALL may also be pread, write,
- *                           fdatasync or fstat, which are held, too, or look (below)
+ *                           fdatasync, fstat or readdir, which are held, too, or look (below) or
+ *                           opendir
  *     SHIM_TOLD=FILE        each call that SHIM_AT fails adds a line to it: the call and its path
  *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), readdir,
  *                           link, exchange (renameat2 with RENAME_EXCHANGE), look (stat, access,
@@ -359,21 +360,27 @@ int flock(int fd, int how)
 struct dirent *readdir(DIR *d)
 {
     NEXT(readdir);
-    return fails_at("readdir", NULL, dirfd(d)) ? NULL : real(d);
+    return fd_fails_at("readdir", dirfd(d)) || fails_at("readdir", NULL, dirfd(d)) ? NULL : real(d);
 }
 
-static int look_fails(const char *path)
+static int path_fails(const char *call, const char *path)
 {
-    if (!strcmp(shim.call, "look") && is_at("look", 0, path))
+    if (!strcmp(shim.call, call) && is_at(call, 0, path))
         return fails_now(path);
-    return fails_at("look", path, -1);
+    return fails_at(call, path, -1);
+}
+
+DIR *opendir(const char *path)
+{
+    NEXT(opendir);
+    return path_fails("opendir", path) ? NULL : real(path);
 }
 
 #define LOOK(name, shape, with) \
     int name shape \
     { \
         NEXT(name); \
-        return look_fails(path) ? -1 : real with; \
+        return path_fails("look", path) ? -1 : real with; \
     }
 
 LOOK(stat, (const char *path, struct stat *st), (path, st))
@@ -386,7 +393,7 @@ LOOK(statx, (int dir, const char *path, int flags, unsigned mask, struct statx *
 char *realpath(const char *path, char *out)
 {
     NEXT(realpath);
-    return look_fails(path) ? NULL : real(path, out);
+    return path_fails("look", path) ? NULL : real(path, out);
 }
 
 ssize_t write(int fd, const void *buf, size_t n)
