@@ -376,7 +376,7 @@ if [ -n "$shim" ]; then
             ! grep -qE 'damaged|begin a new run' "$tmp/out" "$tmp/err" || wrong="$wrong $what:$fail:$n:damage"
         done
     done
-    result "$([ -z "$wrong" ] && [ "$seen" -gt 20 ]; echo $?)" "one read of run.db that fails is not damage ($seen were seen):$wrong"
+    result "$([ -z "$wrong" ] && [ "$seen" -gt 10 ]; echo $?)" "one read of run.db that fails is not damage ($seen were seen):$wrong"
     works "and the run is whole" check "$tmp/drops"
 else
     skip "a run that is made where one was" "no shim"
