@@ -47,6 +47,47 @@ for lose in run.rank1 run; do
     rm -r "$tmp/lost"
 done
 
+# ---- a run that went back with other options, and has no snapshot since: all ranks keep them
+clear_all
+rm -rf "$tmp/dir"
+mkdir "$tmp/dir"
+job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshot-dir "$tmp/dir"
+keep_all
+back="pretrain --resume $tmp/run --from 2 --lr 2e-3 --steps 5 --snapshot-every 0"
+# shellcheck disable=SC2086
+works_by 2 "another branch" $back
+whole=$(state)
+mv "$tmp/x" "$tmp/before"
+keep_all
+for lose in run.rank1 run; do
+    put_back
+    rm -r "${tmp:?}/$lose"
+    works_by 2 "another branch: $lose is restored" restore "$tmp/run"
+    result "$(grep -q "went back to step 2.*it goes on with lr: 0.002 instead of 0.0003" "$tmp/err"; echo $?)" "  with its options, which are named"
+    result "$(grep -q "the folder of rank . was made again: its options that other ranks do not share, .* are those of the snapshot after step 2 again" "$tmp/err"; echo $?)" \
+        "  and so are those that a lost run.db had alone"
+    works_by 2 "  and goes on" pretrain --resume "$tmp/run"
+    same "$whole" "$(state)" "  with these, to the same bits"
+done
+if [ -n "$shim" ]; then # killed when one rank has stored them, and the other is on its way
+    rm -r "$tmp/x"
+    mv "$tmp/before" "$tmp/x"
+    bad='' apart=0
+    lr_of() { ask "$tmp/$1" "SELECT value FROM runs WHERE key = 'option.lr'"; }
+    for at in pwrite:/run.rank1/run.db-wal:42 pwrite:/run.rank1/run.db-wal:60 pwrite:/run/run.db-wal:42 pwrite:/run/run.db-wal:60; do
+        put_back
+        # shellcheck disable=SC2086
+        job 2 env LD_PRELOAD="$shim" SHIM_AT="$at:kill" "$bin" $back
+        if [ "$(lr_of run)" != "$(lr_of run.rank1)" ]; then
+            apart=$((apart + 1))
+            job 2 "$bin" restore "$tmp/run"
+            [ "$got" = 0 ] && [ "$(lr_of run) $(lr_of run.rank1)" = "0.002 0.002" ] || bad="$bad $at"
+        fi
+    done
+    result "$([ -z "$bad" ] && [ $apart -gt 0 ]; echo $?)" "killed $apart times when one rank alone had them, all get them$bad"
+fi
+rm -rf "$tmp/before"
+
 # ---- a copy of one rank's folder, whose devices are the original's
 clear_all
 mkdir "$tmp/drive"
