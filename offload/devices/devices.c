@@ -225,8 +225,6 @@ static void super_clear(struct devices *d, size_t i)
  * that the device is free, because from here on nobody else can open it. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
-    if (devices_fake(&d->cfg))
-        return 0;
     if (create) {
         int rc = devices_empty_check(d->device[i].path, "--device", d->cfg.force_device, err);
 
