@@ -373,8 +373,8 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 static int run_parts(const struct evaluation *v, struct err *err)
 {
-    long pad = model_folder_pad(v->r, v->tok);
-    int  rc = 0;
+    long pad;
+    int  rc = model_folder_pad(&pad, v->r, v->tok, err);
 
     for (size_t i = 0; i < v->parts && !rc; i++) {
         const struct part *p = &v->part[i];

@@ -178,7 +178,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     x.base_sum = r->hf && r->adapter ? peft_base_sum(r->adapter) : sum;
     if (!rc && x.tokenizer && !(rc = model_folder_tokenizer(&tok, r, NULL, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
-    x.pad = model_folder_pad(r, tok);
+    rc = rc ? rc : model_folder_pad(&x.pad, r, tok, err);
     tokenizer_close(tok);
     rc = rc                       ? rc
          : export_is_gguf(o->dir) ? export_gguf(o->dir, &x, o->gguf_type, o->run, err)

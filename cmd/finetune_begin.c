@@ -41,7 +41,6 @@ int finetune_init(struct model_folder *init, struct newrun *n, struct err *err)
     if (opt_given(n->line, "dropout"))
         arch_drop(&n->config, (float)o->train.dropout);
     n->source_labels = init->config.n_labels;
-    n->pad = model_folder_pad(init, NULL);
     n->tokenizer = o->tokenizer ? o->tokenizer : init->tokenizer;
-    return 0;
+    return model_folder_pad(&n->pad, init, NULL, err);
 }

@@ -89,13 +89,12 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
 /* Store a classifier's class names and padding id, and send the notices about its data. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
-    long pad = !arch_classifies(&n->config) ? -1
-               : n->init                    ? hf_pad(n->init)
-               : n->source                  ? n->pad
-                                            : -1;
-    int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
+    int  classifies = arch_classifies(&n->config);
+    long pad = classifies && n->source ? n->pad : -1;
+    int  rc = classifies && n->init ? hf_pad(&pad, n->init, err) : 0;
     char text[768];
 
+    rc = rc || !n->labels || !n->labels->n ? rc : session_store_labels(s, n->labels, err);
     if (!rc && n->notice && *n->notice)
         rc = session_notice(s, err, "%s", n->notice);
     for (int i = 0; i < TASK_FILE_NOTICES && n->examples && !rc; i++) {
@@ -110,7 +109,7 @@ static int store_generation(struct session *s, const struct newrun *n, struct er
 {
     json_t *generation;
     char   *text;
-    long    pad;
+    long    pad = n->pad;
     int     rc;
 
     if ((!n->init && !n->generation) || arch_classifies(&n->config))
@@ -125,7 +124,8 @@ static int store_generation(struct session *s, const struct newrun *n, struct er
               : err_set(err, -ENOMEM, "out of memory");
     free(text);
     json_decref(generation);
-    if (!rc && (pad = n->init ? hf_pad(n->init) : n->pad) >= 0)
+    rc = rc || !n->init ? rc : hf_pad(&pad, n->init, err);
+    if (!rc && pad >= 0)
         rc = settings_set(s->log, err, "config.pad_id=%ld", pad);
     return rc;
 }

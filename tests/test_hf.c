@@ -309,6 +309,7 @@ static void test_classifier(void **state)
     struct hf_labels         got;
     struct err               err = { 0 };
     size_t                   n;
+    long                     pad;
 
     (void)state;
     path_of(dir, tmp, "named");
@@ -330,7 +331,8 @@ static void test_classifier(void **state)
     path_of(dir, tmp, "plain");
     export_model(dir, &sorter, NULL, ST_F32);
     check_sorter(dir, none);
-    assert_int_equal(hf_pad(dir), 5);
+    assert_int_equal(hf_pad(&pad, dir, &err), 0);
+    assert_int_equal(pad, 5);
     free(edit_config(dir, "\"id2label\"", "\"num_labels\": 3, \"my_labels\"", &n));
     check_sorter(dir, none);
 
@@ -338,7 +340,8 @@ static void test_classifier(void **state)
     export_to(dir, ST_F32);
     assert_int_equal(hf_labels(&got, dir, &err), 0);
     assert_int_equal(got.n, 0);
-    assert_int_equal(hf_pad(dir), 5);
+    assert_int_equal(hf_pad(&pad, dir, &err), 0);
+    assert_int_equal(pad, 5);
     hf_labels_free(&got);
     tempdir_remove(tmp);
 }

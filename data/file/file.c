@@ -124,9 +124,10 @@ int file_pread_same(int fd, void *buf, size_t n, uint64_t off, const struct stat
                     const char *path, struct err *err)
 {
     int         rc = file_pread(fd, buf, n, off, path, err);
-    struct stat now = { 0 };
+    struct stat now;
 
-    fstat(fd, &now);
+    if (!rc && fstat(fd, &now))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
     return rc || file_unwritten(&now, was)
                ? rc : err_set(err, -EIO, "%s was changed while it was read: wait until it is "
                               "complete, and try again", path);
@@ -530,9 +531,9 @@ int file_drive(const char *path, dev_t *drive)
     return 0;
 }
 
-int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
+int file_open_was(const char *path, int *fd, struct stat *was, struct err *err)
 {
-    struct stat st;
+    struct stat st = { 0 };
     int         f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; // a FIFO must not block
     int         socket = f < 0 && errno == ENXIO && !stat(path, &st) && S_ISSOCK(st.st_mode);
 
@@ -550,7 +551,16 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     if (rc && f >= 0)
         close(f);
     *fd = rc ? -1 : f;
-    *size = rc ? 0 : (uint64_t)st.st_size;
+    *was = st;
+    return rc;
+}
+
+int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
+{
+    struct stat was;
+    int         rc = file_open_was(path, fd, &was, err);
+
+    *size = rc ? 0 : (uint64_t)was.st_size;
     return rc;
 }
 

@@ -64,6 +64,8 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
  * followed, because people keep a model's files elsewhere. *size is the file's length; the
  * caller limits how much of it is read. The caller closes *fd. */
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err);
+/* The same; *was is what the file was as it was opened (file_pread_same). */
+int file_open_was(const char *path, int *fd, struct stat *was, struct err *err);
 
 /* Drops the pages of a file that was flushed: whoever reads it then reads it from the drive. */
 void file_forget(const char *path);

@@ -292,24 +292,32 @@ static int parse(struct parsing *p, struct err *err)
     return rc ? rc : take_tensors(p, n_tensors, err);
 }
 
-int gguf_is_file(const char *path)
+/* Returns 1 if the file begins as a GGUF file, 0 if not, or -errno if nobody could look. */
+static int has_magic(const char *path)
 {
     char        magic[4] = "";
-    const char *dot = strrchr(path, '.');
-    int         named = dot && !strcasecmp(dot, ".gguf"); // if unreadable, opening it says why
     int         fd, rc;
     uint64_t    size;
     struct stat st;
 
     if (stat(path, &st))
-        return named && !file_is_absent(errno);
+        return file_is_absent(errno) ? 0 : -errno;
     if (!S_ISREG(st.st_mode))
         return 0;
     if ((rc = file_open_read(path, &fd, &size, NULL)))
-        return named && file_is_unread(rc);
+        return file_is_unread(rc) ? rc : 0;
     rc = size < sizeof magic ? 0 : file_pread(fd, magic, sizeof magic, 0, path, NULL);
     close(fd);
-    return rc ? named && file_is_unread(rc) : !memcmp(magic, GGUF_MAGIC, sizeof magic);
+    return rc ? file_is_unread(rc) ? rc : 0 : !memcmp(magic, GGUF_MAGIC, sizeof magic);
+}
+
+int gguf_is_file(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    int         has = has_magic(path);
+
+    has = has < 0 ? has_magic(path) : has; // one failed look tells nothing
+    return has >= 0 ? has : dot && !strcasecmp(dot, ".gguf"); // opening it says why
 }
 
 int gguf_open(struct gguf **out, const char *path, struct err *err)
@@ -322,10 +330,10 @@ int gguf_open(struct gguf **out, const char *path, struct err *err)
         return err_set(err, -ENOMEM, "no memory for the header of %s", path);
     g->fd = -1;
     g->path = strdup(path);
-    int rc = g->path ? file_open_read(path, &g->fd, &p.size, err)
+    int rc = g->path ? file_open_was(path, &g->fd, &g->was, err)
                      : err_set(err, -ENOMEM, "no memory for the header of %s", path);
 
-    fstat(g->fd, &g->was);
+    p.size = (uint64_t)g->was.st_size;
     rc = rc ? rc : parse(&p, err);
     if (rc) {
         gguf_close(g);

@@ -213,14 +213,14 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
                         struct err *err)
 {
     struct st_file *f = &s->files[file];
-    uint64_t        size, header = 0;
+    uint64_t        header = 0;
     char            what[512];
     json_t         *root = NULL;
 
     f->path = file_path(err, "%s/%s", dir, name);
-    int rc = f->path ? file_open_read(f->path, &f->fd, &size, err) : -ENOMEM;
+    int      rc = f->path ? file_open_was(f->path, &f->fd, &f->was, err) : -ENOMEM;
+    uint64_t size = (uint64_t)f->was.st_size;
 
-    fstat(f->fd, &f->was);
     if (!rc && size < sizeof header)
         rc = err_misuse(err, "%s is no safetensors file: its %" PRIu64 " bytes are less than the 8 "
                         "of a header length", f->path, size);

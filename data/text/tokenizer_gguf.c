@@ -422,9 +422,9 @@ int tokenizer_gguf_is(const char *path)
 {
     struct gguf *file;
     size_t       n;
-    int          is = 0;
+    int          is = gguf_is_file(path);
 
-    if (gguf_is_file(path) && !gguf_open(&file, path, NULL)) {
+    if (is && !gguf_open(&file, path, NULL)) { // where it may not be opened, reading it says why
         const char *model = gguf_text(&n, file, gguf_find(file, "tokenizer.ggml.model"));
 
         is = model && !(n == 4 && !memcmp(model, "none", n)) &&

@@ -18,7 +18,8 @@ struct tokenizer_gguf {
 int tokenizer_gguf_put(struct gguf_writer *w, struct tokenizer *t, const struct tokenizer_gguf *to,
                        char *notice, size_t size, struct err *err);
 
-/* Whether `path` is a GGUF file that has a tokenizer. */
+/* Whether `path` is a GGUF file that has a tokenizer, or one that cannot be opened: reading its
+ * tokenizer says why. */
 int tokenizer_gguf_is(const char *path);
 /* Makes the tokenizer.json and the tokenizer_config.json that a folder would have: either may be
  * NULL. The caller decrefs both. The config has the chat template. */

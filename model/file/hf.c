@@ -317,18 +317,18 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
     return rc;
 }
 
-long hf_pad(const char *dir)
+int hf_pad(long *pad, const char *dir, struct err *err)
 {
     char              path[HF_PATH_BYTES];
     struct model_config g;
     json_t           *config;
-    int               rc = config_open(&config, &g, path, dir, NULL);
+    int               rc = config_open(&config, &g, path, dir, err);
     const json_t     *v = json_object_get(config, "pad_token_id");
-    long pad = !rc && json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v)
-                                                                       : -1;
 
+    *pad = !rc && json_is_integer(v) && json_integer_value(v) >= 0 ? (long)json_integer_value(v)
+                                                                   : -1;
     json_decref(config);
-    return pad;
+    return rc;
 }
 
 /* ---- generation_config.json ---- */

@@ -41,7 +41,7 @@ int hf_config(struct model_config *out, const char *dir, struct err *err);
 struct hf_labels { char **name; size_t n; };
 int  hf_labels(struct hf_labels *out, const char *dir, struct err *err);
 void hf_labels_free(struct hf_labels *l);
-long hf_pad(const char *dir); // config.json's pad_token_id; -1: none
+int  hf_pad(long *pad, const char *dir, struct err *err); // config.json's pad_token_id; -1: none
 
 /* Reads a folder's settings for generation into an object that the caller owns. It has the ids
  * of config.json that begin, end and pad a text (null: none), and all of generation_config.json.

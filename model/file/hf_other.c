@@ -42,7 +42,7 @@ int hf_refuse_other(const char *path, struct err *err)
     const char *dot = strrchr(path, '.');
     int         is_named_gguf = dot && !strcasecmp(dot, ".gguf");
 
-    if (is_named_gguf && access(path, F_OK))
+    if (is_named_gguf && !file_may_be(path))
         return err_misuse(err, "%.300s: %s: a GGUF file is expected", path, strerror(errno));
     if (is_named_gguf && !hf_has(path, ".") && !gguf_is_file(path))
         return err_misuse(err, "%.300s is no GGUF file: it does not begin with \"GGUF\" (a clone "

@@ -352,12 +352,16 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
     return rc;
 }
 
-long model_folder_pad(const struct model_folder *r, const struct tokenizer *tok)
+int model_folder_pad(long *pad, const struct model_folder *r, const struct tokenizer *tok,
+                     struct err *err)
 {
-    long pad = r->hf ? hf_pad(r->base) : session_pad(&r->run, tok ? tokenizer_endoftext(tok) : -1);
+    int rc = r->hf ? hf_pad(pad, r->base, err) : 0;
 
-    return pad < 0 && tok && arch_classifies(&r->config) ? tokenizer_pad(tok, r->config.vocab)
-                                                         : pad;
+    if (!r->hf)
+        *pad = session_pad(&r->run, tok ? tokenizer_endoftext(tok) : -1);
+    if (*pad < 0 && tok && arch_classifies(&r->config))
+        *pad = tokenizer_pad(tok, r->config.vocab);
+    return rc;
 }
 
 int model_folder_generation(json_t **out, const struct model_folder *r, struct err *err)

@@ -88,7 +88,8 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
 /* The model's padding id; -1: none. For a classifier, transformers reads the logits at a row's last
  * token that is not padding. If config.json has no pad_token_id, a classifier takes the tokenizer's
  * (tok may be NULL). */
-long model_folder_pad(const struct model_folder *r, const struct tokenizer *tok);
+int  model_folder_pad(long *pad, const struct model_folder *r, const struct tokenizer *tok,
+                      struct err *err);
 
 /* The generation_config.json of the folder that the model is, or came from (hf.h). The caller owns
  * *out; NULL: there was none. */

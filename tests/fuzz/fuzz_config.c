@@ -95,6 +95,7 @@ static int one(const uint8_t *bytes, size_t n)
 {
     struct fuzz_in    in = { bytes, n }, config = fuzz_part(&in), generation = fuzz_part(&in);
     struct model_config g;
+    long              pad;
     json_t           *said = NULL;
     struct hf_labels  labels;
     struct err        err = { 0 };
@@ -109,7 +110,7 @@ static int one(const uint8_t *bytes, size_t n)
     if (in.n)
         fuzz_put("f/model.safetensors", in.p, in.n);
     rc = hf_config(&g, fuzz_path("f"), &err);
-    hf_pad(fuzz_path("f"));
+    hf_pad(&pad, fuzz_path("f"), NULL);
     if (rc)
         return fuzz_refused(rc, &err);
     named = hf_labels(&labels, fuzz_path("f"), &err);
