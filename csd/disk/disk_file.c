@@ -28,17 +28,6 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     return rc;
 }
 
-/* Refuses a file that has other names, because writing would change it under these, too: a copy by
- * `cp -al` is the same file. */
-static int names_check(const struct stat *st, const struct disk_config *cfg, struct err *err)
-{
-    return cfg->read_only || !S_ISREG(st->st_mode) || st->st_nlink < 2
-               ? 0
-               : err_misuse(err, "%s has other names too (hard links), where what is written to it "
-                            "would be seen, as a copy by cp -al has: a file of its own is "
-                            "expected; copy it (cp), and give the copy this name", cfg->path);
-}
-
 /* Behind cfg->keep, gives the file cfg->bytes without holes. Then checks that it is long enough. */
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
@@ -46,7 +35,7 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
-    int rc = names_check(&st, cfg, err);
+    int rc = cfg->read_only ? 0 : file_refuse_links(cfg->path, &st, err);
     if (rc)
         return rc;
     uint64_t bytes = (uint64_t)st.st_size;

@@ -1,17 +1,15 @@
 /* file.c: opens files by name, reads and writes whole ranges, and locks. file_new.c makes new
- * files. */
+ * files; file_identity.c tells whether a file is still the one that was there. */
 #include "data/file/file.h"
 
 #include "data/file/file_walk.h"
 
 #include <fcntl.h>
 #include <libgen.h>
-#include <linux/magic.h>
 #include <stdarg.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,9 +188,7 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
-/* Looks at a file, once more if the first look failed: a failed look makes no other file, and no
- * mount. */
-static int look(struct statx *x, const char *path, int flags, unsigned more)
+int file_statx(struct statx *x, const char *path, int flags, unsigned more)
 {
     int rc = -1;
 
@@ -207,7 +203,7 @@ static int is_mounted(const char *path)
 {
     struct statx x;
 
-    if (look(&x, path, AT_SYMLINK_NOFOLLOW, 0))
+    if (file_statx(&x, path, AT_SYMLINK_NOFOLLOW, 0))
         return errno == ENOENT ? 0 : -errno; // it was removed just now
     return (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
@@ -233,7 +229,7 @@ static const char *fixed_by_attribute(uint64_t has)
 int file_check_folder(const char *dir, struct err *err)
 {
     struct statx x;
-    const char  *fixed = look(&x, dir, 0, 0)
+    const char  *fixed = file_statx(&x, dir, 0, 0)
                              ? NULL : fixed_by_attribute(x.stx_attributes_mask & x.stx_attributes);
 
     return fixed ? err_misuse(err, "%s %s", dir, fixed) : 0;
@@ -243,7 +239,7 @@ const char *file_fixed(const char *path)
 {
     struct statx x;
 
-    if (look(&x, path, AT_SYMLINK_NOFOLLOW, 0))
+    if (file_statx(&x, path, AT_SYMLINK_NOFOLLOW, 0))
         return NULL;
     uint64_t has = x.stx_attributes_mask & x.stx_attributes;
     if (has & STATX_ATTR_MOUNT_ROOT)
@@ -296,7 +292,7 @@ int file_same_mount(const char *a, const char *b)
 {
     struct statx x, y;
 
-    if (look(&x, a, 0, STATX_MNT_ID) || look(&y, b, 0, STATX_MNT_ID))
+    if (file_statx(&x, a, 0, STATX_MNT_ID) || file_statx(&y, b, 0, STATX_MNT_ID))
         return 0;
     return x.stx_mask & y.stx_mask & STATX_MNT_ID
                ? x.stx_mnt_id == y.stx_mnt_id
@@ -385,14 +381,20 @@ static const char *kind_of(const struct stat *st)
                                    : "a device";
 }
 
+int file_refuse_links(const char *path, const struct stat *st, struct err *err)
+{
+    return !S_ISREG(st->st_mode) || st->st_nlink < 2
+               ? 0
+               : err_misuse(err, "%s has other names too (hard links), where what is written to it "
+                            "would be seen, as a copy by cp -al has: copy it (cp), and give the "
+                            "copy this name", path);
+}
+
 static int stat_check_own(const char *path, const struct stat *st, int written, struct err *err)
 {
     if (!S_ISREG(st->st_mode))
         return err_misuse(err, "%s is %s; a regular file is expected there", path, kind_of(st));
-    if (written && st->st_nlink > 1)
-        return err_misuse(err, "%s has other names too (hard links), which writing would change, "
-                          "too: put a copy of the file in its place", path);
-    return 0;
+    return written ? file_refuse_links(path, st, err) : 0;
 }
 
 int file_check_own(const char *path, int written, struct err *err)
@@ -428,90 +430,6 @@ int file_is_block(const char *path)
     struct stat st;
 
     return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
-}
-
-#define UNNUMBERED UINT64_MAX // the inode of a file whose file system numbers it anew
-
-/* vfat and exFAT have no inodes: Linux numbers a file when it is looked up, and forgets the number
- * with its cache. In exFAT a folder also gets another time of birth if a file in it is renamed. */
-static void forget_numbers(const char *path, struct statx *x)
-{
-    struct statfs fs;
-
-    if (statfs(path, &fs) || (fs.f_type != MSDOS_SUPER_MAGIC && fs.f_type != EXFAT_SUPER_MAGIC))
-        return;
-    x->stx_ino = UNNUMBERED;
-    if (fs.f_type == EXFAT_SUPER_MAGIC && S_ISDIR(x->stx_mode))
-        x->stx_mask &= ~(unsigned)STATX_BTIME;
-}
-
-void file_identity(const char *path, char out[FILE_IDENTITY])
-{
-    struct statx x;
-
-    *out = '\0';
-    if (look(&x, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME))
-        return;
-    forget_numbers(path, &x);
-    if (!(x.stx_mask & STATX_BTIME))
-        x.stx_btime.tv_sec = x.stx_btime.tv_nsec = 0;
-    snprintf(out, FILE_IDENTITY, "%" PRIu64 " %" PRId64 ".%09u", (uint64_t)x.stx_ino,
-             (int64_t)x.stx_btime.tv_sec, x.stx_btime.tv_nsec);
-}
-
-void file_folder_identity(const char *dir, char out[FILE_IDENTITY])
-{
-    char *at = file_real(dir);
-
-    file_identity(at ? at : dir, out);
-    free(at);
-}
-
-int file_names(const char *path, int fd)
-{
-    struct stat named, open;
-
-    if (stat(path, &named) || fstat(fd, &open))
-        return file_is_absent(errno) ? 0 : -errno;
-    return file_same(&named, &open);
-}
-
-int file_unseen(const char *path, int rc, struct err *err)
-{
-    return err_set(err, rc, "%s cannot be read any more: %s; go on with --resume when its drive is "
-                   "back", path, strerror(-rc));
-}
-
-/* The numbers in a text of file_identity. inode 0: it has none. */
-struct known { uint64_t inode; int64_t born; unsigned ns; };
-
-static struct known known_of(const char *identity)
-{
-    struct known k = { 0 };
-
-    if (sscanf(identity, "%" SCNu64 " %" SCNd64 ".%u", &k.inode, &k.born, &k.ns) != 3)
-        return (struct known){ 0 };
-    return k;
-}
-
-int file_has_births(const char *path, const char *identity)
-{
-    char text[FILE_IDENTITY];
-
-    file_identity(path, text);
-    struct known here = known_of(text), said = known_of(identity);
-    return (here.born || here.ns) && (said.born || said.ns);
-}
-
-int file_is(const char *path, const char *identity)
-{
-    char text[FILE_IDENTITY];
-
-    file_identity(path, text);
-    struct known here = known_of(text), said = known_of(identity);
-    // an older siTrain stored the number
-    return here.inode && (here.inode == UNNUMBERED ? said.inode != 0 : here.inode == said.inode) &&
-           ((here.born == said.born && here.ns == said.ns) || !file_has_births(path, identity));
 }
 
 int file_drive(const char *path, dev_t *drive)

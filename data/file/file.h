@@ -60,6 +60,10 @@ int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *pat
  * little room, the sentence says how much there is, and the length stays. */
 int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, struct err *err);
 
+/* Looks at a path by statx, once more if the first look failed: a failed look makes no other file,
+ * and no mount. more: what is asked besides STATX_BASIC_STATS. 0, or -1 with errno. */
+int file_statx(struct statx *x, const char *path, int flags, unsigned more);
+
 /* Opens a regular file for reading and refuses any other kind. A pipe does not block. Links are
  * followed, because people keep a model's files elsewhere. *size is the file's length; the
  * caller limits how much of it is read. The caller closes *fd. */
@@ -74,6 +78,8 @@ void file_forget(const char *path);
  * than `most` bytes is refused. */
 int file_read_whole(char **out, size_t *n, const char *path, uint64_t most, struct err *err);
 
+/* Refuses a regular file that has other names, because writing would change it under these, too. */
+int file_refuse_links(const char *path, const struct stat *st, struct err *err);
 /* Opens a file for reading and writing in place. It must be a regular file with no other name,
  * and not a link to somebody's file. flags: O_CREAT (mode by umask), O_EXCL. The caller closes
  * *fd. */

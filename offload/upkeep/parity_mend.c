@@ -13,8 +13,7 @@
 
 /* ---- files ---- */
 
-/* Before anything is written to a file that was there. What is written to one with two names would
- * be seen under the other one. */
+/* Before anything is written to a file that was there. */
 static int write_check(int fd, const char *path, struct err *err)
 {
     struct stat st;
@@ -24,10 +23,7 @@ static int write_check(int fd, const char *path, struct err *err)
                        "read it", path);
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    return st.st_nlink < 2 ? 0
-                           : err_misuse(err, "%s is damaged, and has other names too (hard links), "
-                                        "where what is written to it would be seen: copy it (cp), "
-                                        "and give the copy this name", path);
+    return file_refuse_links(path, &st, err);
 }
 
 static int file_make(const char *path, struct err *err)
