@@ -349,6 +349,7 @@ int bench_apart(struct bench *b, int (*measures)(struct bench *b, void *ctx), vo
     pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
+        signal(SIGTTOU, SIG_IGN); // it writes from the background, where `stty tostop` stops others
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(1);

@@ -95,6 +95,14 @@ assert all(e["precision"] == "fp32" for e in r["products"]["engines"])
 PY
 result $? "it is JSON alone, with those sections and what they go by"
 # shellcheck disable=SC2086
+# The process that measures is a background one, which the terminal may stop.
+if has_terminals; then
+    timeout -k 5 60 python3 tests/cli/on_tty.py 80 sh -c 'stty tostop; exec "$@"' sh "$bin" bench $small --only products >"$tmp/out" 2>&1
+    result $? "bench on a terminal with stty tostop"
+else
+    skip "bench on a terminal with stty tostop" "no terminals"
+fi
+
 works "--mode base, compressed" bench $small --mode base --compress 2% --only steps
 parts() { # NAME ARGUMENTS...
     name=$1
