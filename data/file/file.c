@@ -66,31 +66,6 @@ size_t file_trimmed(const char *path)
     return n;
 }
 
-int file_is_there(const char *path)
-{
-    int rc = access(path, F_OK);
-
-    return !rc || (!file_is_absent(errno) && !access(path, F_OK));
-}
-
-int file_may_be(const char *path) { return file_is_there(path) || !file_is_absent(errno); }
-
-int file_exists(const char *path, struct err *err)
-{
-    if (file_is_there(path))
-        return 1;
-    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
-                                               strerror(errno));
-}
-
-int file_stat(const char *path, struct stat *st, struct err *err)
-{
-    if (!lstat(path, st))
-        return 1;
-    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
-                                               strerror(errno));
-}
-
 char *file_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
