@@ -64,24 +64,6 @@ size_t file_trimmed(const char *path)
     return n;
 }
 
-int file_may_be(const char *path) { return !access(path, F_OK) || !file_is_absent(errno); }
-
-int file_exists(const char *path, struct err *err)
-{
-    if (!access(path, F_OK))
-        return 1;
-    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
-                                               strerror(errno));
-}
-
-int file_stat(const char *path, struct stat *st, struct err *err)
-{
-    if (!lstat(path, st))
-        return 1;
-    return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
-                                               strerror(errno));
-}
-
 char *file_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -167,6 +167,9 @@ static inline int file_is_absent(int e)
 {
     return e == ENOENT || e == ENOTDIR || e == ENAMETOOLONG;
 }
+/* Returns whether something is at the path; 0 with errno: nothing is (file_is_absent), or nobody
+ * could look. Such a look is tried once more. Links are followed. */
+int  file_is_there(const char *path);
 /* Returns whether something is at the path, or may be: where nobody could look, it counts as there,
  * so that opening it says why. Otherwise an unreadable part of a folder would pass for a missing
  * one. Links are followed. */

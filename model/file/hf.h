@@ -11,7 +11,7 @@
 
 struct hf; // an open folder
 
-/* True if dir has an entry of this name. */
+/* True if dir has an entry of this name, or may have: if nobody could look, opening it says so. */
 int hf_has(const char *dir, const char *name);
 /* True if dir has a config.json, or this user may not look: opening it says so. True for a GGUF
  * file, too. */

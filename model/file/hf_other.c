@@ -17,7 +17,7 @@ int hf_has(const char *dir, const char *name)
     char path[HF_PATH_BYTES];
 
     return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
-           !access(path, F_OK);
+           file_may_be(path);
 }
 
 /* Finds a GGUF file in a folder that has no config.json. name is empty if there is none. */

@@ -119,7 +119,7 @@ int peft_base(char *base, const char *dir, const char *given, struct err *err)
 
     if (rc)
         return rc;
-    if (given && access(given, F_OK))
+    if (given && !file_may_be(given))
         return err_misuse(err, "--base %.200s: %s: give the folder of the model that the adapter "
                           "%.200s belongs to", given, strerror(errno), dir);
     if (given && (!hf_is_folder(given) || peft_is_folder(given)))

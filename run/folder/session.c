@@ -80,7 +80,7 @@ int session_is_run(const char *dir)
     char path[SESSION_PATH];
 
     if (snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path)
-        return access(path, F_OK) == 0;
+        return file_is_there(path);
     errno = ENAMETOOLONG;
     return 0;
 }
