@@ -170,15 +170,6 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
-int file_statx(struct statx *x, const char *path, int flags, unsigned more)
-{
-    int rc = -1;
-
-    for (int i = 0; rc && i < 2; i++)
-        rc = statx(AT_FDCWD, path, flags, STATX_BASIC_STATS | more, x);
-    return rc;
-}
-
 /* Whether something is mounted there, or -errno if nobody could look. It may be a folder of the
  * same drive (bind mounts). */
 static int is_mounted(const char *path)

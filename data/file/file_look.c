@@ -1,6 +1,7 @@
 /* file_look.c: whether something is at a path. A look that fails does not show that nothing is. */
 #include "data/file/file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,4 +28,13 @@ int file_stat(const char *path, struct stat *st, struct err *err)
         return 1;
     return file_is_absent(errno) ? 0 : err_set(err, -errno, "%s cannot be read: %s", path,
                                                strerror(errno));
+}
+
+int file_statx(struct statx *x, const char *path, int flags, unsigned more)
+{
+    int rc = -1;
+
+    for (int i = 0; rc && i < 2; i++)
+        rc = statx(AT_FDCWD, path, flags, STATX_BASIC_STATS | more, x);
+    return rc;
 }

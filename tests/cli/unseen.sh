@@ -33,6 +33,6 @@ sweep() {
     done
 }
 sweep hf "look:$tmp:EIO" "look:$tmp:EACCES" "open:$tmp/:EIO"
-sweep m.gguf look:m.gguf:EIO
+sweep m.gguf look:m.gguf:EIO open:m.gguf:EIO fstat:m.gguf:EIO pread:m.gguf:EIO
 sweep nameless look:nameless:EACCES
 done_testing
