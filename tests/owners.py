@@ -19,7 +19,7 @@ CALLS = """rename renameat renameat2 unlink unlinkat rmdir remove mkdir mkdirat 
     posix_fallocate copy_file_range creat freopen chmod fchmod fchmodat chown fchown lchown fchownat
     setxattr lsetxattr fsetxattr removexattr fremovexattr utimensat futimens
     file_new_open file_new_folder file_new_find file_new_take file_new_scratch file_new_aside
-    file_new_clear_left file_new_clean file_put_aside file_rename_new file_write_whole file_copy file_copy_like
+    file_new_clear_left file_new_clean file_new_remove_dead file_put_aside file_rename_new file_write_whole file_copy file_copy_like
     file_open_own file_remove_tree file_make_folder file_have_folder file_set_length append_open
     json_write output_put""".split()
 SITE = re.compile(rf"(?<![\w.>])(?:({'|'.join(WORDS)})\b|({'|'.join(CALLS)})\s*\(|fopen\s*\([^;]*?, \"[wa])")

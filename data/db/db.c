@@ -433,9 +433,9 @@ static int journal_check(const struct db *db, struct err *err)
     return rc;
 }
 
-/* Whether a reader would leave files behind that the database's owner cannot write. SQLite makes
- * the log and its index if they are missing. A reader that may not write the database cannot remove
- * them. */
+/* Whether a reader would leave files behind that the database's owner cannot write, or that nobody
+ * may make there. SQLite makes the log and its index if they are missing. A reader that may not
+ * write the database, or is killed, does not remove them. */
 static int leaves_files(const struct db *db)
 {
     struct stat st;
@@ -443,7 +443,7 @@ static int leaves_files(const struct db *db)
     int         makes = !index || stat(index, &st) || log_stat(db, &st);
 
     free(index);
-    return makes && faccessat(AT_FDCWD, db->path, W_OK, AT_EACCESS);
+    return db->alone || (makes && faccessat(AT_FDCWD, db->path, W_OK, AT_EACCESS));
 }
 
 /* SQLite gives the files that it makes next to the database its mode. They need its group, too: if

@@ -19,6 +19,7 @@ struct db {
     sqlite3       *sql;
     char          *path;
     int            read_only;
+    int            alone; // a reader makes nothing next to it: it is a snapshot's, perhaps not ours
     int            views; // this connection has siTrain's own
     struct stat    st; // the file that was opened
     struct stat    log; // its log after the last commit; st_ino 0: unknown

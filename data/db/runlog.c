@@ -110,6 +110,7 @@ struct shown {
     int64_t taken; // commits that a checkpoint had taken into run.db when the last one was made; 0
                    // if an older version made the run
     int64_t id;    // checksum of the run's id; 0: not stored
+    int64_t snapshot; // it is a snapshot's
 };
 
 /* Reads a number from run.db. It is 0 if there is no such table or column. */
@@ -143,7 +144,10 @@ static int shown_read(const char *path, int alone, struct shown *out, struct err
                                     &why);
         rc = is_unread(rc) || damaged ? rc
              : shown_number(&db, "SELECT crc FROM runs WHERE key = 'id'", &out->id, &why);
-        rc = is_unread(rc) ? rc : damaged; // opening it reports damage that the last two find
+        rc = is_unread(rc) || damaged ? rc
+             : shown_number(&db, "SELECT count(*) FROM runs WHERE key = 'snapshot'",
+                            &out->snapshot, &why);
+        rc = is_unread(rc) ? rc : damaged; // opening it reports damage that the others find
     }
     db_close(&db);
     if (is_unread(rc) && err)
@@ -184,24 +188,22 @@ static int times_check(const struct runlog *log, const struct shown *both, struc
                        : "with the devices' states of that time");
 }
 
-/* Returns -EBADMSG and a sentence if commits are lost, or as times_check does. *shown: commits that
- * are not lost. Nobody may write meanwhile; another program's checkpoint may look like a loss for a
+/* Returns -EBADMSG and a sentence if commits are lost, or as times_check does. *shown: what is not
+ * lost. Nobody may write meanwhile; another program's checkpoint may look like a loss for a
  * moment. */
-static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
+static int commits_check(struct runlog *log, struct shown *shown, struct err *err)
 {
     const struct run_lock *l = &log->lock;
-    struct shown           both;
     int                    rc = 0;
 
     for (int attempt = 0; attempt < 2; attempt++) {
-        rc = shown_read(log->db.path, 0, &both, err);
+        rc = shown_read(log->db.path, 0, shown, err);
         if (is_unread(rc))
             return rc;
-        *shown = (uint64_t)both.commits;
         if (rc ? !l->known || rc != -EBADMSG || !db_has_log(&log->db)
-               : !l->known || *shown >= l->commits)
+               : !l->known || (uint64_t)shown->commits >= l->commits)
             // opening it reports the damage
-            return rc ? 0 : times_check(log, &both, err);
+            return rc ? 0 : times_check(log, shown, err);
         usleep(attempt ? 0 : 10000);
     }
     return err_set(err, -EBADMSG,
@@ -212,7 +214,7 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
                        : "%s: of %" PRIu64 " commits the last %" PRIu64 " are missing: its log "
                          "(run.db-wal) is gone, or run.db is of another time (if you restored the "
                          "whole run and its devices from a backup, remove run.lock)", log->db.path,
-                         l->commits, l->commits - *shown);
+                         l->commits, l->commits - (uint64_t)shown->commits);
 }
 
 /* ---- opening ---- */
@@ -353,8 +355,8 @@ out:
 
 static int open_writing(struct runlog *log, int durable, struct err *err)
 {
-    uint64_t shown;
-    int      rc = run_lock_take(&log->lock, err);
+    struct shown shown;
+    int          rc = run_lock_take(&log->lock, err);
 
     rc = rc ? rc : commits_check(log, &shown, err);
     log->left = db_has_log(&log->db);
@@ -368,10 +370,11 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
 
 static int open_reading(struct runlog *log, struct err *err)
 {
-    uint64_t shown;
-    int      taken = run_lock_is_taken(&log->lock, err);
-    int      rc = taken ? taken < 0 ? taken : 0 : commits_check(log, &shown, err);
+    struct shown shown = { 0 };
+    int          taken = run_lock_is_taken(&log->lock, err);
+    int          rc = taken ? taken < 0 ? taken : 0 : commits_check(log, &shown, err);
 
+    log->db.alone = shown.snapshot != 0;
     rc = rc ? rc : db_open(&log->db, 1, err);
     if (rc > 0) {
         rc = runlog_lock_reading(log, err);
@@ -477,8 +480,8 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
 static int past_of(struct runlog *log, int *alone, struct err *err)
 {
     const struct run_lock *l = &log->lock;
-    struct shown           without = { 0 };
-    uint64_t               shown, begun = l->begun;
+    struct shown           shown, without = { 0 };
+    uint64_t               begun = l->begun;
     int                    rc = commits_check(log, &shown, err);
 
     *alone = 0;
@@ -489,7 +492,7 @@ static int past_of(struct runlog *log, int *alone, struct err *err)
         return failed;
     if (!failed && (uint64_t)without.commits > begun)
         begun = (uint64_t)without.commits; // another program's checkpoint
-    *alone = begun > shown;
+    *alone = begun > (uint64_t)shown.commits;
     return *alone && (l->taken != l->commits || (uint64_t)without.commits != l->commits) ? rc : 1;
 }
 

@@ -275,6 +275,9 @@ int file_copy_like(const char *from, const char *to, struct err *err);
 /* Removes the files, or folders, that killed processes left for `path`, as file_new_open and
  * file_new_folder do. */
 void file_new_clear_left(const char *path, int folder);
+/* The same of the one at which the walk is. */
+struct file_walk;
+void file_new_remove_dead(const struct file_walk *w, int folder);
 
 /* Removes the files in `dir` that killed processes left under temporary names, for each later name
  * that `clears` wants; NULL: for any. */

@@ -79,7 +79,7 @@ static int open_dead(const char *path, const char *dir, int folder, int flags)
     return rc == -EWOULDBLOCK ? -EBUSY : rc;
 }
 
-static void remove_dead(const struct file_walk *w, int folder)
+void file_new_remove_dead(const struct file_walk *w, int folder)
 {
     int fd = open_dead(w->path, w->dir, folder, O_RDONLY);
 
@@ -114,7 +114,7 @@ void file_new_clear_left(const char *path, int folder)
     begin_beside(&w, path, &base, NULL);
     while (file_walk_next(&w))
         if (file_new_is(w.name, base, folder))
-            remove_dead(&w, folder);
+            file_new_remove_dead(&w, folder);
     end_beside(&w, 0, NULL);
 }
 
@@ -595,6 +595,6 @@ void file_new_clean(const char *dir, int (*clears)(const char *base))
     file_walk_begin(&w, dir, NULL);
     while (file_walk_next(&w))
         if (file_new_base(base, w.name) && (!clears || clears(base)))
-            remove_dead(&w, 0);
+            file_new_remove_dead(&w, 0);
     file_walk_end(&w, 0, NULL);
 }

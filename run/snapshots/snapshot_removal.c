@@ -24,6 +24,7 @@ struct own {
     struct portions portions;
     size_t          others;              // on the drives, which stay: the first of them is
     char            other[SESSION_PATH];
+    int             stays;               // it may be another run's, or cannot be read now
     int             whole, changed;
 };
 
@@ -85,26 +86,25 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     return rc;
 }
 
-/* The lists of the snapshot at this path. files NULL: it has none, or must stay. portions: its
- * files on the devices' drives, if they are certainly this run's: run.db of a copied snapshot names
- * the original's. If they may be either's, the snapshot stays: only its run.db names them. */
+/* The lists of the snapshot at this path. files NULL: it has none. portions: its files on the
+ * devices' drives, if they are certainly this run's: run.db of a copied snapshot names the
+ * original's. If they may be either's, the snapshot stays: only its run.db names them. */
 static struct own own_of(const struct session *s, const char *path)
 {
     char          *of = NULL;
     struct runlog *log = NULL;
     struct own     own = { .path = path };
+    int            rc = runlog_open_in(&log, path, 1, NULL);
 
-    if (!runlog_open_in(&log, path, 1, NULL)) {
+    own.stays = rc ? file_is_unread(rc) : !snapshots_is_ours(s, path, log);
+    if (!rc) {
         own.files = settings_get(log, "snapshot.files");
         own.times = settings_get(log, "snapshot.times");
         of = settings_get(log, "snapshot.of");
     }
     int certain = of && portions_certain(s, of);
-    if (certain ? portions_load(&own.portions, log, NULL) != 0
-                : of && file_is(s->dir, of) && settings_has(log, "snapshot.portions")) {
-        free(own.files);
-        own.files = NULL;
-    }
+    own.stays |= certain ? portions_load(&own.portions, log, NULL) != 0
+                         : of && file_is(s->dir, of) && settings_has(log, "snapshot.portions");
     own.others = portions_forget_others(&own.portions, own.other, s, of);
     free(of);
     runlog_close(log);
@@ -157,7 +157,7 @@ static int clear(struct session *s, const char *path, int fd)
     struct own               own = own_of(s, path);
     struct err               unsaid;
     int                      locked = 1;
-    int gone = own.files && !snapshot_files_each(path, own.files, look_file, &own);
+    int gone = own.files && !own.stays && !snapshot_files_each(path, own.files, look_file, &own);
 
     if (gone && own.changed)
         own.whole = is_as_written(path, fd, &locked);
@@ -248,23 +248,27 @@ int snapshot_put_aside(struct session *s, const char *path, struct err *err)
     return rc;
 }
 
-/* Removes what a dead process of this rank left at this path, under the name `base` and an end. A
- * folder that it had begun to fill has no list of files yet. Another one has: it was complete, or
- * its place was taken by a new one when the process was killed, or it is half removed. */
-static void clean(struct session *s, const char *path, const char *folder, const char *base,
-                  int half_removed)
+/* Removes what a dead process of this rank left where the walk is, under the name `base` and an
+ * end. A folder that it had begun to fill has no list of files yet. Another one has: it was
+ * complete, or its place was taken by a new one when the process was killed, or it is half removed.
+ * That of a copy of this run is the copy's, which goes on with it. */
+static void clean(struct session *s, const struct file_walk *w, const char *base, int half_removed)
 {
-    char      *name = file_path(NULL, "%s/%s", folder, base), *at = NULL;
-    int        fd = name ? lock_alone(path) : -1;
-    struct own own = fd >= 0 && !half_removed ? own_of(s, path) : (struct own){ 0 };
+    char      *name = file_path(NULL, "%s/%s", w->dir, base), *at = NULL;
+    int        fd = name ? lock_alone(w->path) : -1, begun = 0;
+    struct own own = { .stays = 1 };
 
-    if (fd >= 0 && half_removed)
-        clear(s, path, fd);
-    else if (fd >= 0 && own.files && !set_aside(&at, path, name, NULL))
+    if (fd >= 0)
+        own = own_of(s, w->path);
+    if (!own.stays && half_removed)
+        clear(s, w->path, fd);
+    else if (!own.stays && own.files && !set_aside(&at, w->path, name, NULL))
         clear(s, at, fd);
+    else
+        begun = !own.stays && !own.files;
     file_close(fd);
-    if (fd >= 0 && !half_removed && !own.files)
-        file_new_clear_left(name, 1);
+    if (begun)
+        file_new_remove_dead(w, 1);
     own_release(&own);
     free(at);
     free(name);
@@ -292,7 +296,7 @@ static int clean_folder(void *ctx, const char *folder, int unread, const struct 
         if (half_removed)
             base[n - end] = '\0';
         if (snapshot_places_is_step(ctx, base))
-            clean(ctx, w.path, folder, base, half_removed);
+            clean(ctx, &w, base, half_removed);
     }
     file_walk_end(&w, 0, NULL);
     return 0;

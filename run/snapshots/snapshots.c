@@ -83,6 +83,15 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;
 }
 
+int snapshots_is_ours(const struct session *s, const char *path, struct runlog *log)
+{
+    char *of = settings_get(log, "snapshot.of");
+    int   ours = !of || whose_is(s, path, of, log) == CERTAINLY_OURS;
+
+    free(of);
+    return ours;
+}
+
 /* ---- one snapshot ---- */
 
 static int look_file(void *ctx, const char *file, uint64_t bytes)

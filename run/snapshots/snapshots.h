@@ -73,6 +73,10 @@ int  snapshots_look(struct snapshot *out, const struct session *s, const char *p
  * one. The caller frees the list, also after a failure. */
 int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
 void snapshots_free(struct snapshots *list);
+/* Whether the folder at `path`, whose run.db is `log`, is certainly this run's, also if the
+ * snapshot was not completed, or is half removed; 1 if its run.db does not say whose it is yet. */
+int  snapshots_is_ours(const struct session *s, const char *path, struct runlog *log);
+
 /* Find the snapshots in the run's present directories alone. It does not read s->log, so another
  * thread than that of s may call it. */
 int  snapshots_find(struct snapshots *out, const struct session *s, struct err *err);

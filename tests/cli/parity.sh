@@ -211,6 +211,23 @@ run pretrain --resume "$tmp/copy" --steps 13 --device "$tmp/n0" --device "$tmp/n
 same "0" "$got" "a copy goes on, on other drives"
 works "and has not removed the original's" snapshots "$tmp/run" --check
 
+# a copy with the same --snapshot-dir leaves a snapshot that its original was removing when it was killed: no other run.db names its files
+if [ -n "$shim" ]; then
+    rm -rf "$tmp/run" "$tmp/copy" "$tmp"/d? "$tmp"/n?
+    mkdir "$tmp/shared" "$tmp/n0" "$tmp/n1"
+    devices 2
+    run pretrain --run "$tmp/run" $train $devices --steps 2 --snapshot-every 1 --snapshots 2 --snapshot-on devices --snapshot-dir "$tmp/shared"
+    cp -a "$tmp/run" "$tmp/copy"
+    for d in 0 1; do cp "$tmp/d$d"/sitrain-* "$tmp/n$d/"; done
+    LD_PRELOAD="$shim" SHIM_AT="unlink:.dev:1:kill" "$bin" pretrain --resume "$tmp/run" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    same 137 $? "killed as it removes a snapshot"
+    was=$(find "$tmp"/shared/run-*/*.gone.new-* "$tmp"/d? -printf '%p %T@\n' | sort)
+    works "a copy with the same --snapshot-dir" pretrain --resume "$tmp/copy" --device "$tmp/n0" --device "$tmp/n1" --steps 4 --quiet
+    same "$was" "$(find "$tmp"/shared/run-*/*.gone.new-* "$tmp"/d? -printf '%p %T@\n' | sort)" "leaves it as it is"
+    works "the original goes on" pretrain --resume "$tmp/run" --steps 3 --quiet
+    same "0 4 4" "$(find "$tmp/shared" -name '*.new-*' | wc -l) $(ls "$tmp"/d0/run-*/ | wc -l) $(ls "$tmp"/d1/run-*/ | wc -l)" "and removes all of it"
+fi
+
 # run.db names a file of somebody's: it is neither removed nor written to
 mkdir "$tmp/theirs"
 set_to() { python3 tests/cli/setting.py "$@"; }

@@ -151,7 +151,10 @@ same "1 2 3 4" "$(of "$tmp/run" step)" "and the oldest is gone"
 same "step-00000002 step-00000004 | step-00000001 step-00000003" "$(echo $(ls "$tmp/a/run-$id") '|' $(ls "$tmp/b/run-$id"))" "each lies whole in one of them"
 echo mine >"$tmp/b/run-$id/step-00000001/notes"
 cp -a "$tmp/run" "$tmp/copy"
+stamps() { find "$tmp"/[ab]/run-"$id" -printf '%p %T@ %C@\n' | sort; }
+was=$(stamps)
 works "a copy of the run takes its own" pretrain --resume "$tmp/copy" --steps 6 --schedule-steps 6 --snapshots 2
+same "$was" "$(stamps)" "and makes nothing in its original's, not for a moment"
 same "4" "$(ls -d "$tmp"/[ab]/run-"$id"/step-* | wc -l)" "and removes none of its original's"
 same "5 6" "$(of "$tmp/copy" step)" "which are not its own"
 mkdir "$tmp/twin"
