@@ -266,7 +266,7 @@ int file_same_mount(const char *a, const char *b)
     struct statx x, y;
 
     if (file_statx(&x, a, 0, STATX_MNT_ID) || file_statx(&y, b, 0, STATX_MNT_ID))
-        return 0;
+        return file_is_absent(errno) ? 0 : -errno;
     return x.stx_mask & y.stx_mask & STATX_MNT_ID
                ? x.stx_mnt_id == y.stx_mnt_id
                : x.stx_dev_major == y.stx_dev_major && x.stx_dev_minor == y.stx_dev_minor;
@@ -276,7 +276,7 @@ char *file_mount_point(const char *path)
 {
     char *at = realpath(path, NULL), *up = at ? file_folder(at) : NULL;
 
-    while (up && strcmp(up, at) && file_same_mount(up, at)) {
+    while (up && strcmp(up, at) && file_same_mount(up, at) > 0) {
         free(at);
         at = up;
         up = file_folder(at);

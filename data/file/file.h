@@ -292,7 +292,8 @@ void file_remove_tree(const char *path);
  * failed, too. */
 char *file_real(const char *path);
 
-/* Returns whether both paths exist and are in the same mounted file system. Where the kernel does
+/* Returns whether both paths exist and are in the same mounted file system; -errno if nobody could
+ * look. Where the kernel does
  * not number its mounts, the drives are compared; an overlay may have several. */
 int file_same_mount(const char *a, const char *b);
 

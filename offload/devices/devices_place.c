@@ -203,7 +203,7 @@ int devices_inside(const struct run_config *cfg, const char *path)
     char       *at = file_real(path), *run = file_real(cfg->dir);
     size_t      n = run ? strlen(run) : 0;
     int         inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at) &&
-                 file_same_mount(at, run);
+                 file_same_mount(at, run) > 0;
 
     free(at);
     free(run);

@@ -47,14 +47,18 @@ static int is_unwritten(const struct own *own, const char *file, const struct st
 }
 
 /* Whether the file is of the list's kind and size, in a folder that is no link and on which nothing
- * is mounted. */
+ * is mounted; -errno if nobody could look. */
 static int is_listed(const struct own *own, const char *file, const char *folder, uint64_t bytes,
                      struct stat *st)
 {
     struct stat at;
+    int         rc = lstat(folder, &at) ? -errno : S_ISDIR(at.st_mode);
 
-    return !lstat(folder, &at) && S_ISDIR(at.st_mode) && file_same_mount(own->path, folder) &&
-           !lstat(file, st) && S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
+    rc = rc > 0 ? file_same_mount(own->path, folder) : rc;
+    rc = rc > 0 && lstat(file, st) ? -errno : rc;
+    if (rc <= 0)
+        return file_is_absent(-rc) ? 0 : rc;
+    return S_ISREG(st->st_mode) && (uint64_t)st->st_size == bytes;
 }
 
 static int look_file(void *ctx, const char *file, uint64_t bytes)
@@ -62,11 +66,11 @@ static int look_file(void *ctx, const char *file, uint64_t bytes)
     struct own *own = ctx;
     char       *folder = file_folder(file);
     struct stat st;
+    int         rc = folder ? is_listed(own, file, folder, bytes, &st) : -ENOMEM;
 
-    own->changed |= folder && is_listed(own, file, folder, bytes, &st) &&
-                    !is_unwritten(own, file, &st);
+    own->changed |= rc > 0 && !is_unwritten(own, file, &st);
     free(folder);
-    return 0;
+    return rc < 0 ? rc : 0;
 }
 
 /* Removes a file if it is what the list says. -errno: it stays. */
@@ -75,11 +79,10 @@ static int unlink_file(void *ctx, const char *file, uint64_t bytes)
     const struct own *own = ctx;
     char             *folder = file_folder(file);
     struct stat       st;
-    int               rc = folder ? 0 : -ENOMEM;
+    int               rc = folder ? is_listed(own, file, folder, bytes, &st) : -ENOMEM;
 
-    if (folder && is_listed(own, file, folder, bytes, &st) &&
-        (own->whole || is_unwritten(own, file, &st)) && unlink(file))
-        rc = -errno;
+    if (rc > 0)
+        rc = (own->whole || is_unwritten(own, file, &st)) && unlink(file) ? -errno : 0;
     if (folder && strcmp(folder, own->path))
         rmdir(folder); // if it was the last file in it
     free(folder);
@@ -176,6 +179,16 @@ static int clear(struct session *s, const char *path, int fd)
     return rmdir(path) && errno != ENOENT;
 }
 
+/* Whether nobody could look at one of its files: -errno. Its removal is not begun then. */
+static int is_unseen(const struct session *s, const char *path)
+{
+    struct own own = own_of(s, path);
+    int        rc = own.files ? snapshot_files_each(path, own.files, look_file, &own) : 0;
+
+    own_release(&own);
+    return file_is_unread(rc) ? rc : 0;
+}
+
 static int lock_alone(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -215,7 +228,10 @@ int snapshot_remove(struct session *s, const char *path, struct err *err)
     int fd = lock_alone(path), rc;
     if (fd < 0)
         return err_set(err, -EBUSY, "%s is in use and is not removed yet", path);
-    rc = set_aside(&at, path, path, err);
+    rc = is_unseen(s, path);
+    rc = rc ? err_set(err, rc, "%s is not removed: what is in it cannot be looked at: %s", path,
+                      strerror(-rc))
+            : set_aside(&at, path, path, err);
     if (!rc && clear(s, at, fd))
         rc = err_set(err, -ENOTEMPTY, "%s is no snapshot any more: what siTrain did not write, or "
                      "somebody has changed, is in %s now", path, at);

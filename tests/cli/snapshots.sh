@@ -95,6 +95,30 @@ same "tokenizer/vocab.json" "$(cd "$tmp"/edited/snapshots/*/step-00000002.gone.n
 result "$(ls "$tmp"/edited/snapshots/*/ | grep -c "0[046].gone")" "a snapshot with other times goes"
 rm -rf "$tmp/edited"
 
+# ---- nobody can look into an old snapshot: it stays with the list of its files, and goes later
+if [ -n "$shim" ]; then
+    cp -a "$tmp/run" "$tmp/unseen"
+    (export LD_PRELOAD="$shim" SHIM_FAIL="look=EACCES@step-00000002/dev0/"; exec "$bin" pretrain --resume "$tmp/unseen" --steps 7 --schedule-steps 7 --snapshots 1) >"$tmp/out" 2>"$tmp/err"
+    same "0 1 states" "$? $(grep -c "step-00000002 is not removed: what is in it cannot be looked at: Permission denied" "$tmp/err") $(ls "$tmp"/unseen/snapshots/*/step-00000002/dev0)" \
+        "a snapshot that cannot be looked into is not removed"
+    works "and goes" pretrain --resume "$tmp/unseen" --steps 8 --schedule-steps 8 --snapshots 1
+    same "step-00000008" "$(find "$tmp/unseen/snapshots" -name 'step-*' -printf '%f\n')" "when it can"
+    wrong='' seen=0
+    for n in $(seq 1 60); do
+        rm -rf "$tmp/unseen"
+        cp -a "$tmp/run" "$tmp/unseen"
+        : >"$tmp/told"
+        (export LD_PRELOAD="$shim" SHIM_TOLD="$tmp/told" SHIM_AT="look:step-00000002:$n:fail"; exec "$bin" pretrain --resume "$tmp/unseen" --steps 7 --schedule-steps 7 --snapshots 1) >"$tmp/out" 2>"$tmp/err"
+        [ -s "$tmp/told" ] || break
+        seen=$((seen + 1))
+        for left in "$tmp"/unseen/snapshots/*/step-00000002*; do
+            [ ! -e "$left" ] || [ -e "$left/run.db" ] || wrong="$wrong $n"
+        done
+    done
+    result "$([ -z "$wrong" ] && [ "$seen" -gt 10 ]; echo $?)" "one look of $seen that fails leaves no files without their list:$wrong"
+    rm -rf "$tmp/unseen"
+fi
+
 # ---- a look at a file of the tokenizer fails: a snapshot has all of them, or is not made
 if [ -n "$shim" ]; then
     run pretrain --run "$tmp/whole" $shape --steps 1
