@@ -49,4 +49,10 @@ sweep adapter look:/adapter/:EIO
 sweep both look:/both/adapter:EACCES
 more=--adapter
 sweep adapter look:/hf:EIO
+# what nobody can look at is not said to be no run
+for why in "EIO:Input/output error" "EACCES:Permission denied"; do
+    export LD_PRELOAD="$shim" SHIM_FAIL="look=${why%:*}@/hf/run.db"
+    refuses 1 "/hf/run.db cannot be read: ${why#*:}" export "$tmp/hf" "$tmp/none"
+    unset LD_PRELOAD SHIM_FAIL
+done
 done_testing
