@@ -1,5 +1,5 @@
 #!/bin/sh
-# One look, open or read that fails while a model is exported: the command ends with a sentence and leaves nothing, or what it writes is what it
+# One look, open or read that fails while a model is exported or imported: the command ends with a sentence and leaves nothing, or what it writes is what it
 # writes undisturbed. So no file of a model is left out because nobody could look whether it is there. Prints TAP.
 . tests/tap.sh
 find_shim
@@ -49,6 +49,22 @@ sweep adapter look:/adapter/:EIO
 sweep both look:/both/adapter:EACCES
 more=--adapter
 sweep adapter look:/hf:EIO
+# a folder that becomes a run: what is exported from it is the same, or there is no run
+no_run() { rm -rf "$tmp/imported" "$tmp/out-hf"; }
+same_or_none() {
+    if [ "$got" = 0 ]; then
+        run export "$tmp/imported" "$tmp/out-hf"
+        [ "$got" = 0 ] || return 1
+    else
+        [ ! -e "$tmp/imported" ] || return 1
+    fi
+    whole_or_none
+}
+rm -rf "$tmp/want"
+run import "$tmp/hf" "$tmp/whole" --mode mem --durability none
+works "an import" export "$tmp/whole" "$tmp/want"
+fails_once look:/hf/:EIO no_run same_or_none "a run of the same model, or none" import "$tmp/hf" "$tmp/imported" --mode mem --durability none
+
 # what nobody can look at is not said to be no run
 for why in "EIO:Input/output error" "EACCES:Permission denied"; do
     export LD_PRELOAD="$shim" SHIM_FAIL="look=${why%:*}@/hf/run.db"
