@@ -113,30 +113,34 @@ static int export_gguf(const char *path, struct hf_export *x, int type, const ch
 
 /* ---- both ---- */
 
-/* Records the export in run.db, from which siTrain check names it if the run is damaged. A run that
- * cannot be written to gets a notice: the export is whole without the record. */
-static int record(struct model_folder *r, const char *dir, struct err *err)
+/* Records the export in run.db, from which siTrain check names it if the run is damaged. If that
+ * fails, there is a notice: the export is whole without the record. */
+static void record(struct model_folder *r, const char *dir)
 {
-    int rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, err);
+    struct err  why = { 0 };
+    int         rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, &why);
+    const char *said = !session_cannot_write(rc) ? why.text
+                       : r->in_training          ? "it is being trained"
+                                                 : "it cannot be written to now (read-only, "
+                                                   "another user's, a full disk, or a copy "
+                                                   "without its devices)";
 
-    if (!session_cannot_write(rc) || settings_has(r->run.log, "snapshot"))
-        return session_cannot_write(rc) ? 0 : rc;
-    say_line(stderr, "siTrain: %s %s, so it keeps no record of %s: siTrain check will not name it",
-             r->run.dir, r->in_training ? "is being trained"
-                                        : "cannot be written to now (read-only, another user's, a "
-                                          "full disk, or a copy without its devices)", dir);
-    return 0;
+    if (rc && !settings_has(r->run.log, "snapshot"))
+        say_line(stderr, "siTrain: %s keeps no record of %s, so siTrain check will not name it: "
+                 "%s", r->run.dir, dir, said);
 }
 
-/* The name of the base that an adapter's folder gets, malloced; "": unknown. */
-static char *base_name(const struct model_folder *r, const struct export_opts *o)
+/* Sets *name to the name of the base that an adapter's folder gets, malloced; "": unknown. */
+static int base_name(char **name, const struct model_folder *r, const struct export_opts *o,
+                     struct err *err)
 {
-    char *said = r->hf ? realpath(r->base, NULL) : settings_get(r->run.log, "lora.base");
-
-    if (!o->base || r->hf)
-        return said ? said : strdup("");
-    free(said);
-    return strdup(o->base);
+    *name = r->hf     ? file_real(r->base)
+            : o->base ? strdup(o->base)
+                      : settings_get(r->run.log, "lora.base");
+    if (!*name && r->hf)
+        return err_set(err, -errno, "%s cannot be read: %s", r->base, strerror(errno));
+    *name = *name ? *name : strdup("");
+    return 0;
 }
 
 static double written(const struct model_folder *r, const struct export_opts *o)
@@ -166,10 +170,11 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
                                      .tokenizer = *r->tokenizer ? r->tokenizer : NULL,
                                      .strange = r->hf != NULL, .notice = notice,
                                      .notice_size = sizeof notice };
-    char                      *base = o->adapter ? base_name(r, o) : NULL;
+    char                      *base = NULL;
     char                      *sum = r->hf ? NULL : settings_get(r->run.log, "lora.sum");
     int                        rc = model_folder_labels(&labels, r, o->run, err);
 
+    rc = rc || !o->adapter ? rc : base_name(&base, r, o, err);
     x.labels = labels.n ? &labels : NULL;
     if (!rc && !arch_classifies(&r->config))
         rc = model_folder_generation(&generation, r, err);
@@ -187,7 +192,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     if (!r->hf && rc)
         rc = session_explain(&r->run, rc, err);
     else if (!r->hf && !export_is_gguf(o->dir)) // a run does not go on from a GGUF file
-        rc = record(r, o->dir, err);
+        record(r, o->dir);
     if (!rc && *notice)
         say_line(stderr, "siTrain: %s", notice);
     if (!rc && !x.tokenizer)

@@ -214,7 +214,8 @@ int  file_new_find(struct file_new *f, const char *path, int (*fits)(void *ctx, 
  * user's; or -errno. */
 int  file_new_take(struct file_new *f, const char *path, const char *temp, int fd,
                    struct err *err);
-/* finish: commit, but if it cannot give the name, f is as it was, and the new file stays. */
+/* finish: commit, but if it cannot give the name, f is as it was, and the new file stays. A folder
+ * loses the name again if it cannot be made durable. */
 int  file_new_finish(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and a committed one
 static inline int file_new_commit(struct file_new *f, struct err *err)

@@ -467,18 +467,18 @@ static int file_new_name(const struct file_new *f, struct err *err)
 
 int file_new_finish(struct file_new *f, struct err *err)
 {
-    int rc = 0;
-
     assert(f->path && f->fd >= 0);
-    if (fsync(f->fd))
-        rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
+    int rc = !fsync(f->fd) ? 0 : err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
+
     if (f->folder)
         file_new_like_folder(f);
-    if ((rc = rc ? rc : file_new_name(f, err)))
+    if (rc || (rc = file_new_name(f, err)))
         return rc;
-    if (close(f->fd))
+    rc = file_sync_parent(f->path, err);
+    if (rc && f->folder && file_names(f->path, f->fd) > 0 && !rename(f->path, f->temp))
+        return rc; // the same command would find a folder that is not empty
+    if (close(f->fd) && !rc)
         rc = err_set(err, -errno, "close %s: %s", f->path, strerror(errno));
-    rc = rc ? rc : file_sync_parent(f->path, err);
     file_new_clear(f);
     return rc;
 }

@@ -10,7 +10,7 @@
 
 int exports_record(struct runlog *log, const char *to, uint64_t step, struct err *err)
 {
-    char    *full = realpath(to, NULL);
+    char    *full = file_real(to);
     uint32_t sum;
     int      rc = full ? peft_files_sum(&sum, full, err)
                        : err_set(err, -errno, "%s: %s", to, strerror(errno));

@@ -183,7 +183,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         return err_name(err, errno, "%s: %s", dir, strerror(errno));
     int run = there && session_is_run(s->dir), why = errno;
     if (there && !run && !file_is_absent(why))
-        return err_set(err, -why, "%s cannot be read: %s", s->dir, strerror(why));
+        return err_set(err, -why, "%s/run.db cannot be read: %s", s->dir, strerror(why));
     if (!run && (why = runlog_refuse_begun(dir, err)))
         return why;
     if (!run)

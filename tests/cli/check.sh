@@ -254,7 +254,7 @@ if $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/n
     result $? "no permission is no damage: run.db"
     chmod 644 "$tmp/theirs/whole/run.db" && chmod 000 "$tmp/theirs/whole"
     $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null
-    [ $? = 1 ] && grep -q 'whole cannot be read: Permission denied' "$tmp/err"
+    [ $? = 1 ] && grep -q 'whole/run.db cannot be read: Permission denied' "$tmp/err"
     result $? "no permission is no damage: the folder"
     chmod 755 "$tmp/theirs/whole"
     $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null
