@@ -90,9 +90,12 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
 static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err *err)
 {
     char endoftext[256];
-    int  copied, rc = x->strange ? tokenizer_take(x->tokenizer, dir, x->notice, x->notice_size, err)
-                                 : hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
+    int  copied = 1;
+    int  rc = x->strange ? tokenizer_take(x->tokenizer, dir, x->notice, x->notice_size, err)
+                         : hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
 
+    if (!rc && !copied)
+        rc = err_set(err, -ENOENT, "%s has no tokenizer any more", x->tokenizer);
     if (rc || !arch_classifies(&x->config) || x->config.arch->encoder || x->pad < 0 ||
         x->pad != x->endoftext)
         return rc;
@@ -428,12 +431,12 @@ int hf_export_check(const char *path, struct err *err)
 
 int hf_export_into(const char *dir, const struct hf_export *x, struct err *err)
 {
-    int rc = write_tensors(dir, x, err);
+    // the caller has just looked whether the tokenizer is the model's; the tensors may take minutes
+    int rc = x->tokenizer ? copy_tokenizer(dir, x, err) : 0;
 
+    rc = rc ? rc : write_tensors(dir, x, err);
     if (!rc && x->base)
         rc = peft_settings_write(dir, x, err);
-    if (!rc && x->tokenizer)
-        rc = copy_tokenizer(dir, x, err);
     if (x->base && !arch_classifies(&x->config)) // its base says everything else
         return rc;
     return rc ? rc : write_configs(dir, x, err);

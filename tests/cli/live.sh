@@ -173,6 +173,16 @@ if [ -f "$shim" ]; then # somebody who does not train
     wait $pid
     same "130 $steps" "$? $(steps_done "$tmp/at")" "it stops at once, without another step"
     wait $reader
+
+    # a tokenizer that goes while the tensors are written, which may take minutes
+    rm -rf "$tmp/hf"
+    works "an export" export "$tmp/at" "$tmp/whole"
+    held "open:/model.safetensors:1" export "$tmp/at" "$tmp/hf"
+    mv "$tmp/at/tokenizer" "$tmp/elsewhere"
+    rm "$tmp/held"
+    wait $pid
+    result "$([ $? = 0 ] && diff -r "$tmp/whole" "$tmp/hf" >/dev/null; echo $?)" "an export has the run's tokenizer, also if that goes meanwhile"
+    mv "$tmp/elsewhere" "$tmp/at/tokenizer"
 fi
 
 done_testing
