@@ -99,7 +99,7 @@ static struct own own_of(const struct session *s, const char *path)
     struct own     own = { .path = path };
     int            rc = runlog_open_in(&log, path, 1, NULL);
 
-    own.stays = rc ? file_is_unread(rc) : !snapshots_is_ours(s, path, log);
+    own.stays = file_is_unread(rc) || !snapshots_is_ours(s, path, log);
     if (!rc) {
         own.files = settings_get(log, "snapshot.files");
         own.times = settings_get(log, "snapshot.times");

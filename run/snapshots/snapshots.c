@@ -83,11 +83,24 @@ static enum whose whose_is(const struct session *s, const char *path, const char
     return image || (was && !strcmp(was, dir)) ? LOOKS_LIKE_OURS : NOT_OURS;
 }
 
+/* Whether the run gives this path to a snapshot of its own, as long as it has its present name. */
+static int is_own_path(const struct session *s, const char *path)
+{
+    char        folder[SESSION_PATH], step[64];
+    const char *end = strrchr(path, '/');
+
+    snapshot_places_names(folder, step, s, 0);
+    size_t n = strlen(folder), at = end ? (size_t)(end - path) : 0;
+    return is_in_run(s, path) ||
+           (at > n && path[at - n - 1] == '/' && !strncmp(path + at - n, folder, n));
+}
+
 int snapshots_is_ours(const struct session *s, const char *path, struct runlog *log)
 {
-    char *of = settings_get(log, "snapshot.of");
-    int   ours = !of || whose_is(s, path, of, log) == CERTAINLY_OURS;
+    char *of = log ? settings_get(log, "snapshot.of") : NULL;
 
+    of = of || !log ? of : settings_get(log, "place"); // a copy of run.db that was only just begun
+    int ours = of ? whose_is(s, path, of, log) == CERTAINLY_OURS : is_own_path(s, path);
     free(of);
     return ours;
 }

@@ -73,8 +73,8 @@ int  snapshots_look(struct snapshot *out, const struct session *s, const char *p
  * one. The caller frees the list, also after a failure. */
 int  snapshots_list(struct snapshots *out, const struct session *s, struct err *err);
 void snapshots_free(struct snapshots *list);
-/* Whether the folder at `path`, whose run.db is `log`, is certainly this run's, also if the
- * snapshot was not completed, or is half removed; 1 if its run.db does not say whose it is yet. */
+/* Whether the folder at `path` is this run's, also if the snapshot was not completed, or is half
+ * removed. log: its run.db; NULL, if there is none that can be read: then its path decides. */
 int  snapshots_is_ours(const struct session *s, const char *path, struct runlog *log);
 
 /* Find the snapshots in the run's present directories alone. It does not read s->log, so another

@@ -224,7 +224,12 @@ if [ -n "$shim" ]; then
     was=$(find "$tmp"/shared/run-*/*.gone.new-* "$tmp"/d? -printf '%p %T@\n' | sort)
     works "a copy with the same --snapshot-dir" pretrain --resume "$tmp/copy" --device "$tmp/n0" --device "$tmp/n1" --steps 4 --quiet
     same "$was" "$(find "$tmp"/shared/run-*/*.gone.new-* "$tmp"/d? -printf '%p %T@\n' | sort)" "leaves it as it is"
-    works "the original goes on" pretrain --resume "$tmp/run" --steps 3 --quiet
+    LD_PRELOAD="$shim" SHIM_AT="pwrite:.new-:9:kill" "$bin" pretrain --resume "$tmp/run" --steps 6 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    same "137 1" "$? $(ls -d "$tmp"/shared/run-*/step-*.new-* | wc -l)" "killed as it begins one"
+    was=$(find "$tmp"/shared/run-* -printf '%p %T@\n' | sort)
+    works "a copy goes on" pretrain --resume "$tmp/copy" --steps 7 --quiet
+    same "$was" "$(find "$tmp"/shared/run-* -printf '%p %T@\n' | sort)" "and leaves that, too"
+    works "the original goes on" pretrain --resume "$tmp/run" --steps 6 --quiet
     same "0 4 4" "$(find "$tmp/shared" -name '*.new-*' | wc -l) $(ls "$tmp"/d0/run-*/ | wc -l) $(ls "$tmp"/d1/run-*/ | wc -l)" "and removes all of it"
 fi
 
