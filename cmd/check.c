@@ -149,7 +149,10 @@ static void open_best(struct check *c, const char *path, struct err *err)
     else if (!rc && b.any)
         rc = best_folder(&whole, &part, &none, &b, &c->s, 1, err);
     snprintf(own, sizeof own, "%s/tokenizer", c->s.dir); // without one, any there is its user's
-    if (!rc && tokenizer_is_there(own) && tokenizer_is_there(path)) {
+    int ours = tokenizer_is_there(own);
+    if (!rc && b.any)
+        rc = check_besides(path, g.lora.rank ? NULL : &g, ours, err);
+    if (!rc && ours && tokenizer_is_there(path)) {
         int opened = tokenizer_open(&words, path, err);
         if (opened == -ENOTSUP || file_is_unknown(opened)) // of a class that nothing names
             *err = (struct err){ 0 };
@@ -221,6 +224,8 @@ static int check_checkpoints(struct check *c, struct err *err)
         struct watch w = work_begin(&say_events, "checking %s", path);
         int failed = ours ? peft_files_open(&st, path, &why) : 0;
         failed = failed || !ours ? failed : safetensors_verify(st, &w, &why);
+        if (!failed && ours)
+            failed = check_besides(path, c->s.config.lora.rank ? NULL : &c->s.config, 1, &why);
         work_end(&say_events);
         if (why.stopped)
             rc = err_stopped(err, "%s", why.text);
@@ -237,20 +242,6 @@ static int check_checkpoints(struct check *c, struct err *err)
     }
     free(step);
     return rc;
-}
-
-/* Ends a part's check. Errors other than damage end the whole check, and so does another process
- * that uses the run. Damage is reported, and the next part is checked. */
-static int part_over(struct check *c, int rc, struct err *err)
-{
-    if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
-        return rc;
-    if (file_is_unknown(rc))
-        check_denied(c, err->text);
-    else
-        check_damage(c, err->text);
-    *err = (struct err){0};
-    return 0;
 }
 
 static int check_base(struct check *c, struct err *err)
@@ -285,7 +276,7 @@ static int check_sources(struct check *c, const char *set, struct err *err)
     int    rc = corpus_count(&n, c->s.log, set, err);
 
     for (size_t i = 0; i < n && !rc; i++)
-        rc = part_over(c, check_tokens(c, set, i, err), err);
+        rc = check_part_over(c, check_tokens(c, set, i, err), err);
     return rc;
 }
 
@@ -297,17 +288,17 @@ static int check_parts(struct check *c, struct err *err)
     if (c->disk)
         c->s.run.disk = c->disk;
     int rc = check_database(c, &db, err); // without it, the other parts cannot be checked
-    rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
-    rc = rc ? rc : part_over(c, check_base(c, err), err);
+    rc = rc ? rc : check_part_over(c, check_states(c, &db, err), err);
+    rc = rc ? rc : check_part_over(c, check_base(c, err), err);
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
-        rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_sources(c, f->set, err)
+        rc = check_part_over(c, f->kind == RUN_FILE_TOKENS      ? check_sources(c, f->set, err)
                           : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
                           : f->kind == RUN_FILE_REFERENCE ? check_reference(c, f->set, err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
                                                           : 0, err);
     rc = rc ? rc : check_exports(c, err);
-    rc = rc ? rc : part_over(c, check_checkpoints(c, err), err);
-    rc = rc ? rc : part_over(c, check_recorded(c, err), err);
+    rc = rc ? rc : check_part_over(c, check_checkpoints(c, err), err);
+    rc = rc ? rc : check_part_over(c, check_recorded(c, err), err);
     return rc ? rc : result_files_each(c->s.dir, c->s.log, say_result, c, err);
 }
 
@@ -392,44 +383,6 @@ static int check_run(struct check *c, struct err *err)
     rc = rc ? rc : check_parts(c, err);
     if (!rc && c->s.ranks.size > 1) // errors in its journal have been reported
         c->placed = !recovery_read(&c->place, &c->s.run, NULL);
-    return rc;
-}
-
-static int check_folder(struct check *c, struct err *err)
-{
-    struct hf          *hf = NULL;
-    struct safetensors *st = NULL;
-    struct tokenizer   *tok = NULL;
-    int                 adapter = peft_is_folder(c->o->what); // its base may be elsewhere
-    struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
-    struct hf_files     files = { 0 };
-    int rc = adapter ? peft_files_open(&st, c->o->what, err) : hf_open(&hf, c->o->what, &w, err);
-
-    rc = rc || !adapter ? rc : safetensors_verify(st, &w, err);
-    work_end(&say_events);
-    if (!rc && adapter)
-        files = (struct hf_files){ st->n, st->bytes, st->summed };
-    else if (!rc)
-        files = hf_files(hf); // hf_open has verified them
-    if (!rc)
-        check_line(c, "tensors", files.bytes, "%zu%s", files.tensors,
-                   files.summed ? "" : ", without checksums of siTrain: their structure alone was "
-                                       "checked");
-    if (!rc) {
-        struct finite all = { .what = c->o->what };
-
-        if (hf)
-            all = (struct finite){ hf_source(hf), hf_model(hf), c->o->what };
-        w = work_begin(&say_events, "looking at the values of %s", c->o->what);
-        rc = hf ? finite_check(&all, &w, err) : finite_check_file(st, c->o->what, &w, err);
-        work_end(&say_events);
-    }
-    safetensors_close(st);
-    hf_close(hf);
-    rc = part_over(c, rc, err);
-    if (!rc && tokenizer_is_there(c->o->what)) // a folder may have none
-        rc = part_over(c, check_words(&tok, c, c->o->what, err), err);
-    tokenizer_close(tok);
     return rc;
 }
 

@@ -57,6 +57,18 @@ void check_line(struct check *c, const char *kind, uint64_t bytes, const char *f
     say_line(stdout, "%-16s %9s  %s", kind, bytes ? SIZE_TEXT(bytes) : "", text);
 }
 
+int check_part_over(struct check *c, int rc, struct err *err)
+{
+    if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
+        return rc;
+    if (file_is_unknown(rc))
+        check_denied(c, err->text);
+    else
+        check_damage(c, err->text);
+    *err = (struct err){0};
+    return 0;
+}
+
 /* ---- data ---- */
 
 /* Prints the line of a file of tokens or examples. found: damages before it was checked. */

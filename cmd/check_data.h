@@ -34,6 +34,10 @@ void check_denied(struct check *c, const char *sentence);
 void check_line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Ends a part's check. Errors other than damage end the whole check, and so does another process
+ * that uses the run. Damage is reported, and the next part is checked. */
+int check_part_over(struct check *c, int rc, struct err *err);
+
 /* Checks source i of "data" or "eval", a MiB at a time. */
 int check_tokens(struct check *c, const char *set, size_t i, struct err *err);
 /* Check a file of RUN, if it is there: of examples, or log-probabilities of examples (name:
@@ -44,3 +48,10 @@ int check_tokenizer(struct check *c, struct err *err);
 /* Opens the tokenizer of a folder and prints its line. *out stays NULL if its class is not
  * supported, which is no damage: a remark says so. */
 int check_words(struct tokenizer **out, struct check *c, const char *path, struct err *err);
+
+/* Check the folder, or GGUF file, that is named in place of a run (check_folder.c). */
+int check_folder(struct check *c, struct err *err);
+/* Reads what a model's folder has besides its parameters, as a reader would: a classifier's labels,
+ * a language model's generation_config.json, and, if `words`, the files of the tokenizer. config
+ * NULL: of an adapter's folder. */
+int check_besides(const char *dir, const struct model_config *config, int words, struct err *err);

@@ -33,9 +33,10 @@ static void err_write(struct err *err, enum err_kind kind, const char *fmt, va_l
     if (!err)
         return;
     int    whole = vsnprintf(text, sizeof text, fmt, ap) < (int)sizeof text;
-    size_t n = strlen(text);
+    size_t n = strlen(text), was = strlen(err->text);
+    int    goes_on = was && kind == ERR_FAILED && !strncmp(text, err->text, was);
     err->misuse = kind == ERR_MISUSED;
-    err->stopped = kind == ERR_STOPPED;
+    err->stopped = kind == ERR_STOPPED || (goes_on && err->stopped);
     err->in_time = kind == ERR_IN_TIME;
     n = visible_text(shown, sizeof shown, text, whole ? n : n - utf8_unfinished(text, n));
     shorten(err->text, sizeof err->text, shown, n);

@@ -29,7 +29,7 @@ int err_say(struct err *err, enum err_kind kind, int rc, const char *fmt, ...)
 
 #define err_set(err, rc, ...) err_say(err, ERR_FAILED, rc, __VA_ARGS__)
 #define err_misuse(err, ...)  err_say(err, ERR_MISUSED, -EINVAL, __VA_ARGS__)
-/* The work was asked to end. */
+/* The work was asked to end. An err_set that goes on from this sentence leaves it a stop. */
 #define err_stopped(err, ...) err_say(err, ERR_STOPPED, -EINTR, __VA_ARGS__)
 /* The time limit of the process is over, and another process goes on with the work. A drive may
  * return -ETIME, too: `in_time` tells. */

@@ -454,14 +454,13 @@ static void note(void *ctx, int damage, const char *sentence)
 
 static void note_damage(void *ctx, const char *sentence) { note(ctx, 1, sentence); }
 
-/* The model in best/. It may be another one than run.db says, if RUN's is. */
-static void look_at_best(struct session *snapshot, struct verdict *found)
+/* Reads its best model, which may be another one than run.db says, if RUN's is. 1: *best says what
+ * was found; 0: it has none; -EINTR: asked to end. */
+static int look_at_best(struct exported *best, struct session *snapshot, struct err *err)
 {
-    struct exported best;
+    int any = exports_look(best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events);
 
-    if (exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
-        best.state == EXPORTS_DAMAGED)
-        note(found, 1, best.why.text);
+    return any && best->why.stopped ? err_stopped(err, "%s", best->why.text) : any;
 }
 
 /* Whether the parity of a snapshot is as it was written. Its portions were read. */
@@ -492,10 +491,12 @@ int snapshot_check(struct session *snapshot, struct err *err)
     int             rc = snapshot_verify(snapshot, err);
 
     rc = rc ? rc : session_check_tokenizer(snapshot, err);
-    if (!rc && exports_look(&best, snapshot->log, snapshot->dir, EXPORTS_BEST, snapshot->events) &&
-        best.state == EXPORTS_OTHER)
-        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best after step "
-                     "%" PRIu64, best.path, best.step);
+    rc = rc ? rc : look_at_best(&best, snapshot, err);
+    if (rc > 0)
+        rc = best.state != EXPORTS_OTHER
+                 ? 0
+                 : err_set(err, -EBADMSG, "%s is not the model that run.db names as the best after "
+                           "step %" PRIu64, best.path, best.step);
     return rc;
 }
 
@@ -526,11 +527,14 @@ static int look_at_states(struct session *snapshot, int frozen_known, struct bes
 static int look_at_rest(struct session *snapshot, struct verdict *found, struct err *err)
 {
     struct runlog_check db;
+    struct exported     best;
     int                 rc = runlog_check(snapshot->log, 0, note_damage, found, &db, err);
 
-    if (rc)
+    rc = rc ? rc : look_at_best(&best, snapshot, err);
+    if (rc < 0)
         return rc;
-    look_at_best(snapshot, found);
+    if (rc && best.state == EXPORTS_DAMAGED)
+        note(found, 1, best.why.text);
     return found->damaged ? err_set(err, -EBADMSG, "%s", found->first.text) : 0;
 }
 

@@ -105,6 +105,15 @@ result "$([ "$got" = 1 ] && grep -q 'tensor transformer' "$tmp/err"; echo $?)" "
 run eval "$tmp/hf" --data "$tmp/held.txt" --seq 24
 result "$([ "$got" = 1 ] && grep -q 'is corrupt' "$tmp/err"; echo $?)" "and nobody reads it"
 mended "$tmp/run" "$tmp/hf/model.safetensors" 9000
+cp -r "$tmp/hf" "$tmp/beside" # a reader reads more than tensors
+truncate -s -9 "$tmp/beside/generation_config.json"
+run check "$tmp/beside"
+same "1 1" "$got $(grep -c "beside/generation_config.json is not valid JSON" "$tmp/err")" "half a generation_config.json is damage"
+cp "$tmp/hf/generation_config.json" "$tmp/beside/"
+rm "$tmp/beside/vocab.json"
+mkdir "$tmp/beside/vocab.json"
+run check "$tmp/beside"
+same "1 1" "$got $(grep -c "beside/vocab.json is a folder" "$tmp/err")" "and a folder in a file's place"
 mv "$tmp/hf" "$tmp/hf.away"
 works "an export that was removed is no damage" check "$tmp/run"
 mv "$tmp/hf.away" "$tmp/hf"
