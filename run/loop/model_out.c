@@ -52,7 +52,8 @@ int model_out(struct session *s, const struct params_source *source, const char 
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;
     x.generation = generation;
-    x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
+    if (settings_has(s->log, "tokenizer.files") || tokenizer_is_there(tokenizer))
+        x.tokenizer = tokenizer;
     struct watch w = work_begin(s->events, "%s", doing);
     x.watch = &w;
     rc = rc ? rc : session_same_files(s, err);
