@@ -311,11 +311,25 @@ static int devices_look(struct devices *d, struct session *s, struct err *err)
     return rc ? rc : slots_fit(d, *original != '\0', err);
 }
 
+/* Whether a rank of the job names its devices anew: 0 or 1, or -errno. */
+static int any_renames(const struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+    int          rc = 0, any = 0;
+    int         *of = comm ? comm_collect(comm, &s->renames, sizeof *of, &rc, err) : NULL;
+
+    for (size_t r = 0; of && r < comm->size; r++)
+        any |= of[r];
+    free(of);
+    return !comm ? s->renames : rc ? rc : any;
+}
+
 int session_take_devices(struct session *s, struct err *err)
 {
     struct devices d = { 0 };
-    int            rc = s->renames ? devices_look(&d, s, err) : 0;
+    int            rc = any_renames(s, err);
 
+    rc = rc > 0 ? devices_look(&d, s, err) : rc;
     if (!rc && s->ranks.comm) // what one rank refuses is taken by none
         rc = comm_share(s->ranks.comm, NULL, 0, NULL, err);
     if (!rc && s->renames)

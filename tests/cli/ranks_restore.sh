@@ -256,4 +256,21 @@ END
 else
     skip "two hosts" "not root, or no namespaces here"
 fi
+# ---- rank 0 refuses the device that it always had: rank 1, whose folder is a copy now, takes none either
+clear_all
+rm -rf "$tmp/a"
+mkdir "$tmp/a"
+job 2 "$bin" pretrain --run "$tmp/run" $shape --device "$tmp/a" --steps 2
+cp -a "$tmp/a" "$tmp/a.whole"
+cp -a "$tmp/run.rank1" "$tmp/copied"
+rm -rf "$tmp/run.rank1"
+mv "$tmp/copied" "$tmp/run.rank1"
+truncate -s 20000 "$tmp"/a/sitrain-????0000*
+was=$(sha256sum "$tmp"/a/*)
+job 2 "$bin" pretrain --resume "$tmp/run" --device "$tmp/a"
+result "$([ "$got" != 0 ] && grep -q "rank 0: .* is 20000 bytes, this run needs" "$tmp/err"; echo $?)" "a device of rank 0 is cut"
+same "$was" "$(sha256sum "$tmp"/a/*)" "  and no rank took its devices"
+cp -a "$tmp"/a.whole/* "$tmp/a/"
+rm -rf "$tmp/a.whole"
+works_by 2 "with it all ranks do" pretrain --resume "$tmp/run" --device "$tmp/a" --steps 3 --quiet
 done_testing
