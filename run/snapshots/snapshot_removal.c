@@ -46,15 +46,16 @@ static int is_unwritten(const struct own *own, const char *file, const struct st
     return !own->times;
 }
 
-/* Whether the file is of the list's kind and size, in a folder that is no link and on which nothing
- * is mounted; -errno if nobody could look. */
+/* Whether the file is of the list's kind and size, in a folder that is no link; -errno if nobody
+ * could look, or something is mounted on the folder. */
 static int is_listed(const struct own *own, const char *file, const char *folder, uint64_t bytes,
                      struct stat *st)
 {
     struct stat at;
     int         rc = lstat(folder, &at) ? -errno : S_ISDIR(at.st_mode);
 
-    rc = rc > 0 ? file_same_mount(own->path, folder) : rc;
+    if (rc > 0 && (rc = file_same_mount(own->path, folder)) == 0)
+        rc = -EBUSY;
     rc = rc > 0 && lstat(file, st) ? -errno : rc;
     if (rc <= 0)
         return file_is_absent(-rc) ? 0 : rc;
@@ -186,7 +187,7 @@ static int is_unseen(const struct session *s, const char *path)
     int        rc = own.files ? snapshot_files_each(path, own.files, look_file, &own) : 0;
 
     own_release(&own);
-    return file_is_unread(rc) ? rc : 0;
+    return file_is_unread(rc) || rc == -EBUSY ? rc : 0;
 }
 
 static int lock_alone(const char *path)

@@ -392,8 +392,10 @@ first=$(ls -d "$tmp"/run/snapshots/run-*/step-00000002)
 cp -a "$first/dev0" "$tmp/theirs"
 if mount --bind "$tmp/theirs" "$first/dev0" 2>"$tmp/null"; then
     works "a run whose oldest snapshot has a mounted folder" pretrain --resume "$tmp/run" --steps 4 --snapshots 1 --quiet
-    umount "$first/dev0" 2>"$tmp/null" || umount "$tmp"/run/snapshots/run-*/step-00000002.gone.new-*/dev0
-    result "$([ -f "$tmp/theirs/states" ]; echo $?)" "what is mounted stays"
+    umount "$first/dev0"
+    result "$([ -f "$tmp/theirs/states" ] && [ -f "$first/run.db" ]; echo $?)" "what is mounted stays, and the snapshot under it"
+    works "it is not mounted any more" pretrain --resume "$tmp/run" --steps 5 --snapshots 1 --quiet
+    same "1" "$(find "$tmp"/run/snapshots/run-*/* -maxdepth 0 | wc -l)" "all of that snapshot goes"
 else
     skip "a folder mounted in a snapshot" "nothing may be mounted here"
 fi
