@@ -24,25 +24,33 @@ static int too_long(const char *path, char *out, size_t size)
     return n > DB_PATH;
 }
 
-/* What of a database this process may not write, or why its name cannot be opened at all; "": it is
- * something else. SQLite names the database alone. */
+/* What of a database this process may not read or write, or why its name cannot be opened at all;
+ * "": it is something else. SQLite names the database alone. */
 static const char *db_denied(const char *path, char *out, size_t size)
 {
     static const char *const parts[] = { "", "-wal", "-shm" };
-    const char              *slash = strrchr(path, '/');
+    static const char *const words[] = { "read", "written" };
+    char                    *folder = file_folder(path);
     struct stat              st;
+    int                      denied = 0, how = R_OK;
 
-    snprintf(out, size, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1,
-             slash ? path : ".");
-    int denied = !stat(out, &st) && faccessat(AT_FDCWD, out, W_OK | X_OK, AT_EACCESS);
-    for (size_t i = 0; !denied && i < sizeof parts / sizeof *parts; i++) {
-        snprintf(out, size, "%s%s", path, parts[i]);
-        denied = !stat(out, &st) && faccessat(AT_FDCWD, out, R_OK | W_OK, AT_EACCESS);
+    for (int w = 0; w < 2 && !denied; w++) {
+        how = w ? R_OK | W_OK : R_OK;
+        snprintf(out, size, "%s", folder ? folder : "");
+        denied = w && !stat(out, &st) && faccessat(AT_FDCWD, out, W_OK | X_OK, AT_EACCESS);
+        for (size_t i = 0; !denied && i < sizeof parts / sizeof *parts; i++) {
+            snprintf(out, size, "%s%s", path, parts[i]);
+            denied = !stat(out, &st) && faccessat(AT_FDCWD, out, how, AT_EACCESS);
+        }
     }
+    int    why = errno;
     size_t n = denied ? strlen(out) : 0;
-    snprintf(out + n, size - n, "%s%s", denied ? " may not be written: " : "",
-             denied ? strerror(errno) : "");
-    if (!denied)
+
+    free(folder);
+    out[n] = '\0';
+    if (denied)
+        snprintf(out + n, size - n, " may not be %s: %s", words[how != R_OK], strerror(why));
+    else
         too_long(path, out, size);
     return out;
 }
@@ -60,7 +68,13 @@ int db_beside_fail(const char *path, int rc, struct err *err)
         close(fd);
         unlink(journal);
     } else if (journal && errno != EEXIST) {
-        rc = err_set(err, -errno, "make %s: %s", journal, strerror(errno));
+        int         cannot = errno;
+        char       *folder = file_folder(path);
+        const char *fixed = cannot == EPERM && folder ? file_fixed(folder) : NULL;
+
+        rc = fixed ? err_set(err, -cannot, "%s %s", folder, fixed)
+                   : err_set(err, -cannot, "make %s: %s", journal, strerror(cannot));
+        free(folder);
     }
     free(journal);
     return rc;

@@ -16,6 +16,7 @@
 #include "run/ranks/rank_owner.h"
 #include "run/ranks/rank_parts.h"
 #include "run/snapshots/lost.h"
+#include "run/snapshots/portions.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,6 +58,7 @@ struct again {
     size_t                donor;  // the first rank that has its folder
     struct parts_seen     seen;
     struct part_seen      at;     // the snapshot
+    int                   sure;   // it is of this run, not of one that this one was copied from
     struct creation       place;
     struct session        to;     // of the new folder
     struct carried       *list;   // (ranks)
@@ -162,6 +164,48 @@ static int unset_numbered(struct runlog *log, const char *name, struct err *err)
     return rc;
 }
 
+/* Whether a rank that is left knows that the snapshot was made in its own folder. In a copy of the
+ * run no rank does, and the snapshot's run.db names places that are the original's. */
+static int know_whose(struct again *a, struct err *err)
+{
+    const struct part_seen *own = a->s ? rank_parts_of(&a->seen, &a->at, a->comm->rank) : NULL;
+    struct snapshot         has;
+    struct runlog          *log = NULL;
+    struct err              unsaid;
+    int                     rc = 0, knows = 0, *all;
+
+    if (own && own->holder == a->comm->rank && !rank_parts_find(&has, a->s, own, &unsaid) &&
+        !runlog_open_in(&log, has.path, 1, &unsaid)) {
+        char *of = settings_get(log, "snapshot.of");
+
+        knows = of && portions_certain(a->s, of);
+        free(of);
+    }
+    runlog_close(log);
+    all = comm_collect(a->comm, &knows, sizeof knows, &rc, err);
+    for (size_t r = 0; all && r < a->comm->size; r++)
+        a->sure |= all[r];
+    free(all);
+    return rc;
+}
+
+/* Forget the places outside the folder that the snapshot's run.db names. */
+static int forget_places(struct runlog *log, struct err *err)
+{
+    int rc = runlog_unset(log, "option.tensorboard", err);
+
+    rc = rc ? rc : unset_numbered(log, "mount", err);
+    rc = rc ? rc : unset_numbered(log, "drive", err);
+    for (size_t i = 0; snapshot_changes[i] && !rc; i++) {
+        char was[64];
+
+        snprintf(was, sizeof was, SNAPSHOT_WAS "%s", snapshot_changes[i]);
+        if (strcmp(snapshot_changes[i], "option.csd")) // take_places goes by it
+            rc = runlog_unset(log, was, err);
+    }
+    return rc;
+}
+
 /* What makes a snapshot's database that of a run on its way back to the snapshot. */
 static int settle(struct again *a, struct runlog *log, struct err *err)
 {
@@ -175,7 +219,10 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
     uint64_t n = 0;
     int      rc = settings_find(&of, log, err, "snapshot.of");
 
-    rc = rc || !of ? rc : moved_inherit(log, of, err);
+    if (!rc && !a->sure)
+        rc = forget_places(log, err);
+    else if (!rc && of)
+        rc = moved_inherit(log, of, err);
     free(of);
     rc = rc ? rc : moved_store(log, a->place.dir, err);
 
@@ -270,8 +317,11 @@ static void say_made(const struct again *a)
         if (!a->all[p].has)
             events_notice(a->events, "the folder of rank %zu was made again: its options that "
                           "other ranks do not share, such as --threads, --host-mem and "
-                          "--activations, are those of the snapshot after step %" PRIu64 " again",
-                          p, a->at.step);
+                          "--activations, are those of the snapshot after step %" PRIu64 " again"
+                          "%s", p, a->at.step, a->sure ? "" :
+                          "; its devices are in it, and it has no --tensorboard, because the "
+                          "places that the snapshot names may be those of the run that this one "
+                          "was copied from");
 }
 
 /* Fill the folder of this rank, if it is lost; otherwise send. */
@@ -311,6 +361,7 @@ static int make_lost(struct session *s, const char *dir, struct comm *comm,
         rc = rc ? rc : back_choose(&a.at, &a.seen, s, comm, events, dir, err);
         if (!rc && s && !a.all[0].has) // this rank belongs to the folder that is made
             rc = runlog_unset(s->log, RANK_OWNER_FIRST, err);
+        rc = rc ? rc : know_whose(&a, err);
         rc = rc ? rc : fill(&a, err);
         if (!rc && !s)
             rc = creation_name(&a.place, err);

@@ -273,4 +273,24 @@ same "$was" "$(sha256sum "$tmp"/a/*)" "  and no rank took its devices"
 cp -a "$tmp"/a.whole/* "$tmp/a/"
 rm -rf "$tmp/a.whole"
 works_by 2 "with it all ranks do" pretrain --resume "$tmp/run" --device "$tmp/a" --steps 3 --quiet
+
+# ---- a copy loses a rank's folder: its snapshots name the devices and the TensorBoard folder of the original, which trains on
+for lose in .rank1 ""; do
+    clear_all
+    rm -rf "$tmp"/a "$tmp"/b "$tmp"/board "$tmp"/copy*
+    mkdir "$tmp/a" "$tmp/b"
+    job 2 "$bin" pretrain --run "$tmp/run" $shape --device "$tmp/a" --tensorboard "$tmp/board" --steps 2 --snapshot-every 2 --snapshot-on hosts
+    for r in "" .rank1; do cp -a "$tmp/run$r" "$tmp/copy$r"; done
+    cp -a "$tmp/a/." "$tmp/b/"
+    works_by 2 "a copy that has its own devices" pretrain --resume "$tmp/copy" --device "$tmp/b" --tensorboard none --steps 4 --snapshot-every 0 --quiet
+    works_by 2 "its original goes on" pretrain --resume "$tmp/run" --steps 3 --snapshot-every 0 --quiet
+    was=$(sha256sum "$tmp"/a/* "$tmp"/board/*)
+    rm -rf "$tmp/copy$lose"
+    works_by 2 "the copy's folder${lose:-, rank 0,} is made again" restore "$tmp/copy"
+    result "$(grep -q "may be those of the run that this one was copied from" "$tmp/err"; echo $?)" "  and where its devices are is said"
+    works_by 2 "  and it goes on" pretrain --resume "$tmp/copy" --steps 4 --snapshot-every 0 --quiet
+    same "$was" "$(sha256sum "$tmp"/a/* "$tmp"/board/*)" "  what is the original's stays"
+    works_by 2 "  which goes on" pretrain --resume "$tmp/run" --steps 4 --schedule-steps 4 --quiet
+done
+rm -rf "$tmp"/copy*
 done_testing

@@ -202,6 +202,16 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
     chmod 555 "$tmp/shared"
     one pretrain --resume "$tmp/shared" --steps 13 --quiet
     result "$([ "$got" = 1 ] && grep -q "shared may not be written: Permission denied" "$tmp/err"; echo $?)" "a folder that may not be written is named"
+    chmod 775 "$tmp/shared"
+    echo log >"$tmp/shared/run.db-wal"
+    chmod 600 "$tmp/shared/run.db-wal"
+    one report "$tmp/shared"
+    result "$([ "$got" = 1 ] && grep -q "shared/run.db-wal may not be read: Permission denied" "$tmp/err"; echo $?)" "a log that may not be read is named"
+    rm "$tmp/shared/run.db-wal"
+    if chattr +i "$tmp/shared" 2>"$tmp/null"; then
+        refuses 1 "shared is immutable or append-only" pretrain --resume "$tmp/shared" --steps 13 --quiet
+        chattr -i "$tmp/shared"
+    fi
 else
     skip "two users" "only root may be both"
 fi
