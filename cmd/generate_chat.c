@@ -291,6 +291,10 @@ static int talk(struct chat *c, struct err *err)
             wait_for_line();
         if (!interrupted)
             n = getline(&line, &cap, stdin);
+        if (!interrupted && ferror(stdin)) {
+            rc = err_set(err, -errno, "read standard input: %s", strerror(errno));
+            break;
+        }
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             n--;
         if (n <= 0 || interrupted) {

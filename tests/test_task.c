@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "data/task/row_file.h"
 #include "data/task/task.h"
 #include "tests/tempdir.h"
 

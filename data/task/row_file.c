@@ -19,8 +19,7 @@ static int begin(struct row_file *r, struct err *err)
     size_t n = 0;
     long   from = (long)utf8_mark(mark, fread(mark, 1, sizeof mark, r->f));
 
-    rewind(r->f);
-    fseek(r->f, from, SEEK_SET);
+    fseek(r->f, from, SEEK_SET); // rewind would forget that a read failed
     while ((c = getc_unlocked(r->f)) != EOF && ((c != '\n' && c != '\r') || quoted) &&
            n++ < ROW_MAX_BYTES) // a list of JSON may be one line
         quoted ^= c == '"' && r->kind == ROWS_CSV;
@@ -190,6 +189,8 @@ static int row_read(struct row_file *r, struct err *err)
             c = '\n';
         int end = c == '\n' || c == EOF;
         r->at += (size_t)(end || (c == '\r' && r->returns));
+        if (s == QUOTED && c == EOF && ferror(r->f))
+            return read_failed(r, err);
         if (s == QUOTED && c == EOF)
             return err_misuse(err, "%s:%zu: in the row that begins here a double quote is opened "
                               "and never closed", r->path, r->line);
@@ -286,9 +287,9 @@ static int list_next(struct row_file *r, struct err *err)
         return err_misuse(err, "%s:%zu: no JSON object begins here; a list of objects is expected",
                           r->path, r->at);
     r->list = LIST_ENDED;
-    return past_blanks(r) == EOF ? 0
-                                 : err_misuse(err, "%s:%zu: something stands behind the list's end",
-                                              r->path, r->at);
+    if (past_blanks(r) != EOF)
+        return err_misuse(err, "%s:%zu: something stands behind the list's end", r->path, r->at);
+    return ferror(r->f) ? read_failed(r, err) : 0;
 }
 
 int row_file_next(struct row_file *r, struct err *err)

@@ -90,16 +90,18 @@ static int divide(struct token_folders *t, const char *mix, size_t names, struct
     int                 rc = mix_weights_read(part, mix, names, "data", err);
     FILE               *f = rc ? NULL : open_memstream(&t->mix, &size);
 
-    for (size_t i = 0; i < d->n && f; i++) {
-        struct stat st;
+    for (size_t i = 0; i < d->n && f && !rc; i++) {
+        struct stat st = { 0 };
 
-        bytes[i] = !strcmp(d->item[i], "-") || stat(d->item[i], &st) || !st.st_size
-                       ? 1 : (double)st.st_size;
+        if (strcmp(d->item[i], "-") && stat(d->item[i], &st))
+            rc = err_name(err, errno, "%s: %s", d->item[i], strerror(errno));
+        bytes[i] = st.st_size ? (double)st.st_size : 1;
         all[d->of[i]] += bytes[i];
     }
-    for (size_t i = 0; i < d->n && f; i++)
+    for (size_t i = 0; i < d->n && f && !rc; i++)
         fprintf(f, "%s%.17g", i ? "," : "", (double)part[d->of[i]] * bytes[i] / all[d->of[i]]);
-    return rc || (f && !fclose(f)) ? rc : err_set(err, -ENOMEM, "out of memory for --mix");
+    int failed = !f || fclose(f);
+    return rc || !failed ? rc : err_set(err, -ENOMEM, "out of memory for --mix");
 }
 
 int token_folders_open(struct token_folders **out, struct corpus_opts *all,

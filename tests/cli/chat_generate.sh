@@ -52,6 +52,8 @@ printf 'the sea\n' | "$bin" generate "$tmp/bare" --chat $how >"$tmp/said" 2>"$tm
 result "$([ $? = 0 ] && grep -q "has no chat template: the model continues the text as it stands" "$tmp/err"; echo $?)" "without a template that is said, and the text goes on"
 printf 'the sea\n' | "$bin" generate "$tmp/bare" --chat $how --chat-template "$tmp/hf/chat_template.jinja" >"$tmp/said" 2>"$tmp/err"
 same "$first" "$(cat "$tmp/said")" "--chat-template FILE gives one"
+"$bin" generate "$tmp/hf" --chat $how <"$tmp" >"$tmp/said" 2>"$tmp/err"
+same "1 1" "$? $(grep -c "read standard input: Is a directory" "$tmp/err")" "an input that cannot be read is no end of it"
 refuses 2 "needs a chat template" generate "$tmp/bare" --chat --system ahoy
 refuses 2 "other is neither a file nor a chat template of" generate "$tmp/hf" --chat --chat-template other
 refuses 2 "give --chat too" generate "$tmp/hf" --prompt x --system ahoy

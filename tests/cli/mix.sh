@@ -3,6 +3,8 @@
 # check, report and eval say of them; a part of the rows to evaluate on. Prints TAP.
 . tests/tap.sh
 
+find_shim
+
 # Texts of disjoint letters, and tokens. The second one is short: a training reads it several times.
 python3 - "$tmp" <<'PY'
 import random, sys
@@ -26,6 +28,20 @@ three="--data a.txt --data b.txt --data c.bin --tokenizer tok"
 sources() { # RUN: rows read of each source
     "$bin" report "$1" --json | python3 -c 'import json, sys; print(*(s["rows_read"] for s in json.load(sys.stdin)["sources"]))'
 }
+
+# ---- a look that fails once gives no other mixture ----
+if [ -n "$shim" ]; then
+    mkdir one two
+    for name in a b; do run prepare $name.txt --tokenizer tok --out one/$name.bin; done
+    cp c.bin two/
+    parts="pretrain --run once --data one --data two --mix 7,3 --tokenizer tok $model $small --batch 8 --steps 2 --mode mem --durability none --quiet"
+    run $parts
+    undisturbed=$(exported once)
+    gone() { rm -rf once; }
+    whole_or_none() { if [ "$got" = 0 ]; then [ "$(exported once)" = "$undisturbed" ]; else [ "$got" = 1 ] && [ ! -e once ]; fi; }
+    fails_once look:/b.bin:EIO gone whole_or_none "the same rows, or none" $parts
+    rm -rf once one two
+fi
 
 # ---- what is said and counted ----
 run pretrain --run said $three --mix 5,3,2 $model $small --batch 8 --steps 3 --mode mem --durability none
