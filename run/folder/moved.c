@@ -77,13 +77,15 @@ int moved_is_other(const char *dir, const char *place)
            (file_is(was, place) || file_has_births(dir, place));
 }
 
-int moved_inherit(struct runlog *log, const char *of, struct err *err)
+int moved_inherit(struct runlog *log, const char *dir, const char *of, struct err *err)
 {
-    char *lost;
+    char *lost, heir[FILE_IDENTITY];
     int   rc = settings_find(&lost, log, err, "place.lost");
     char *all = rc ? NULL : file_path(err, "%s%s%s", lost ? lost : "", lost ? "\n" : "", of);
 
     rc = rc ? rc : all ? runlog_set(log, "place.lost", all, err) : -ENOMEM;
+    file_folder_identity(dir, heir);
+    rc = rc ? rc : runlog_set(log, "place.heir", heir, err);
     free(lost);
     free(all);
     return rc;
@@ -93,12 +95,14 @@ int moved_is_heir(struct runlog *log, const char *dir, const char *of)
 {
     const char *was = moved_path(of);
     char       *lost = was && !strcmp(was, dir) ? settings_get(log, "place.lost") : NULL;
-    char       *rest = lost, *line;
+    char       *heir = lost ? settings_get(log, "place.heir") : NULL;
+    char       *rest = heir && file_is(dir, heir) ? lost : NULL, *line;
     int         is = 0;
 
     while (!is && (line = strsep(&rest, "\n")))
         is = !strcmp(line, of);
     free(lost);
+    free(heir);
     return is;
 }
 

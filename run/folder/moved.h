@@ -83,9 +83,10 @@ int moved_is_other(const char *dir, const char *place);
 int moved_store(struct runlog *log, const char *dir, struct err *err);
 
 /* A folder that was made again where a lost one was (run/ranks/rank_again.h) owns what that owned.
- * moved_inherit: add `of`, the lost folder as in `place`, to `place.lost`, which has one a line.
- * moved_is_heir: true if it is there, and dir has its path. */
-int moved_inherit(struct runlog *log, const char *of, struct err *err);
+ * moved_inherit: add `of`, the lost folder as in `place`, to `place.lost`, which has one a line,
+ * and note in `place.heir` that dir is the heir: a copy of it is not.
+ * moved_is_heir: true if `of` is there, dir has its path, and is the heir. */
+int moved_inherit(struct runlog *log, const char *dir, const char *of, struct err *err);
 int moved_is_heir(struct runlog *log, const char *dir, const char *of);
 
 /* Give the open devices, which their user has named, a new word. It is first written to run.db

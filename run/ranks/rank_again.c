@@ -99,8 +99,11 @@ static int data_files(struct again *a, struct err *err)
     while (!rc && file_walk_next(&w)) {
         const struct run_file *is = run_file_find(w.name);
 
-        if (is && is->flags & RUN_FILE_COPIED && !(is->flags & RUN_FILE_FOLDER) &&
-            !lstat(w.path, &st) && S_ISREG(st.st_mode)) // a link's target is not the run's
+        if (!is || !(is->flags & RUN_FILE_COPIED) || is->flags & RUN_FILE_FOLDER)
+            continue;
+        int there = file_stat(w.path, &st, err);
+        rc = there > 0 ? file_check_own(w.path, 0, err) : there; // a link's target is not the run's
+        if (there > 0 && !rc)
             fprintf(f, "%" PRIu64 " %s\n", (uint64_t)st.st_size, w.name);
     }
     if (f) {
@@ -222,7 +225,7 @@ static int settle(struct again *a, struct runlog *log, struct err *err)
     if (!rc && !a->sure)
         rc = forget_places(log, err);
     else if (!rc && of)
-        rc = moved_inherit(log, of, err);
+        rc = moved_inherit(log, a->place.dir, of, err);
     free(of);
     rc = rc ? rc : moved_store(log, a->place.dir, err);
 

@@ -293,4 +293,29 @@ for lose in .rank1 ""; do
     works_by 2 "  which goes on" pretrain --resume "$tmp/run" --steps 4 --schedule-steps 4 --quiet
 done
 rm -rf "$tmp"/copy*
+
+# ---- a folder that was made again owns the snapshots of the lost one; a copy of it in its place does not
+clear_all
+rm -rf "$tmp/dir" "$tmp"/orig*
+mkdir "$tmp/dir"
+job 2 "$bin" pretrain --run "$tmp/run" $shape --steps 4 --snapshot-every 2 --snapshot-dir "$tmp/dir"
+rm -rf "$tmp/run.rank1"
+mkdir "$tmp/big"
+mv "$tmp/run/data.bin" "$tmp/big/"
+ln -s "$tmp/big/data.bin" "$tmp/run/data.bin"
+job 2 "$bin" restore "$tmp/run"
+result "$([ "$got" != 0 ] && grep -q "run/data.bin is a symbolic link" "$tmp/err" && [ ! -e "$tmp/run.rank1/run.db" ]; echo $?)" "what a new folder needs and does not get is said"
+mv "$tmp/big/data.bin" "$tmp/run/data.bin"
+works_by 2 "with it rank 1's folder is made again" restore "$tmp/run"
+for r in "" .rank1; do
+    mv "$tmp/run$r" "$tmp/orig$r"
+    cp -a "$tmp/orig$r" "$tmp/run$r"
+done
+was=$(cd "$tmp"/dir/* && ls)
+works_by 2 "a copy in the place of both" pretrain --resume "$tmp/run" --steps 8 --schedule-steps 8 --snapshots 1
+result "$(cd "$tmp"/dir/* && ls $was >/dev/null; echo $?)" "  removes no snapshot of its original"
+rm -rf "$tmp/run" "$tmp/run.rank1"
+for r in "" .rank1; do mv "$tmp/orig$r" "$tmp/run$r"; done
+works_by 2 "the original goes on" pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6 --snapshots 1
+same "0" "$(cd "$tmp"/dir/* && ls | grep -c "step-0000000[024]")" "  and removes its own, also those of the lost folder"
 done_testing
