@@ -129,7 +129,7 @@ static int keep_choices(struct material *m, struct opt_line *line, struct err *e
     for (size_t i = 0; tune_pairs(&o->tune) && i < sizeof of_pairs / sizeof *of_pairs; i++)
         opt_mark_given(line, of_pairs[i]);
     if (chat_template_is_file(m->chat)) {
-        char *full = realpath(o->chat.template, NULL);
+        char *full = file_real(o->chat.template);
         int   rc = full ? opt_set(line, "chat-template", full, err)
                         : err_set(err, -errno, "open %s: %s", o->chat.template, strerror(errno));
 

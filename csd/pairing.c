@@ -22,7 +22,7 @@ enum { STACKED = 8 }; // most layers of block devices on block devices
 static char *resolved(const char *sys, const char *folder, const char *name)
 {
     char *path = file_path(NULL, "%s/%s/%s", sys, folder, name);
-    char *real = path ? realpath(path, NULL) : NULL;
+    char *real = path ? file_real(path) : NULL;
 
     free(path);
     return real;

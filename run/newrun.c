@@ -52,7 +52,7 @@ struct keeping { struct session *s; struct err *err; };
  * are. */
 static char *real_path(const char *path)
 {
-    char *full = strcmp(path, "-") ? realpath(path, NULL) : NULL;
+    char *full = strcmp(path, "-") ? file_real(path) : NULL;
 
     return full ? full : strdup(path);
 }
@@ -65,7 +65,7 @@ static int keep_option(void *ctx, const struct opt_row *row, int given, const ch
     if (row->kept != OPT_SOURCE || !given)
         return 0;
     if (row->type == OPT_PATH)
-        full = realpath(text, NULL);
+        full = file_real(text);
     if (row->type == OPT_FILES && !(full = opt_place_lines(text, real_path)))
         return err_set(k->err, -ENOMEM, "%s: out of memory", k->s->dir);
     int rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);

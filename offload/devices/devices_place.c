@@ -164,7 +164,7 @@ int devices_named_once(const struct run_config *cfg, size_t i, struct err *err)
 {
     struct stat st;
     char       *path = NULL;
-    char       *real = devices_path(&path, cfg, i, 0, NULL) ? NULL : realpath(path, NULL);
+    char       *real = devices_path(&path, cfg, i, 0, NULL) ? NULL : file_real(path);
     int rc = real && !stat(real, &st) && S_ISREG(st.st_mode) ? file_check_own(real, 1, err) : 0;
 
     free(path);

@@ -63,8 +63,11 @@ static size_t count_files(const struct session *s)
 
 int base_folder_store(struct session *s, const char *dir, struct err *err)
 {
-    char *full = dir && s->config.lora.rank ? realpath(dir, NULL) : NULL;
-    int   rc = full ? settings_set(s->log, err, "lora.base=%s", full) : 0;
+    if (!dir || !s->config.lora.rank)
+        return 0;
+    char *full = file_real(dir);
+    int   rc = full ? settings_set(s->log, err, "lora.base=%s", full)
+                    : err_set(err, -errno, "%s cannot be read: %s", dir, strerror(errno));
 
     free(full);
     return rc;
@@ -189,7 +192,7 @@ int base_folder_make(struct session *s, const char *dir, const struct hf *seen,
 /* The folder of the base: as it was given, or as the run has it; malloced. */
 static char *folder_of(const struct session *s)
 {
-    return s->base_dir ? realpath(s->base_dir, NULL) : settings_get(s->log, "lora.base");
+    return s->base_dir ? file_real(s->base_dir) : settings_get(s->log, "lora.base");
 }
 
 /* Opens the folder, whose model must be the run's, with as many files. */

@@ -126,7 +126,7 @@ static int device_file(char **file, const struct run_config *run, size_t i, stru
 
     *file = NULL;
     if (!devices_path(&path, run, i, 0, NULL) && !file_is_block(path) &&
-        !(*file = realpath(path, NULL)) && !file_is_absent(errno))
+        !(*file = file_real(path)) && !file_is_absent(errno))
         rc = err_set(err, -errno, "%s cannot be read: %s", path, strerror(errno));
     free(path);
     return rc;

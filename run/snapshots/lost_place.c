@@ -45,7 +45,7 @@ void place_release(struct place *p)
 static int inside_check(const struct session *s, size_t i, const char *path, struct err *err)
 {
     struct err unsaid;
-    char      *real = realpath(path, NULL);
+    char      *real = file_real(path);
     size_t     n = strlen(s->dir);
     int        own = real && !strncmp(real, s->dir, n) && real[n] == '/', rc = 0;
 

@@ -213,7 +213,7 @@ static int add_source(struct session *s, const struct corpus_opts *o, const char
 {
     char     name[CORPUS_NAME];
     unsigned width;
-    char    *full = !strcmp(path, "-") ? strdup(path) : realpath(path, NULL);
+    char    *full = !strcmp(path, "-") ? strdup(path) : file_real(path);
     int      rc = full ? corpus_detect(path, (enum tokens_format)o->format, s->config.vocab, &width,
                                     s->events, err)
                        : err_set(err, -errno, "%s: %s", path, strerror(errno));
@@ -378,7 +378,7 @@ static int check_unchanged(struct session *s, const char *set, const char *path,
 static int resume_other(struct session *s, const char *set, const char *name, const char *path,
                         const struct corpus_kept *k, struct err *err)
 {
-    char *there = NULL, *full = realpath(path, NULL);
+    char *there = NULL, *full = file_real(path);
     int   rc = 0, why = full ? 0 : errno;
     int   text = full && k->text && !strcmp(full, k->text);
     int   same = text || (full && !strcmp(full, k->path));

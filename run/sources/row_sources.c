@@ -55,7 +55,7 @@ void row_counts_close(struct row_counts *c)
 static int store_one(struct session *s, const struct row_count *c, size_t i, const char *name,
                      struct err *err)
 {
-    char *full = strcmp(name, "-") ? realpath(name, NULL) : NULL;
+    char *full = strcmp(name, "-") ? file_real(name) : NULL;
     int   rc = settings_set(s->log, err, "source.%zu.file=%s", i,
                             full ? full : unpack_shown(name));
 

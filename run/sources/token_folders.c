@@ -51,8 +51,11 @@ static int add_name(struct token_folders *t, struct named *to, const char *name,
     struct text_list        *l = &t->list[t->lists];
     struct stat              st;
     int                      is = 0, rc;
+    int                      there = !strcmp(name, "-") || !stat(name, &st);
 
-    if (!strcmp(name, "-") || stat(name, &st) || !S_ISDIR(st.st_mode))
+    if (!there && !file_is_absent(errno)) // it may be a folder
+        return err_set(err, -errno, "%s: %s", name, strerror(errno));
+    if (!there || !strcmp(name, "-") || !S_ISDIR(st.st_mode))
         return add(to, name, of, err);
     t->lists++;
     if ((rc = text_list_make(l, &name, 1, NULL, err)) ||

@@ -41,7 +41,9 @@ sweep nameless look:nameless:EACCES
 sweep run "look:$tmp/out-hf:EIO" look:run.lock:EIO "pread:$tmp/out-hf:EIO" pwrite:run.db-wal:EIO
 # an adapter, and the same in a folder that has its model, too
 # shellcheck disable=SC2086
-works "adapters" pretrain --run "$tmp/lora" --init "$tmp/hf" --lora-rank 2 $data --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --quiet --steps 1
+lora="--init $tmp/hf --lora-rank 2 $data --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --quiet --steps 1"
+# shellcheck disable=SC2086
+works "adapters" pretrain --run "$tmp/lora" $lora
 works "their folder" export "$tmp/lora" "$tmp/adapter" --adapter
 cp -a "$tmp/hf" "$tmp/both"
 cp "$tmp/adapter"/adapter* "$tmp/both"
@@ -49,6 +51,22 @@ sweep adapter look:/adapter/:EIO
 sweep both look:/both/adapter:EACCES
 more=--adapter
 sweep adapter look:/hf:EIO
+# a run of adapters knows where its base is, or is not made
+more=
+rm -rf "$tmp/want"
+works "an adapter" export "$tmp/lora" "$tmp/want" --adapter
+no_lora() { rm -rf "$tmp/lora" "$tmp/out-hf"; }
+knows_base() {
+    if [ "$got" = 0 ]; then
+        run export "$tmp/lora" "$tmp/out-hf" --adapter
+        [ "$got" = 0 ] || return 1
+    else
+        [ ! -e "$tmp/lora" ] || return 1
+    fi
+    whole_or_none
+}
+# shellcheck disable=SC2086
+fails_once "look:hf$:EIO" no_lora knows_base "a run that knows its base, or none" pretrain --run "$tmp/lora" $lora
 # a folder that becomes a run: what is exported from it is the same, or there is no run
 no_run() { rm -rf "$tmp/imported" "$tmp/out-hf"; }
 same_or_none() {
